@@ -9,40 +9,40 @@ use crate::status::{ApiResult, ResourceNames};
 
 pub use crate::admission::Caller;
 
-/// One call of a verb.
+/// One call of an action.
 #[derive(Debug)]
 pub struct ActionCall<'a> {
     /// The namespace of the object.
     pub namespace: &'a str,
-    /// Its name. That it exists is the verb's to check.
+    /// Name of the object. The action checks that it exists.
     pub name: &'a str,
-    /// The decoded body; `Null` when there was none.
+    /// The decoded body; `Null` if there was none.
     pub body: Value,
-    /// Who asks. Permission has been checked.
+    /// The user who sends the request. Permission has been checked.
     pub caller: Caller,
-    /// Answer with the plan, change nothing.
+    /// If true, the response is the plan, and nothing changes.
     pub dry_run: bool,
-    /// The other objects.
+    /// Access to other objects.
     pub objects: &'a dyn Objects,
 }
 
-/// What a verb may do to objects: through the same store, rules and validation as a request.
+/// Access of actions to objects, through the same store, rules and validation as a request.
 #[async_trait]
 pub trait Objects: Send + Sync + std::fmt::Debug {
-    /// The resource a plural of a group stands for, to make errors with.
+    /// Returns the names of a resource, by group and plural, for errors.
     fn resource(&self, group: &str, plural: &str) -> Option<&dyn ResourceNames>;
 
     /// Fills in the defaults of a kind's schema.
     fn fill_in(&self, group: &str, plural: &str, object: &mut Value);
 
-    /// One object, `None` when there is none. Linearizable.
+    /// Returns one object, or `None` if there is none. Linearizable.
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>>;
 
-    /// All objects of a namespace whose labels match `selector`. Linearizable.
+    /// Returns all objects of a namespace whose labels match `selector`. Linearizable.
     async fn list(&self, group: &str, plural: &str, namespace: &str, selector: &str)
     -> ApiResult<Vec<Value>>;
 
-    /// Creates an object and returns it as stored. With `dry_run` as it would be stored.
+    /// Creates an object and returns it as stored. With `dry_run`, returns it as it would be stored.
     async fn create(
         &self,
         group: &str,
@@ -52,18 +52,18 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
         dry_run: bool,
     ) -> ApiResult<Value>;
 
-    /// Takes the lock of this name, after whoever has it now, on any server: for what must see the
-    /// objects and add to them in one.
+    /// Takes the lock of this name when its present holder, on any server, has returned it. An action needs a lock if
+    /// it must read the objects and add to them in one step.
     ///
     /// # Errors
-    /// 503 when it cannot be had in time.
+    /// 503 if the lock does not become free in time.
     async fn lock(&self, name: &str) -> ApiResult<Lock>;
 
-    /// Gives the lock back.
+    /// Returns the lock.
     async fn unlock(&self, lock: Lock);
 }
 
-/// One verb of a kind.
+/// One action of a kind.
 #[async_trait]
 pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
     /// The subresource's name in the path, e.g. `reboot`.
@@ -75,21 +75,21 @@ pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
     /// Schema of the request body. The body of a call has been checked against it.
     fn request_schema(&self) -> &KindSchema;
 
-    /// Group, version and kind of the answer.
+    /// Group, version and kind of the response.
     fn response_kind(&self) -> (&'static str, &'static str, &'static str);
 
-    /// Carries it out: durable before it returns. The answer is the object to send.
+    /// Carries out the action. Its effect is durable before it returns. The response is the object to send.
     ///
     /// # Errors
-    /// As the API answers them: 404, 409, 422 with field paths, ...
+    /// The errors of the API: 404, 409, 422 with field paths, ...
     async fn invoke(&self, call: ActionCall<'_>) -> ApiResult<ActionResponse>;
 }
 
-/// What a verb answers.
+/// Response of an action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionResponse {
     /// The object.
     pub object: Value,
-    /// Whether the call made something (201) or found what an earlier one made (200).
+    /// True if the call created the object (201), false if an earlier call did (200).
     pub created: bool,
 }

@@ -1,5 +1,4 @@
-//! What is asked of a request beside what its object says: who sends it, and may they do all that
-//! the object brings about.
+//! Admission of a create: the caller, and the permissions that the object itself requires.
 
 use async_trait::async_trait;
 
@@ -14,7 +13,7 @@ pub struct Caller {
     pub groups: Vec<String>,
 }
 
-/// Something somebody may or may not do, as an authorizer is asked.
+/// Action that an authorizer allows or refuses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Action<'a> {
     /// `create`, `update`, ...
@@ -33,23 +32,23 @@ pub struct Action<'a> {
     pub name: &'a str,
 }
 
-/// The caller's permissions: the same authorizer that let the request in.
+/// Permissions of the caller, from the authorizer that allowed the request.
 #[async_trait]
 pub trait Permissions: Send + Sync + std::fmt::Debug {
-    /// Passes when the caller may.
+    /// Passes if the caller has the permission.
     ///
     /// # Errors
-    /// 403 in the words any forbidden request gets; 503 when it could not be found out.
+    /// 403 with the message of any forbidden request; 503 if the authorizer does not answer.
     async fn require(&self, action: Action<'_>) -> ApiResult<()>;
 }
 
-/// A request that creates an object.
+/// Request that creates an object.
 #[derive(Debug)]
 pub struct Creation<'a> {
     /// The namespace in the URL; empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Who sends it.
+    /// The user who sends the request.
     pub caller: Caller,
-    /// What they may do.
+    /// The permissions of that user.
     pub permissions: &'a dyn Permissions,
 }

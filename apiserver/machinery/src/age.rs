@@ -1,10 +1,10 @@
-//! How long ago something was, as kubectl says it.
+//! Ages, in the format of kubectl.
 
 use jiff::Timestamp;
 
-/// How long before `now` an RFC 3339 time is: `3m7s`, `5d`, `<invalid>`.
+/// Returns the time between an RFC 3339 time and `now`: `3m7s`, `5d`, `<invalid>`.
 pub fn age(text: &str, now: Timestamp) -> String {
-    // Zero, in the ways in which it is written.
+    // The two texts of zero.
     if matches!(text, "" | "null" | "0001-01-01T00:00:00Z") {
         return "<unknown>".to_owned();
     }

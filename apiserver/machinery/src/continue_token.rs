@@ -1,8 +1,8 @@
-//! Where the next page of a list begins.
+//! Continue token: the position at which the next page of a list begins.
 //!
-//! Shape on the wire: base64url without padding of `{"v":"meta.k8s.io/v1","rv":7,"start":"/name\u0000"}`,
-//! upstream's own, so that a token outlives a replica and a rolling upgrade. The start may have a
-//! slash before it or not; below the list's prefix it lies either way.
+//! Shape on the wire: base64url without padding of `{"v":"meta.k8s.io/v1","rv":7,"start":"/name\u0000"}`. It is
+//! upstream's own, so that a token outlives a replica and a rolling upgrade. The start may have a leading slash; in
+//! both cases it is below the list's prefix.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,7 +23,7 @@ struct Wire {
 /// A decoded token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The revision all pages show; `None` continues at the newest.
+    /// The revision that all pages show; `None` continues at the newest revision.
     pub revision: Option<u64>,
     /// The first key of the page, below the list's prefix: `name\0` in a namespace, `ns/name\0` in
     /// all of them.
@@ -31,24 +31,24 @@ pub struct ContinueToken {
 }
 
 impl ContinueToken {
-    /// As it goes out.
+    /// Encodes the token.
     pub fn encode(&self) -> String {
         let rv = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
-        // Without the slash where upstream has none, so that nobody can tell them apart.
+        // Without the slash where upstream has none, so that clients cannot distinguish the tokens.
         let slash = if self.revision.is_some() { "/" } else { "" };
         let wire = Wire { v: VERSION.to_owned(), rv, start: format!("{slash}{}", self.start) };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
-    /// Reads one that a client sent back.
+    /// Decodes a token that a client returned.
     ///
     /// # Errors
-    /// 400 when it is not one of ours, or leads outside the resource's keys.
+    /// 400 if it is not a token of this server, or leads outside the resource's keys.
     pub fn decode(text: &str) -> ApiResult<Self> {
         let not_valid = |why: String| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
         };
-        // Ends of lines within it are passed over, as Go does.
+        // Line ends are ignored, as in Go.
         let text: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| not_valid(format!(": {error}")))?;
         let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| not_valid(format!(": {error}")))?;
@@ -62,15 +62,15 @@ impl ContinueToken {
                     ": incorrect encoded start resourceVersion (version {VERSION})"
                 )));
             }
-            // Upstream takes any number below zero for "now".
+            // For upstream, any number below zero means "now".
             rv => u64::try_from(rv).ok(),
         };
         let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
         if wire.start.is_empty() {
             return Err(not_valid(format!(": encoded start key empty (version {VERSION})")));
         }
-        // What a client changed to lead out of its list, or to look the same and be another key. Nothing but the slash
-        // begins anew.
+        // A client may have changed the token to leave its list, or to name another key that looks alike. Only the
+        // slash begins a new segment.
         if !start.is_empty() && start.split('/').any(|part| matches!(part, "" | ".." | ".")) {
             return Err(not_valid(format!(": {}", wire.start)));
         }

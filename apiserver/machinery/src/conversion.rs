@@ -1,36 +1,36 @@
-//! From the stored version of a kind to another served one, and back.
+//! Conversion of objects between the stored version of a kind and another served version.
 
 use serde_json::Value;
 
 use apiserver_schema::field_errors::FieldError;
 
-/// An object that cannot be shown in another version.
+/// Error of an object that cannot be converted to another version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct ConversionError {
-    /// Path of the field that stands in the way, e.g. `spec.strategy`.
+    /// Path of the field that prevents the conversion, e.g. `spec.strategy`.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
-/// Between the stored version of a kind and one other. What only one of the two can say is kept in
-/// the object, so that nothing a client of either version wrote is lost.
+/// Conversion between the stored version of a kind and one other version. The object keeps the values that only one of
+/// the two versions can express, so that no client of either version loses data.
 pub trait Conversion: Send + Sync + std::fmt::Debug + 'static {
-    /// The object in the stored version, `apiVersion` included.
+    /// Converts an object into the stored version, `apiVersion` included.
     ///
     /// # Errors
-    /// When a field has no counterpart.
+    /// Returns an error if a field has no counterpart.
     fn stored(&self, object: Value) -> Result<Value, ConversionError>;
 
-    /// Everything that an object of this version says and that cannot be stored, which is refused.
+    /// Returns every value of an object of this version that cannot be stored, and is therefore refused.
     fn validate(&self, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// The stored object in this version, `apiVersion` included.
+    /// Converts a stored object into this version, `apiVersion` included.
     ///
     /// # Errors
-    /// When a field has no counterpart.
+    /// Returns an error if a field has no counterpart.
     fn served(&self, object: Value) -> Result<Value, ConversionError>;
 }

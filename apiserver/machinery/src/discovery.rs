@@ -1,4 +1,4 @@
-//! Discovery documents, legacy and aggregated, computed from what is served.
+//! Discovery documents, legacy and aggregated, computed from the served resources.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -18,33 +18,33 @@ const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 /// Verbs of the subresource that writes `spec.finalizers`.
 const FINALIZE_VERBS: [&str; 1] = ["update"];
 
-/// Verbs of what is only posted.
+/// Verbs of resources that can only be posted.
 const POSTED_VERBS: [&str; 1] = ["create"];
 
-/// What one face serves.
+/// Resources that one endpoint serves.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'a> {
-    /// What is stored.
+    /// The stored kinds.
     pub registry: &'a Registry,
-    /// What is asked.
+    /// The reviews.
     pub reviews: &'a [Review],
 }
 
-/// A subresource as both forms of discovery describe it.
+/// A subresource, as both forms of discovery describe it.
 struct Part {
     name: String,
     group: String,
     version: String,
     kind: String,
-    /// Whether group and version are not those of the resource.
+    /// True if group and version differ from those of the resource.
     foreign: bool,
     verbs: &'static [&'static str],
-    /// Group, version and kind of the answer, where it is not what is sent.
+    /// Group, version and kind of the response, if they differ from those of the request.
     answer: (String, String, String),
 }
 
 impl Served<'_> {
-    /// Groups with their versions, the preferred one first.
+    /// Returns the groups with their versions, the preferred version first.
     pub fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups = self.registry.groups();
         for review in self.reviews {
@@ -55,7 +55,7 @@ impl Served<'_> {
         groups
     }
 
-    /// `GET /apis`: the groups, without core.
+    /// Returns the document at `/apis`: the groups, without core.
     pub fn group_list(&self) -> Value {
         let groups = self.groups();
         let named = groups.iter().filter(|(group, _)| !group.is_empty());
@@ -63,7 +63,7 @@ impl Served<'_> {
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
-    /// `GET /apis/<group>`; `None` when there is no such group.
+    /// Returns the document at `/apis/<group>`, or `None` if there is no such group.
     pub fn group(&self, name: &str) -> Option<Value> {
         let groups = self.groups();
         let (group, versions) = groups.iter().find(|(group, _)| group == name && !group.is_empty())?;
@@ -73,8 +73,8 @@ impl Served<'_> {
         Some(document)
     }
 
-    /// `GET /api`: the versions of core; `None` when core is not served. `address` is where clients
-    /// reach us.
+    /// Returns the document at `/api`: the versions of core, or `None` if core is not served. Clients reach the server
+    /// at `address`.
     pub fn core_versions(&self, address: &str) -> Option<Value> {
         let groups = self.registry.groups();
         let (_, versions) = groups.iter().find(|(group, _)| group.is_empty())?;
@@ -82,7 +82,7 @@ impl Served<'_> {
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}))
     }
 
-    /// `GET /apis/<group>/<version>` or `/api/v1`; `None` when nothing of it is served.
+    /// Returns the document at `/apis/<group>/<version>` or `/api/v1`, or `None` if it has no resources.
     pub fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let mut resources = Vec::new();
         for resource in self.registry.of_version(group, version) {
@@ -126,14 +126,14 @@ impl Served<'_> {
         entry
     }
 
-    /// Tells clients when the stored form changed: upstream's formula.
+    /// Returns a hash that changes with the stored version: upstream's formula.
     fn storage_version_hash(&self, resource: &Resource) -> String {
         let stored = self.registry.stored_of(resource).map_or(resource, |(_, stored)| stored);
         let text = format!("{}/{}/{}", stored.group, stored.version, stored.kind);
         STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8).unwrap_or_default())
     }
 
-    /// Aggregated discovery v2 (`core`: of `/api`, else of `/apis`).
+    /// Returns the aggregated discovery v2: of `/api` if `core`, else of `/apis`.
     pub fn aggregated(&self, core: bool) -> Value {
         let groups = self.groups();
         let wanted = groups.iter().filter(|(group, _)| group.is_empty() == core);
@@ -166,7 +166,7 @@ fn verbs(resource: &Resource) -> Vec<&'static str> {
     if !resource.strategy.deletes_collections() {
         verbs.retain(|verb| *verb != "deletecollection");
     }
-    // Kinds of the core are listed in another order than custom resources.
+    // Kinds of core are listed in another order than custom resources.
     if !resource.hosted {
         verbs.sort_unstable();
     }

@@ -1,8 +1,7 @@
-//! Values at rest: JSON as it is, or sealed with AES-GCM.
+//! Encryption of values at rest: plain JSON, or JSON sealed with AES-GCM.
 //!
-//! Shape: `k8s:enc:aesgcm:v1:<key name>:` followed by a 12-byte nonce and the sealed value with
-//! its tag: upstream's own. The store key is the authenticated data, so a sealed value cannot be
-//! moved to another key.
+//! Shape: `k8s:enc:aesgcm:v1:<key name>:`, followed by a 12-byte nonce and the sealed value with its tag. It is
+//! upstream's own. The store key is the authenticated data, so a sealed value cannot be moved to another key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,10 +12,10 @@ use bytes::Bytes;
 const PREFIX: &[u8] = b"k8s:enc:";
 const AES_GCM: &str = "k8s:enc:aesgcm:v1:";
 
-/// Why a stored value cannot be opened, or one cannot be sealed. Never shows the value.
+/// Error of opening a stored value or of sealing one. It never shows the value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EncryptionError {
-    /// The key has a length AES does not know.
+    /// The key has a length that AES does not support.
     #[error("encryption key {0:?} must have 16 or 32 bytes")]
     KeyLength(String),
     /// The value was sealed with a key that is not configured.
@@ -25,19 +24,19 @@ pub enum EncryptionError {
     /// The value is damaged, or was sealed for another key.
     #[error("{0}: cannot be opened: the value is damaged or was moved")]
     Damaged(String),
-    /// The system gave no randomness or the cipher failed.
+    /// The system returned no randomness, or the cipher failed.
     #[error("{0}: cannot be sealed")]
     Seal(String),
 }
 
-/// One way to seal.
+/// One way to seal values.
 #[derive(Debug)]
 pub enum Provider {
-    /// As it is.
+    /// No encryption.
     Identity,
     /// AES-GCM with a named key.
     AesGcm {
-        /// Its name, written before every value.
+        /// Name of the key, written before every value.
         name: String,
         /// The cipher.
         key: Box<LessSafeKey>,
@@ -45,7 +44,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// AES-GCM with a key of 16 or 32 bytes.
+    /// Creates an AES-GCM provider from a key of 16 or 32 bytes.
     ///
     /// # Errors
     /// `KeyLength`.
@@ -64,29 +63,30 @@ impl Provider {
 /// Providers by qualified plural, e.g. `secrets` or `machines.cluster.x-k8s.io`.
 pub type Rules = BTreeMap<String, Vec<Provider>>;
 
-/// Which resources are sealed how: the first provider writes, all read. It may change at any time.
+/// Encryption rules of all resources: the first provider of a resource writes, all of them read. The rules may change
+/// at any time.
 #[derive(Debug, Default)]
 pub struct Encryption {
     rules: RwLock<Arc<Rules>>,
 }
 
 impl Encryption {
-    /// Seals by these rules.
+    /// Creates the encryption with these rules.
     pub fn new(rules: Rules) -> Self {
         Self { rules: RwLock::new(Arc::new(rules)) }
     }
 
-    /// Seals and opens by these rules from now on.
+    /// Replaces the rules.
     pub fn replace(&self, rules: Rules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    // The lock is held for one assignment, which cannot leave halves.
+    // The lock is held for one assignment, which cannot leave a partial result.
     fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The bytes to store.
+    /// Seals a value for the store.
     ///
     /// # Errors
     /// `Seal`.
@@ -97,7 +97,7 @@ impl Encryption {
         }
     }
 
-    /// The value behind stored bytes.
+    /// Opens stored bytes.
     ///
     /// # Errors
     /// `UnknownKey`; `Damaged`.
@@ -114,7 +114,7 @@ impl Encryption {
         Err(EncryptionError::UnknownKey(key.to_owned()))
     }
 
-    /// Whether stored bytes are in the form that would be written now.
+    /// Returns true if stored bytes have the form that a write would give them now.
     pub fn is_current(&self, resource: &str, stored: &Bytes) -> bool {
         match self.rules().get(resource).and_then(|providers| providers.first()) {
             None | Some(Provider::Identity) => !stored.starts_with(PREFIX),

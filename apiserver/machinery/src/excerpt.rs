@@ -1,4 +1,4 @@
-//! Some fields of an object, read out of its JSON without making a tree of the rest.
+//! Excerpt of an object: some fields, read from its JSON without a tree of the other fields.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 
 use apiserver_schema::completeness::Text;
 
-/// Which fields are read.
+/// Set of the fields to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Excerpt {
-    /// Everything from here on.
+    /// True if everything below this field is read.
     whole: bool,
     fields: BTreeMap<String, Self>,
 }
 
 impl Excerpt {
-    /// Adds what is at this path of field names.
+    /// Adds the path of a field.
     pub(crate) fn add<'a>(&mut self, mut path: impl Iterator<Item = &'a str>) {
         match path.next() {
             None => self.whole = true,
@@ -26,16 +26,16 @@ impl Excerpt {
         }
     }
 
-    /// Whether something at this path, or below it, is read.
+    /// Returns true if the excerpt reads a field at this path or below it.
     pub(crate) fn reads<'a>(&self, mut path: impl Iterator<Item = &'a str>) -> bool {
         self.whole
             || path.next().is_none_or(|name| self.fields.get(name).is_some_and(|below| below.reads(path)))
     }
 
-    /// The object with these fields, as far as it has them.
+    /// Returns the object with these fields, if it has them.
     ///
     /// # Errors
-    /// What is wrong with the JSON.
+    /// Returns the error of invalid JSON.
     pub(crate) fn of(&self, json: &[u8]) -> serde_json::Result<Value> {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let found = self.deserialize(&mut deserializer)?;
@@ -51,7 +51,7 @@ impl<'de> DeserializeSeed<'de> for &Excerpt {
     }
 }
 
-/// What is no object has none of the fields: it counts as nothing.
+/// A value that is no object has none of the fields: it counts as nothing.
 impl<'de> Visitor<'de> for &Excerpt {
     type Value = Value;
 

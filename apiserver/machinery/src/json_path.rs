@@ -1,4 +1,4 @@
-//! The part of kubectl's JSONPath that printer columns use: `.a.b`, `.a\.b`, `['a\.b']`, `[0]`, `[?(@.k=="v")]`.
+//! The subset of kubectl's JSONPath that printer columns use: `.a.b`, `.a\.b`, `['a\.b']`, `[0]`, `[?(@.k=="v")]`.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ enum Step {
 pub struct JsonPath(Vec<Step>);
 
 impl JsonPath {
-    /// Parses `.status.conditions[?(@.type=="Ready")].status`; `None` when it is not of that form.
+    /// Parses `.status.conditions[?(@.type=="Ready")].status`; returns `None` for other forms.
     pub fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text.trim().trim_start_matches('$');
@@ -30,7 +30,7 @@ impl JsonPath {
             } else if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']')?;
                 match index.strip_prefix('\'').and_then(|quoted| quoted.strip_suffix('\'')) {
-                    // Upstream reads what is quoted as a path: dots that are part of a key are escaped here, too.
+                    // Upstream reads a quoted part as a path, so dots that are part of a key are escaped here, too.
                     Some(key) => steps.extend(Self::parse(&format!(".{key}"))?.0),
                     None if index == "*" => steps.push(Step::Every),
                     None => steps.push(Step::Index(index.parse().ok()?)),
@@ -48,7 +48,7 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// The fields that it begins with, up to a step of another kind.
+    /// Returns the leading fields of the path, up to a step of another kind.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map_while(|step| match step {
             Step::Field(name) => Some(name.as_str()),
@@ -56,20 +56,20 @@ impl JsonPath {
         })
     }
 
-    /// What the path leads to, in order.
+    /// Returns the values at the path, in order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         self.0
             .iter()
             .fold(vec![root], |found, step| found.into_iter().flat_map(|value| step.apply(value)).collect())
     }
 
-    /// The first thing the path leads to.
+    /// Returns the first value at the path.
     pub fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.find(root).into_iter().next()
     }
 }
 
-/// A name up to the next unescaped `.` or `[`.
+/// Reads a name up to the next unescaped `.` or `[`.
 fn field_name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();

@@ -1,6 +1,6 @@
-//! What all kinds share: how an object is decoded, validated, stored, patched, selected and shown.
+//! Generic API server machinery: decodes, validates, stores, patches, selects and shows objects of any kind.
 //!
-//! This crate does not know any kind; it works for one it has never heard of.
+//! This crate knows no kinds. It works for any kind that a registry describes.
 
 pub use storage_contract::Revision;
 

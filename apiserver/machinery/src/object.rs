@@ -1,40 +1,40 @@
-//! Reading and writing the parts of an object that every kind has.
+//! Access to the parts of an object that every kind has.
 
 use serde_json::{Map, Value, json};
 use storage_contract::Revision;
 
-/// A text field of `metadata`; empty when absent.
+/// Returns a text field of `metadata`; empty if absent.
 pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|meta| meta.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A field of `metadata`.
+/// Returns a field of `metadata`.
 pub fn metadata_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata")?.get(field)
 }
 
-/// The value at a dotted path of fields. Unlike a JSON pointer it has nothing to unescape, and so nothing to allocate:
-/// a write asks some eighty times.
+/// Returns the value at a dotted path of fields. Unlike a JSON pointer, the path has nothing to unescape, and so
+/// nothing to allocate: a write looks up about eighty paths.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, field| value.as_object()?.get(field))
 }
 
-/// The name.
+/// Returns the name.
 pub fn name(object: &Value) -> &str {
     meta(object, "name")
 }
 
-/// The namespace; empty for cluster-scoped objects.
+/// Returns the namespace; empty for cluster-scoped objects.
 pub fn namespace(object: &Value) -> &str {
     meta(object, "namespace")
 }
 
-/// Whether its deletion was asked for.
+/// Returns true if the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
     at(object, "metadata.deletionTimestamp").is_some_and(|time| !time.is_null())
 }
 
-/// Its finalizers.
+/// Returns the finalizers.
 pub fn finalizers(object: &Value) -> Vec<&str> {
     at(object, "metadata.finalizers")
         .and_then(Value::as_array)
@@ -42,7 +42,7 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
         .unwrap_or_default()
 }
 
-/// What else holds an object of a kind with finalizers in its `spec`.
+/// Returns the finalizers in `spec`, which some kinds have.
 pub fn spec_finalizers(object: &Value) -> Vec<&str> {
     at(object, "spec.finalizers")
         .and_then(Value::as_array)
@@ -50,12 +50,12 @@ pub fn spec_finalizers(object: &Value) -> Vec<&str> {
         .unwrap_or_default()
 }
 
-/// Its labels, or `None` when it has none.
+/// Returns the labels, or `None` if there are none.
 pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
     at(object, "metadata.labels").and_then(Value::as_object)
 }
 
-/// A copy without its owners, and without these fields. The owners are as large as the rest.
+/// Returns a copy without field managers, and without these fields. The field managers are as large as everything else.
 pub(crate) fn without(object: &Value, fields: &[&str]) -> Value {
     let Some(root) = object.as_object() else { return object.clone() };
     let wanted = root.iter().filter(|(name, _)| !fields.contains(&name.as_str()));
@@ -69,7 +69,7 @@ pub(crate) fn without(object: &Value, fields: &[&str]) -> Value {
     Value::Object(wanted.map(copy).collect())
 }
 
-/// Its `metadata`, made when absent.
+/// Returns `metadata`, which is created if absent.
 pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let root = object.as_object_mut()?;
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
@@ -102,20 +102,20 @@ pub fn remove_at(object: &mut Value, path: &[&str]) {
     }
 }
 
-/// Writes the revision into `metadata.resourceVersion`, where clients see it.
+/// Writes the revision into `metadata.resourceVersion`, where clients read it.
 pub fn set_revision(object: &mut Value, revision: Revision) {
     set_meta(object, "resourceVersion", revision.to_string());
 }
 
-/// The moment, as `metav1.Time` prints it: RFC 3339, UTC, whole seconds.
+/// Formats a time like `metav1.Time`: RFC 3339, UTC, whole seconds.
 pub fn timestamp(now: jiff::Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Writes every float that counts whole things as the integer it is, as upstream's encoder does: who
-/// sends `1.0` reads `1`.
+/// Replaces every float with an integer value by that integer, like upstream's encoder: a client that sends `1.0` reads
+/// `1`.
 pub fn whole_numbers(value: &mut Value) {
-    // Beyond this not every whole number has a float of its own.
+    // Above this, a whole number may have no float of its own.
     const SURE: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -130,14 +130,14 @@ pub fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Deepest nesting of an object. Kinds of ours nest some 20 deep; the parser itself stops at 128.
+/// Deepest nesting of an object. Capstan's kinds nest about 20 levels; the parser itself stops at 128.
 pub const DEEPEST: usize = 100;
 
-/// Deepest nesting of what is said in an object of the owners of its fields, which have a place in the
-/// object and are as deep as it is themselves. In a list of objects it is still read.
+/// Deepest nesting of the field managers of an object. They are as deep as the object itself, and start deeper in it.
+/// In a list of objects they can still be read.
 const DEEPEST_OWNERS: usize = 110;
 
-/// Whether an object is nested deeper than is read.
+/// Returns true if an object is nested deeper than the server reads.
 pub fn is_too_deep(object: &Value) -> bool {
     let Value::Object(root) = object else { return measure(object).0 > DEEPEST };
     root.iter().any(|(field, value)| match value {
@@ -149,7 +149,7 @@ pub fn is_too_deep(object: &Value) -> bool {
     })
 }
 
-/// How deep a value is nested, and how many values it is made of, itself included.
+/// Returns the depth of a value, and the number of values in it, itself included.
 pub fn measure(value: &Value) -> (usize, usize) {
     fn all<'a>(parts: impl Iterator<Item = &'a Value>) -> (usize, usize) {
         let measured = parts.map(measure);

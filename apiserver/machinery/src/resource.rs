@@ -1,4 +1,4 @@
-//! What the server knows of one kind: its names, its schema, its strategy, its verbs.
+//! Resource: names, schema, strategy and actions of one kind in one version.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ pub struct Column {
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// Where the cell comes from, e.g. `.status.phase`.
+    /// Path of the cell's value, e.g. `.status.phase`.
     pub json_path: String,
-    /// 0 is always shown; larger only with `-o wide`.
+    /// 0 is always shown; a larger one only with `-o wide`.
     pub priority: i32,
     /// For `kubectl explain`-like tools.
     pub description: String,
 }
 
-/// Where `autoscaling/v1` Scale finds its numbers in a kind.
+/// Paths of the numbers of `autoscaling/v1` Scale in a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
-    /// Path of the wanted number, e.g. `.spec.replicas`.
+    /// Path of the desired number, e.g. `.spec.replicas`.
     pub spec_replicas: String,
     /// Path of the observed number, e.g. `.status.replicas`.
     pub status_replicas: String,
-    /// Path of the selector in its text form, when the kind has one.
+    /// Path of the selector in its text form, if the kind has one.
     pub selector: Option<String>,
 }
 
@@ -52,29 +52,29 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Categories, e.g. `cluster-api`.
     pub categories: Vec<String>,
-    /// Whether its objects live in namespaces.
+    /// True if its objects are in namespaces.
     pub namespaced: bool,
-    /// Whether `status` is a subresource of its own.
+    /// True if `status` is a subresource.
     pub status_subresource: bool,
-    /// Its subresource `scale`, when it has one.
+    /// Its subresource `scale`, if it has one.
     pub scale: Option<Scale>,
-    /// What a client of this version is warned of, when it should move on.
+    /// Warning for clients of a deprecated version.
     pub deprecation: Option<String>,
-    /// How objects get from the stored version to this one and back; `None` for the stored one.
+    /// Conversion between the stored version and this one; `None` for the stored version.
     pub conversion: Option<Arc<dyn Conversion>>,
-    /// Whether `metadata.generation` counts changes of the rest.
+    /// True if `metadata.generation` counts changes of the other fields.
     pub generation: bool,
-    /// Whether a host serves it through us; core kinds are the host's own there.
+    /// True if a host cluster serves it through Capstan. The host cluster has its own core kinds.
     pub hosted: bool,
     /// Columns after the name.
     pub columns: Vec<Column>,
-    /// Field selectors beside `metadata.name` and `metadata.namespace`, as dotted paths.
+    /// Field selectors, in addition to `metadata.name` and `metadata.namespace`, as dotted paths.
     pub selectable: Vec<&'static str>,
     /// The schema.
     pub schema: KindSchema,
-    /// What is special about the kind.
+    /// Behaviour that is specific to the kind.
     pub strategy: Arc<dyn Strategy>,
-    /// Its imperative subresources.
+    /// Its actions.
     pub verbs: Vec<Arc<dyn ActionHandler>>,
 }
 
@@ -89,22 +89,22 @@ impl Resource {
         ResourceNames::qualified_kind(self)
     }
 
-    /// `group/version`, or the version alone in core.
+    /// Returns `group/version`, or the version alone in core.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { [&self.group, "/", &self.version].concat() }
     }
 
-    /// The list's kind.
+    /// Returns the kind of its lists.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
 
-    /// Where its objects lie in the store. Ends with a slash.
+    /// Returns the prefix of its objects in the store. It ends with a slash.
     pub fn prefix(&self) -> String {
         [ROOT, self.group_in_keys(), "/", &self.plural, "/"].concat()
     }
 
-    /// The key of one of its objects in the store, as text; the namespace counts where it has them.
+    /// Returns the key of one of its objects in the store. The namespace counts only if the kind is namespaced.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         let (namespace, slash) = if self.namespaced { (namespace, "/") } else { ("", "") };
         [ROOT, self.group_in_keys(), "/", &self.plural, "/", namespace, slash, name].concat()
@@ -114,7 +114,7 @@ impl Resource {
         if self.group.is_empty() { "core" } else { &self.group }
     }
 
-    /// The verb with this name.
+    /// Returns the action with this name.
     pub fn verb(&self, name: &str) -> Option<&Arc<dyn ActionHandler>> {
         self.verbs.iter().find(|verb| verb.name() == name)
     }
@@ -134,54 +134,53 @@ impl ResourceNames for Resource {
     }
 }
 
-/// Prefix of all our keys.
+/// Prefix of all keys of Capstan.
 pub const ROOT: &str = "/capstan/";
 
-/// Every kind served in every version, in the order of discovery.
+/// Registry of every served kind in every version, in the order of discovery.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
-    /// The kinds as they are stored, each once.
+    /// The stored version of each kind.
     stored: Vec<Arc<Resource>>,
 }
 
 impl Registry {
-    /// A registry of these. A version that is converted must have a stored one beside it.
+    /// Creates a registry. Every converted version needs the stored version of its kind in the registry.
     pub fn new(resources: Vec<Resource>) -> Self {
         let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
         let stored = resources.iter().filter(|resource| resource.conversion.is_none()).cloned().collect();
         Self { resources, stored }
     }
 
-    /// Those that a host serves through us.
+    /// Returns the resources that a host cluster serves through Capstan.
     pub fn hosted(&self) -> Self {
         let of = |all: &[Arc<Resource>]| all.iter().filter(|resource| resource.hosted).cloned().collect();
         Self { resources: of(&self.resources), stored: of(&self.stored) }
     }
 
-    /// The kinds as they are stored, each once: what the store keeps.
+    /// Returns the stored version of each kind, which the store keeps.
     pub fn stored(&self) -> &[Arc<Resource>] {
         &self.stored
     }
 
-    /// The stored version of a kind, and its place in [`Registry::stored`].
+    /// Returns the stored version of a kind, and its index in [`Registry::stored`].
     pub fn stored_of(&self, resource: &Resource) -> Option<(usize, &Arc<Resource>)> {
         let same = |other: &Resource| other.group == resource.group && other.plural == resource.plural;
         self.stored.iter().enumerate().find(|(_, other)| same(other))
     }
 
-    /// All of them.
+    /// Returns all resources.
     pub fn resources(&self) -> &[Arc<Resource>] {
         &self.resources
     }
 
-    /// The one with this group, version and plural.
+    /// Returns the resource with this group, version and plural.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|r| r.group == group && r.version == version && r.plural == plural)
     }
 
-    /// Groups with their versions, each once; the groups in order, of a group the version to prefer
-    /// first.
+    /// Returns the groups in order, each with its versions, the preferred version first.
     pub fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for resource in &self.resources {
@@ -197,7 +196,7 @@ impl Registry {
         groups
     }
 
-    /// The resources of one group and version.
+    /// Returns the resources of one group and version.
     pub fn of_version<'a>(
         &'a self,
         group: &'a str,
@@ -207,8 +206,8 @@ impl Registry {
     }
 }
 
-/// How much a version is to be preferred, as Kubernetes orders them: stable before beta before alpha,
-/// of those the newer first. A name of another form comes last.
+/// Priority of a version, like Kubernetes: stable before beta before alpha, and newer before older. A name of another
+/// form comes last.
 fn priority(version: &str) -> (u8, u32, u32) {
     let read = |text: &str| text.parse::<u32>().ok();
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
@@ -230,7 +229,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::strategy::Plain;
 
-    /// A kind to try things with.
+    /// Returns a kind for tests.
     pub(crate) fn gadget() -> Resource {
         let schema = json!({"type": "object", "properties": {
             "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},

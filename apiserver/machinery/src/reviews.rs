@@ -1,6 +1,6 @@
-//! Questions that are posted and answered at once, and stored nowhere: who am I, and may I.
+//! Reviews: questions about identity and permission that are posted, answered at once, and not stored.
 
-/// One kind of question.
+/// One kind of review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Review {
     /// API group.
@@ -11,20 +11,20 @@ pub struct Review {
     pub plural: &'static str,
     /// Singular name.
     pub singular: &'static str,
-    /// Whether it is asked in a namespace.
+    /// True if it is posted in a namespace.
     pub namespaced: bool,
 }
 
-/// The version of all of them.
+/// The version of all reviews.
 pub const VERSION: &str = "v1";
 
-/// Group of the questions about identity.
+/// Group of the reviews of identity.
 pub const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Group of the questions about permission.
+/// Group of the reviews of permission.
 pub const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// All of them.
+/// All reviews.
 pub const ALL: [Review; 5] = [
     review(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview", false),
     review(
@@ -61,7 +61,7 @@ const fn review(
     Review { group, kind, plural, singular, namespaced }
 }
 
-/// The question with this path.
+/// Returns the review with this path.
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Review> {
     ALL.iter().find(|review| review.group == group && version == VERSION && review.plural == plural)
 }

@@ -1,4 +1,4 @@
-//! `autoscaling/v1 Scale`: the number of replicas of any kind that has one, in one shape.
+//! `autoscaling/v1 Scale`: the number of replicas of any kind that has one, in one form.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::status::{ApiError, ApiResult};
 use apiserver_schema::Schema;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-/// What the API calls it.
+/// API group.
 pub const GROUP: &str = "autoscaling";
 
 /// Its version.
@@ -31,12 +31,12 @@ const PARTS: [Part; 2] = [
 static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
     let mut whole = schema();
     whole["properties"]["metadata"] = metadata::schema();
-    // Published, and not asked for: a status is not read.
+    // The field is published as required, but a request needs no status: the server does not read it.
     whole["properties"]["status"]["required"].take();
     Schema::compile(&whole).ok()
 });
 
-/// Its schema, without what all metadata have in common.
+/// Returns the schema, without the fields that all metadata have in common.
 pub fn schema() -> Value {
     let count = |description: &str| json!({"type": "integer", "format": "int32", "description": description});
     let text = |description: &str| json!({"type": "string", "description": description});
@@ -52,7 +52,7 @@ pub fn schema() -> Value {
                 "selector": text("Which objects are replicas, as a label selector in text.")}}}})
 }
 
-/// The compiled schema, to decode with.
+/// Returns the compiled schema, for decoding.
 ///
 /// # Errors
 /// 500; the schema is a constant.
@@ -91,10 +91,10 @@ pub fn wrong_type(scale: &Value) -> Option<String> {
     None
 }
 
-/// What an object's Scale says now, and whether the object says how many replicas it wants.
+/// Returns the Scale of an object, and whether the object has a desired number of replicas.
 ///
 /// # Errors
-/// 500 when a number is none: the object was stored before its kind had one there.
+/// 500 if a number has the wrong type: the object was stored before its kind had a number there.
 pub fn of(scale: &Scale, object: &Value) -> ApiResult<(Value, bool)> {
     let wanted = count(object, &scale.spec_replicas)?;
     let observed = count(object, &scale.status_replicas)?.unwrap_or_default();
@@ -119,10 +119,10 @@ pub fn of(scale: &Scale, object: &Value) -> ApiResult<(Value, bool)> {
     Ok((value, wanted.is_some()))
 }
 
-/// The answer to a read.
+/// Returns the Scale of an object, for a read.
 ///
 /// # Errors
-/// 500 when the object does not say how many replicas it wants.
+/// 500 if the object has no desired number of replicas.
 pub fn shown(scale: &Scale, object: &Value) -> ApiResult<Value> {
     match of(scale, object)? {
         (value, true) => Ok(value),
@@ -133,7 +133,7 @@ pub fn shown(scale: &Scale, object: &Value) -> ApiResult<Value> {
     }
 }
 
-/// The object as `wanted`, a Scale, would have it: its number, and the preconditions that it names.
+/// Returns the object with the number of the Scale `wanted`, and with the preconditions in it.
 pub fn carry_over(scale: &Scale, object: &Value, wanted: &Value) -> Value {
     let mut new = object.clone();
     let replicas = object::at(wanted, "spec.replicas").cloned().filter(Value::is_number);
@@ -147,7 +147,7 @@ pub fn carry_over(scale: &Scale, object: &Value, wanted: &Value) -> Value {
     new
 }
 
-/// What is wrong with the numbers of an object whose kind has a Scale.
+/// Returns the errors of the numbers of an object whose kind has a Scale.
 pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let Some(scale) = &resource.scale else { return Vec::new() };
     let mut errors = Vec::new();
@@ -170,7 +170,7 @@ pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The number at a path, if there is anything; else what is there, in the words of Go.
+/// Returns the number at a path, if there is one, or the type error, in the words of Go.
 fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
     match found(object, path)? {
         None => Ok(None),
@@ -178,7 +178,7 @@ fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// The text at a path; likewise.
+/// Returns the text at a path, likewise.
 fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, String> {
     match found(object, path)? {
         None => Ok(None),
@@ -191,7 +191,7 @@ fn wrong(path: &str, found: &Value, wanted: &str) -> String {
     format!("{path} accessor error: {text} is of the type {kind}, expected {wanted}")
 }
 
-/// What is at a path, if there is anything.
+/// Returns the value at a path, if there is one.
 fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let (mut place, mut taken) = (object, String::new());
     for name in path.trim_start_matches('.').split('.') {
@@ -209,7 +209,7 @@ fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String>
     Ok(Some(place))
 }
 
-/// A value as Go prints one.
+/// Formats a value like Go.
 fn go_text(value: &Value) -> String {
     let joined = |parts: Vec<String>| parts.join(" ");
     match value {
@@ -226,7 +226,7 @@ fn go_text(value: &Value) -> String {
     }
 }
 
-/// What Go calls the type of a value out of JSON.
+/// Returns the name of a JSON type in Go.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -249,7 +249,7 @@ fn count(object: &Value, path: &str) -> ApiResult<Option<i64>> {
     number.map(Some).ok_or_else(|| ApiError::internal(format!("{path} is not a whole number: {value}")))
 }
 
-/// Sets the value at a dotted path; what leads there is made.
+/// Sets the value at a dotted path, and creates the objects on the way.
 fn set(object: &mut Value, path: &str, value: Value) {
     let mut place = object;
     for name in path.trim_start_matches('.').split('.') {

@@ -1,4 +1,4 @@
-//! What is special about a kind between decoding a request and storing bytes.
+//! Strategy of a kind: its defaults and rules between decoding a request and storing the object.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,48 +7,46 @@ use serde_json::Value;
 use crate::admission::Creation;
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
-use crate::related::{Judgement, ObjectReader};
+use crate::related::{ObjectReader, Verdict};
 use crate::status::ApiResult;
 use apiserver_schema::field_errors::FieldError;
 
-/// A kind's own rules. The generic store calls them in the order they are written here, on the
-/// decoded, pruned and defaulted object; `old` is the stored object, absent on create.
+/// Defaults and rules of one kind. The generic store calls the methods in the order in which they are listed here, on
+/// the decoded, pruned and defaulted object. `old` is the stored object, absent on create.
 #[async_trait]
 pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
-    /// Asked first, of a request that creates an object and not of what the server creates by
-    /// itself. May write into the object who asked. The object has not been checked for anything:
-    /// what has the wrong shape is left for validation to refuse.
+    /// Checks a client's request that creates an object; objects that the server creates by itself skip it. It may
+    /// record the caller in the object. The object has not been validated: validation refuses wrong types later.
     ///
     /// # Errors
-    /// 403 when the caller may not do what the object would bring about.
+    /// 403 if the caller has no permission for the effects of the object.
     async fn admit(&self, _new: &mut Value, _creation: &Creation<'_>) -> ApiResult<()> {
         Ok(())
     }
 
-    /// Gives what a client sent the one form that the kind has: what is done here is the client's own doing, and its
-    /// to own, but for an apply, of which the client owns what it said. Must not fail.
-    fn decoded(&self, _new: &mut Value) {}
+    /// Converts an object that a client sent into the canonical form of the kind. The client becomes the field manager
+    /// of the changes. After an apply, it manages only the fields of its configuration. Must not fail.
+    fn canonicalize(&self, _new: &mut Value) {}
 
-    /// Whether a null says as much as nothing, also where one is applied. So it is with kinds whose
-    /// defaults upstream fills in by a webhook: that decodes the object, and has no nulls left.
+    /// Returns true if a null means the same as an absent field, also in an applied configuration. This holds for kinds
+    /// with a defaulting webhook upstream: the webhook decodes the object, which then has no nulls.
     fn drops_nulls(&self) -> bool {
         false
     }
 
-    /// Sets what clients need not set and restores what they may not change. Must not fail.
+    /// Sets fields that clients may omit, and restores fields that clients may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
-    /// Whether [`Strategy::default_with`] does anything: objects are converted for it.
+    /// Returns true if [`Strategy::default_with`] is implemented. Objects are converted for it.
     fn defaults_with_related(&self) -> bool {
         false
     }
 
-    /// Sets what other objects say clients need not set, on writes of the object itself. What is
-    /// returned keeps it from being looked at any further. The object has not been checked for
-    /// anything.
+    /// Sets fields that clients may omit and that depend on related objects, on writes of the object itself. If it
+    /// returns errors, no further check runs. The object has not been validated.
     ///
     /// # Errors
-    /// 503 when the others could not be read.
+    /// 503 if the related objects cannot be read.
     async fn default_with(
         &self,
         _new: &mut Value,
@@ -58,35 +56,34 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Ok(Vec::new())
     }
 
-    /// Every reason to refuse `new`; an empty list admits it. Schema and metadata have been
-    /// checked before.
+    /// Returns every reason to refuse `new`; an empty list admits it. Schema and metadata have been checked before.
     fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// Whether a dry run of this update is let through without [`Strategy::validate`]: Cluster API's
-    /// topology controller tries so what it could not do.
+    /// Returns true if a dry run of this update skips [`Strategy::validate`]: Cluster API's topology controller sends
+    /// updates that the rules would refuse.
     fn is_exempt_in_dry_run(&self, _new: &Value) -> bool {
         false
     }
 
-    /// What other objects have to say about `new`. Asked last, of writes of the object itself.
+    /// Validates `new` against related objects. It runs last, on writes of the object itself.
     ///
     /// # Errors
-    /// 503 when the others could not be read.
+    /// 503 if the related objects cannot be read.
     async fn validate_with(
         &self,
         _new: &Value,
         _old: Option<&Value>,
         _others: &dyn ObjectReader,
-    ) -> ApiResult<Judgement> {
-        Ok(Judgement::default())
+    ) -> ApiResult<Verdict> {
+        Ok(Verdict::default())
     }
 
-    /// Why an object may not be deleted while there are others.
+    /// Returns the reason to refuse a deletion while related objects exist.
     ///
     /// # Errors
-    /// 503 when the others could not be read.
+    /// 503 if the related objects cannot be read.
     async fn refuse_deletion_with(
         &self,
         _object: &Value,
@@ -95,12 +92,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Ok(None)
     }
 
-    /// What is wrong with a name of an object, or with the beginning of one.
+    /// Returns the errors of the name of an object, or of a prefix of one.
     fn name_errors(&self, name: &str) -> Vec<String> {
         subdomain_errors(name)
     }
 
-    /// Whether all objects of the kind can be deleted with one request.
+    /// Returns true if one request can delete all objects of the kind.
     fn deletes_collections(&self) -> bool {
         true
     }
@@ -112,62 +109,62 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
-    /// Why an object may not be deleted by anybody, whatever their permission.
+    /// Returns the reason to refuse the deletion of an object by any user.
     fn refuse_deletion(&self, _object: &Value) -> Option<&'static str> {
         None
     }
 
-    /// Whether `spec.finalizers` hold its objects as `metadata.finalizers` do, and are written
-    /// through the subresource `finalize` alone: so it is with namespaces.
+    /// Returns true if `spec.finalizers` delay the deletion of its objects like `metadata.finalizers`, and only the
+    /// subresource `finalize` writes them. Namespaces do.
     fn has_spec_finalizers(&self) -> bool {
         false
     }
 
-    /// Whether an update of what does not exist creates it.
+    /// Returns true if an update of a missing object creates it.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether an update need not say which version it was made from.
+    /// Returns true if an update may omit the revision that it is based on.
     fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    /// The kind's own table; without one, its columns are what its paths say.
+    /// Returns the kind's own table. Without one, the columns of the resource define it.
     fn table(&self) -> Option<OwnTable> {
         None
     }
 
-    /// The fields of the kind's protobuf message, when bodies in that form are read: those kinds
-    /// are, that typed clients know.
+    /// Returns the fields of the kind's protobuf message, if the server decodes bodies in that form. It does for kinds
+    /// that typed clients know.
     fn protobuf(&self) -> Option<&'static [protobuf::Field]> {
         None
     }
 }
 
-/// A table that a kind makes by itself, as those of Kubernetes' own kinds are: with cells that no path says.
+/// Table whose cells a kind computes itself, like those of Kubernetes' own kinds.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnTable {
-    /// All of its columns; where the name stands is the kind's to say.
+    /// All columns, the one for the name included.
     pub columns: &'static [OwnColumn],
-    /// The cells of an object at this time, one for each column.
+    /// Returns the cells of an object at this time, one for each column.
     pub cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// A column of such a table. Its type is `string`, whatever the cells are: so it is upstream.
+/// A column of such a table. Its type is always `string`, like upstream's.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnColumn {
-    /// What stands above it.
+    /// Heading.
     pub name: &'static str,
-    /// `name` for the column of names, else nothing.
+    /// `name` for the column of names, else empty.
     pub format: &'static str,
-    /// Above 0 it is shown only to who wants it wide.
+    /// A column above 0 is shown only in wide output.
     pub priority: i32,
-    /// What it says.
+    /// Description.
     pub description: &'static str,
 }
 
-/// A kind without rules of its own.
+/// Strategy without defaults and rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 

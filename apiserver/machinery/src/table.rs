@@ -1,4 +1,4 @@
-//! What `kubectl get` prints: `meta.k8s.io/v1 Table`.
+//! Tables for `kubectl get`: `meta.k8s.io/v1 Table`.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::store::CachedObject;
 
 pub use crate::strategy::{OwnColumn, OwnTable};
 
-/// How much of each object a row carries.
+/// The part of each object that a row contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
     /// Nothing.
@@ -27,7 +27,7 @@ pub enum IncludeObject {
     Object,
 }
 
-/// The columns' descriptions. A kind that declares none has its age.
+/// Returns the column definitions. A kind without columns has its age.
 pub fn columns(resource: &Resource) -> Value {
     if let Some(own) = resource.strategy.table() {
         let shown = own.columns.iter().map(|column| {
@@ -50,7 +50,7 @@ pub fn columns(resource: &Resource) -> Value {
     std::iter::once(name).chain(others).collect()
 }
 
-/// What a kind shows that declares no columns.
+/// Columns of a kind that declares none.
 static AGE: LazyLock<[Column; 1]> = LazyLock::new(|| {
     [Column {
         name: "Age".to_owned(),
@@ -65,18 +65,18 @@ fn declared(resource: &Resource) -> &[Column] {
     if resource.columns.is_empty() { AGE.as_slice() } else { &resource.columns }
 }
 
-/// Makes rows of the objects of one kind.
+/// Writer of the rows for objects of one kind.
 #[derive(Debug)]
 pub struct Rows {
     cells: Cells,
     include: IncludeObject,
     now: Timestamp,
-    /// What of an object is looked at; none where that cannot be told, or all of it is shown.
+    /// The fields that the cells need; none if they are unknown, or if the row contains the whole object.
     looked_at: Option<Excerpt>,
 }
 
 impl Rows {
-    /// Rows of `resource`, with ages as of `now`.
+    /// Creates a writer for `resource`, with ages as of `now`.
     pub fn new(resource: &Resource, include: IncludeObject, now: Timestamp) -> Self {
         let cells = match resource.strategy.table() {
             Some(own) => Cells::Own(own.cells),
@@ -95,7 +95,7 @@ impl Rows {
     /// Writes the row of an object as JSON.
     ///
     /// # Errors
-    /// 500 for what cannot be read.
+    /// 500 if the object cannot be decoded.
     pub fn write(&self, item: &CachedObject, version: &str, to: &mut Vec<u8>) -> ApiResult<()> {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         let internal = |error: serde_json::Error| ApiError::internal(error.to_string());
@@ -120,10 +120,10 @@ impl Rows {
         Ok(())
     }
 
-    /// The row of one object. `version` is the one of `meta.k8s.io` that its metadata is shown in.
+    /// Returns the row of one object. Its metadata is shown in this `version` of `meta.k8s.io`.
     pub fn row(&self, object: &Value, version: &str) -> Value {
         let cells = self.cells.of(object, self.now);
-        // Where the initial events end is said in the metadata, which is then shown all the same.
+        // An annotation marks the end of the initial events, so the metadata is always shown then.
         let is_mark = object.pointer("/metadata/annotations/k8s.io~1initial-events-end").is_some();
         let shown = match self.include {
             IncludeObject::None if !is_mark => Value::Null,
@@ -134,10 +134,10 @@ impl Rows {
     }
 }
 
-/// Where cells come from.
+/// Source of the cells.
 #[derive(Debug)]
 enum Cells {
-    /// The name, and then what is at these paths, by the columns' types.
+    /// The name, and then the values at these paths, by the columns' types.
     Declared(Vec<(String, Option<JsonPath>)>),
     Own(fn(&Value, Timestamp) -> Vec<Value>),
 }
@@ -164,7 +164,7 @@ impl Cells {
     }
 }
 
-/// The object as `PartialObjectMetadata`.
+/// Returns the object as `PartialObjectMetadata`.
 pub fn partial(object: &Value) -> Value {
     partial_in(object, "v1")
 }
@@ -193,7 +193,7 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// The number without its fraction, if there is such an integer.
+/// Returns the number as an integer, without its fraction, if there is such an integer.
 fn whole(number: f64) -> Option<i64> {
     format!("{:.0}", number.trunc()).parse().ok()
 }

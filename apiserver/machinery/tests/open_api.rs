@@ -1,5 +1,7 @@
 //! OpenAPI documents, compared with those of a kube-apiserver.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
 use apiserver_machinery::open_api;
 use apiserver_machinery::resource::Registry;
 use serde_json::{Value, json};

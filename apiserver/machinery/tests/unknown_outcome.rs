@@ -3,6 +3,8 @@
 //! An update whose outcome was unknown used to be applied again on the object of the other client: a JSON patch appended
 //! its element twice.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -219,7 +221,7 @@ impl Lab {
     }
 
     async fn apply(&self, name: &str, fields: Value) -> ApiResult<Written> {
-        let configuration = Configuration { fields, force: true, twice: Vec::new() };
+        let configuration = Configuration { fields, force: true, duplicates: Vec::new() };
         let creation = Creation { namespace: "default", caller: Caller::default(), permissions: &AllowAll };
         let (kind, target) = (self.kind(), Target::Object);
         let applied = self.objects.apply(kind, name, &configuration, target, &options(), &creation).await?;

@@ -28,7 +28,7 @@ pub(super) async fn serve(
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     kind.resource.strategy.admit(&mut object, &creation).await?;
     let created = server.parts.objects.create(kind, &path.namespace, object, options).await;
-    let written = Written::told(created, duplicates)?;
+    let written = Written::with_warnings(created, duplicates)?;
     let mut answer = view::written(201, kind.resource, written.object, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);
     Ok(answer)

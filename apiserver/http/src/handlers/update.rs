@@ -43,7 +43,7 @@ pub(super) async fn part(
         }
         (updated, _) => (200, updated),
     };
-    let written = Written::told(written, duplicates)?;
+    let written = Written::with_warnings(written, duplicates)?;
     let mut answer = view::written(code, kind.resource, written.object, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);
     Ok(answer)

@@ -168,7 +168,7 @@ impl Watched {
                 biased;
                 () = &mut self.over => return None,
                 () = &mut self.until => return None,
-                () = due => match watch.told() {
+                () = due => match watch.reported() {
                     Some(told) => self.frames.bookmark(told, false),
                     // Nothing to say yet: it will be said when there is.
                     None => continue,

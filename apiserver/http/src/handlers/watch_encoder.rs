@@ -45,12 +45,12 @@ impl Frames {
         if let (View::Metadata(version) | View::MetadataList(version), Encoding::Protobuf) =
             (self.form.view, self.form.encoding)
         {
-            let metadata = item.to_packed_metadata().map_err(ApiError::internal)?;
+            let metadata = item.to_serialized_metadata().map_err(ApiError::internal)?;
             let partial = protobuf::partial(&format!("meta.k8s.io/{version}"), &metadata);
-            return Ok(protobuf::event(kind.word(), &partial).into());
+            return Ok(protobuf::event(kind.as_str(), &partial).into());
         }
         let value = item.to_value().map_err(ApiError::internal)?;
-        self.write(kind.word(), &value)
+        self.write(kind.as_str(), &value)
     }
 
     /// Everything up to `revision` has been written; `initial_end` says that it was what was there

@@ -1,4 +1,4 @@
-//! The rules of `metadata.managedFields` that are no matter of merging.
+//! Validation of `metadata.managedFields`, apart from merging.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ const LONGEST_MANAGER: u16 = 128;
 /// Longest name of a subresource. Unit: bytes.
 const LONGEST_SUBRESOURCE: u16 = 256;
 
-/// From so many on nobody reads them: each repeats a name, and a body may hold many thousands.
+/// Most errors that are reported. Each repeats a name, and a body may contain many thousands.
 const MAX_ERRORS: usize = 100;
 
-/// Every error of the entries at `path`, as long as they are not too many.
+/// Adds every error of the entries at `path`, up to a limit.
 pub(crate) fn validate(entries: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
     let most = errors.len().saturating_add(MAX_ERRORS);
     for (index, entry) in entries.iter().enumerate() {
@@ -29,8 +29,8 @@ pub(crate) fn validate(entries: &[Value], path: &FieldPath, errors: &mut Vec<Fie
     }
 }
 
-/// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
-/// error would repeat it. The path is made where there is an error.
+/// Returns every error of the name of a field manager. A name that is too long has no other error, because each would
+/// repeat it. The path is created only if there is an error.
 pub fn manager_errors(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
     if is_longer(manager, LONGEST_MANAGER) {
         return vec![FieldError::too_long(field(), u64::from(LONGEST_MANAGER))];

@@ -1,4 +1,4 @@
-//! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
+//! `metadata`: its schema, which all kinds share, its defaults, and the rules that no schema can express.
 
 mod managed_fields;
 mod names;
@@ -21,10 +21,10 @@ pub use names::{
 };
 pub use types::{unknowable_kind, word, wrong_type};
 
-/// Longest annotations of one object, keys and values together: what upstream allows.
+/// Largest size of all annotations of one object, keys and values together: upstream's limit.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// The schema of `metadata`, as far as this server keeps it.
+/// Returns the schema of `metadata`, with the fields that this server keeps.
 pub fn schema() -> Value {
     let text = json!({"type": "string"});
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
@@ -46,8 +46,8 @@ pub fn schema() -> Value {
     }})
 }
 
-/// The same for an object that is being written: its owners are the server's own, and their sets may be
-/// [text](apiserver_structured_merge::serialize_sets).
+/// Returns the schema for an object that is being written: the server itself writes its field managers, and their sets
+/// may be [text](apiserver_structured_merge::serialize_sets).
 fn schema_in_writes() -> Value {
     let mut schema = schema();
     if let Some(set) = schema.pointer_mut("/properties/managedFields/items/properties/fieldsV1") {
@@ -76,7 +76,7 @@ impl MetadataRules for Rules {
     }
 }
 
-/// Every error of the metadata of an object in an object, which need not have a name.
+/// Adds every error of the metadata of an embedded object, which needs no name.
 fn validate_embedded(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let object = json!({"metadata": metadata});
     refuse(&path.child("name"), &metadata["name"], path_segment_errors(object::name(&object)), errors);
@@ -94,7 +94,7 @@ fn validate_embedded(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldE
     validate_finalizers(&object, path, errors);
 }
 
-/// What is wrong with a name that is to be one segment of a path.
+/// Returns the errors of a name that becomes one segment of a path.
 pub(crate) fn path_segment_errors(name: &str) -> Vec<String> {
     match name {
         "." | ".." => vec![format!("may not be '{name}'")],
@@ -106,7 +106,7 @@ pub(crate) fn path_segment_errors(name: &str) -> Vec<String> {
     }
 }
 
-/// Adds what is wrong with one value.
+/// Adds the errors of one value.
 pub(crate) fn refuse(
     path: &FieldPath,
     value: &Value,
@@ -156,8 +156,8 @@ pub(crate) fn validate_finalizers(new: &Value, path: &FieldPath, errors: &mut Ve
     }
 }
 
-/// Gives metadata the one form that they have: what is empty or null means what its absence means, and is not stored;
-/// a label, an annotation, a finalizer or an owner that is null is empty.
+/// Normalizes metadata: an empty or null field is removed, because it means the same as an absent one. A label, an
+/// annotation, a finalizer or an owner reference that is null becomes empty.
 pub fn normalize(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in ["labels", "annotations"] {
@@ -189,7 +189,7 @@ pub fn normalize(object: &mut Value) {
     });
 }
 
-/// Drops owner references that occur twice; returns the uids of those dropped.
+/// Drops duplicate owner references, and returns the uids of the dropped ones.
 pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     let owners = object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"));
@@ -206,7 +206,7 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     dropped
 }
 
-/// New finalizers that deserve the warning upstream gives for unqualified names.
+/// Returns upstream's warnings about new finalizers with unqualified names.
 pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let known: HashSet<&str> = old.map(object::finalizers).unwrap_or_default().into_iter().collect();
     let exempt = ["orphan", "foregroundDeletion", "kubernetes"];

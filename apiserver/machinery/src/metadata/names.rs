@@ -1,5 +1,4 @@
-//! What names, keys and values of metadata may look like, and what is said of those that do not.
-//! The words are upstream's: people search for them.
+//! Validation of names, keys and values in metadata. The error texts are upstream's, because users search for them.
 
 const SUBDOMAIN_FORM: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
      and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -17,7 +16,7 @@ const LONGEST_SUBDOMAIN: usize = 253;
 /// Longest name part of a key, and longest label value. Unit: bytes.
 const LONGEST_LABEL: usize = 63;
 
-/// What keeps `text` from being an RFC 1123 subdomain.
+/// Returns the errors of a text that has to be an RFC 1123 subdomain.
 pub fn subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_SUBDOMAIN {
@@ -29,7 +28,7 @@ pub fn subdomain_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a name that is to be a label of a domain name; nothing when it is one.
+/// Returns the errors of a name that has to be a label of a domain name.
 pub fn label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
@@ -48,8 +47,8 @@ pub fn label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What keeps `text` from being a label or annotation key, or a finalizer: the rules of a qualified name, and half of
-/// their words.
+/// Returns the errors of a text that has to be a label key, an annotation key or a finalizer: the rules of a qualified
+/// name, with a part of their text.
 pub fn label_key_errors(text: &str) -> Vec<String> {
     let errors = qualified_name_errors(text).into_iter();
     let worded = errors.map(|error| match error.strip_prefix("a qualified name ") {
@@ -62,7 +61,7 @@ pub fn label_key_errors(text: &str) -> Vec<String> {
     worded.collect()
 }
 
-/// What keeps `text` from being a name with a domain before it.
+/// Returns the errors of a text that has to be a name with an optional domain.
 pub fn qualified_name_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let mut parts = text.split('/');
@@ -92,7 +91,7 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What keeps `text` from being a label value.
+/// Returns the errors of a text that has to be a label value.
 pub fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
@@ -104,23 +103,23 @@ pub fn label_value_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// Whether `text` is an RFC 1123 subdomain of at most 253 bytes.
+/// Returns true if `text` is an RFC 1123 subdomain of at most 253 bytes.
 pub fn is_subdomain(text: &str) -> bool {
     subdomain_errors(text).is_empty()
 }
 
-/// Whether `text` may be a label value.
+/// Returns true if `text` is a valid label value.
 pub fn is_label_value(text: &str) -> bool {
     label_value_errors(text).is_empty()
 }
 
-/// Whether `text` may be a label or annotation key, or a finalizer.
+/// Returns true if `text` is a valid label key, annotation key or finalizer.
 pub fn is_qualified_name(text: &str) -> bool {
     qualified_name_errors(text).is_empty()
 }
 
-/// Whether all bytes are allowed, and the first and the last are letters or digits. Bytes are looked at as they stand: an
-/// object has some twenty such texts, and a regular expression takes several times as long for each.
+/// Returns true if all bytes are allowed, and the first and the last are letters or digits. It compares bytes, because
+/// an object has about twenty such texts, and a regular expression takes several times as long for each.
 fn is_enclosed(text: &str, is_allowed: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     let is_end = |end: Option<&u8>| end.is_some_and(|byte| byte.is_ascii_alphanumeric());
@@ -160,7 +159,7 @@ mod tests {
         }
     }
 
-    /// What is said of an error has the regular expression that is meant.
+    /// An error repeats the regular expression that the text has to match.
     #[test]
     fn what_is_allowed_is_what_the_expressions_say() {
         let expression = |form: &str| {

@@ -38,7 +38,7 @@ fn validate_one(owner: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for field in ["kind", "name", "uid"].into_iter().filter(|field| text(owner, field).is_empty()) {
         errors.push(FieldError::invalid(path.child(field), &Value::from(""), "must not be empty"));
     }
-    // An Event is deleted with age: what it owns would go with it.
+    // An Event expires, and its dependents would be deleted with it.
     if (group, version, text(owner, "kind")) == ("", "v1", "Event") {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
         errors.push(FieldError::invalid_text(path.clone(), &shown(owner), detail));

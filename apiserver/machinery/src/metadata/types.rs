@@ -1,9 +1,9 @@
-//! `metadata` is decoded before anything else is looked at, and what has the wrong type there is
-//! reported in the words of Go's decoder, which clients have come to know.
+//! Type errors of `metadata`, which is decoded before anything else. They have the text of Go's decoder, which clients
+//! know.
 
 use serde_json::Value;
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Copy)]
 enum Type {
     Text(&'static str),
@@ -53,15 +53,15 @@ const MANAGED: &[(&str, Type)] = &[
     ("subresource", Type::Text("string")),
 ];
 
-/// What is wrong with the types in `metadata`: the first thing found, in the words of Go's decoder.
+/// Returns the first type error of `metadata`, in the words of Go's decoder.
 pub fn wrong_type(metadata: &Value) -> Option<String> {
     let Some(root) = metadata.as_object() else {
         let found = word(metadata);
         return Some(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     };
     let error = |name: &str, kind: Type, value: &Value| check(value, "ObjectMeta", name, kind);
-    // Few of the fields are there, and mostly with nothing wrong. Which of several errors is the first is as they stand
-    // in the type.
+    // Few of the fields are present, and mostly without errors. The order of the fields in the type decides which of
+    // several errors is the first.
     let is_wrong = |(name, value): (&String, &Value)| {
         FIELDS.iter().any(|(field, kind)| field == name && error(field, *kind, value).is_some())
     };
@@ -71,10 +71,10 @@ pub fn wrong_type(metadata: &Value) -> Option<String> {
     FIELDS.iter().find_map(|(name, kind)| error(name, *kind, root.get(*name)?))
 }
 
-fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {
+fn check(value: &Value, go_type: &str, path: &str, kind: Type) -> Option<String> {
     let wrong = |found: &Value, wanted: &str| {
         let found = word(found);
-        Some(format!("json: cannot unmarshal {found} into Go struct field {place}.{path} of type {wanted}"))
+        Some(format!("json: cannot unmarshal {found} into Go struct field {go_type}.{path} of type {wanted}"))
     };
     match (kind, value) {
         (Type::Anything, _) | (_, Value::Null) | (Type::Text(_), Value::String(_)) => None,
@@ -96,16 +96,16 @@ fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {
         }
         (Type::TextMap, other) => wrong(other, "map[string]string"),
         (Type::Objects(inner, _, fields), Value::Array(items)) => {
-            items.iter().find_map(|item| check_item(item, place, path, (inner, fields), kind))
+            items.iter().find_map(|item| check_item(item, go_type, path, (inner, fields), kind))
         }
         (Type::Objects(_, wanted, _), other) => wrong(other, &format!("[]{wanted}")),
     }
 }
 
-/// An entry of a list of objects. `inner` is what Go calls it, with its fields.
+/// Checks an item of a list of objects. `inner` is its name in Go, with its fields.
 fn check_item(
     item: &Value,
-    place: &str,
+    go_type: &str,
     path: &str,
     inner: (&str, &[(&str, Type)]),
     kind: Type,
@@ -119,7 +119,7 @@ fn check_item(
         (other, Type::Objects(_, wanted, _)) => {
             let found = word(other);
             Some(format!(
-                "json: cannot unmarshal {found} into Go struct field {place}.{path} of type {wanted}"
+                "json: cannot unmarshal {found} into Go struct field {go_type}.{path} of type {wanted}"
             ))
         }
         _ => None,
@@ -134,8 +134,8 @@ fn wrong_time(text: &str) -> Option<String> {
     Some(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// Whether a text is written as RFC 3339 has times, in capital letters and without a leap second: what other clients
-/// read, too.
+/// Returns true if a text has the form of RFC 3339 times, in capital letters and without a leap second. Other clients
+/// can read that form, too.
 fn has_form_of_time(text: &str) -> bool {
     const FORM: &[u8] = b"0000-00-00T00:00:00";
     let alike =
@@ -154,11 +154,11 @@ fn has_form_of_time(text: &str) -> bool {
     FORM.iter().zip(time).all(alike) && !time.ends_with(b"60") && is_zone
 }
 
-/// The type that upstream reads `apiVersion` and `kind` into, as its errors name it.
+/// The type that upstream decodes `apiVersion` and `kind` into, as its errors name it.
 const TYPE_AND_VERSION: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Why nobody can tell from an object of which kind in which version it is, in the words of the first look at it.
+/// Returns the error of an object without a usable kind and version, in the words of upstream's first decoder.
 pub fn unknowable_kind(object: &Value) -> Option<String> {
     let unreadable = |value: &Value, what: &str| {
         let found = word(value);
@@ -178,7 +178,7 @@ pub fn unknowable_kind(object: &Value) -> Option<String> {
     (version.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {version}"))
 }
 
-/// What Go's decoder calls a JSON value.
+/// Returns the name of a JSON type in Go's decoder.
 pub fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Each text is what a kube-apiserver 1.36.3 said.
+    /// Each text is a response of a kube-apiserver 1.36.3.
     #[test]
     fn wrong_types_are_told_in_the_known_words() {
         let field = |text: &str| Some(format!("json: cannot unmarshal {text}"));

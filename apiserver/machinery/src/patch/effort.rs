@@ -1,31 +1,30 @@
-//! What a JSON patch may cost: a few operations can double an object each time, nest it without end,
-//! or move a long list about.
+//! Effort of a JSON patch, with limits: each operation can double an object, nest it without end, or move a long list.
 
 use serde_json::Value;
 
 use crate::object::{self, DEEPEST};
 
-/// Most that all copies of one patch may add: upstream's limit. Unit: bytes of JSON.
+/// Largest size that all copies of one patch may add: upstream's limit. Unit: bytes of JSON.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
-/// Most values that all operations of one patch may touch: a tenth of a second or so.
+/// Most values that all operations of one patch may touch: about a tenth of a second.
 const MOST_TOUCHED: usize = 16 * 1024 * 1024;
 
-/// Items of a list that are shifted in the time in which one value is looked at.
+/// Items of a list that are shifted in the time in which one value is visited.
 const SHIFTED_AT_ONCE: usize = 8;
 
-/// Why a patch is not carried through.
+/// Limit that a patch exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooMuch {
-    /// It makes a copy of what it copied before.
+    /// It copies the results of its own copies.
     Copied,
-    /// It nests an object deeper than is read.
+    /// It nests an object deeper than the server reads.
     Deep,
     /// It takes too long.
     Touched,
 }
 
-/// What one patch has cost so far.
+/// Effort of one patch so far.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
     copied: usize,
@@ -33,7 +32,7 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Puts a value at the end of a pointer.
+    /// Counts adding a value at the end of a pointer.
     pub(super) fn put(&mut self, pointer: &str, value: &Value) -> Result<(), TooMuch> {
         let (depth, values) = object::measure(value);
         if depth + pointer.matches('/').count() > DEEPEST {
@@ -42,13 +41,13 @@ impl Effort {
         self.touch(values)
     }
 
-    /// Makes one more of a value.
+    /// Counts copying a value.
     pub(super) fn copy(&mut self, value: &Value) -> Result<(), TooMuch> {
         self.copied = self.copied.saturating_add(value.to_string().len());
         if self.copied > MOST_COPIED { Err(TooMuch::Copied) } else { Ok(()) }
     }
 
-    /// Makes room in a list of so many items, or closes it up again.
+    /// Counts shifting so many items of a list.
     pub(super) fn shift(&mut self, items: usize) -> Result<(), TooMuch> {
         self.touch(items / SHIFTED_AT_ONCE)
     }

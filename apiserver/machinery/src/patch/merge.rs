@@ -1,7 +1,7 @@
 //! JSON merge patch.
 //!
-//! RFC 7386, but for lists: where one is put in the place of anything but an object, the nulls in the
-//! objects that it holds are left out, as upstream does it.
+//! RFC 7386, with one exception, like upstream: if a list replaces anything but an object, the nulls in the objects of
+//! the list are dropped.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub(super) fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>)
     }
 }
 
-/// The value without the fields that are null; an item that is null stays one.
+/// Returns the value without the fields that are null. An item that is null stays.
 pub(super) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -17,14 +17,14 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 /// Most operations of one JSON patch: upstream's limit.
 const MOST_OPERATIONS: usize = 10_000;
 
-/// Most errors that are told of one patch: likewise.
+/// Most errors that are reported of one patch: upstream's limit.
 const MAX_ERRORS: usize = 100;
 
 /// The fields of an operation.
 const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// A patch that was decoded, or could not be: that is told when it is carried out, after whether there
-/// is anything to carry it out on.
+/// A decoded patch, or the error of decoding it. The error is reported when the patch is applied, so that a missing
+/// object is reported first.
 #[derive(Debug, Clone)]
 pub struct Patch {
     change: Change,
@@ -37,15 +37,15 @@ enum Change {
     Operations(Vec<Operation>),
     /// RFC 7386.
     Merge(Map<String, Value>),
-    /// A merge patch that puts something else in the object's place.
+    /// A merge patch that replaces the whole object.
     Whole(Value),
     Refused(ApiError),
 }
 
 impl Patch {
-    /// Takes an RFC 6902 document, and the paths of the fields that occur twice in it.
+    /// Decodes an RFC 6902 document. `duplicates` are the paths of its duplicate fields.
     ///
-    /// Carrying it out is refused with 400 when it is none, with 413 when it has too many operations.
+    /// Applying it fails with 400 if it is no such document, and with 413 if it has too many operations.
     pub fn json(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
         let is_checked = validation != FieldValidation::Ignore;
         let operations = match document {
@@ -73,9 +73,9 @@ impl Patch {
         Self { change: Change::Operations(decoded), errors }
     }
 
-    /// Takes an RFC 7386 document, and the paths of the fields that occur twice in it.
+    /// Decodes an RFC 7386 document. `duplicates` are the paths of its duplicate fields.
     ///
-    /// Carrying it out is refused with 400 when it is no object.
+    /// Applying it fails with 400 if it is no object.
     pub fn merge(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
         let is_checked = validation != FieldValidation::Ignore;
         let change = match document {
@@ -90,10 +90,10 @@ impl Patch {
         Self { change, errors: errors.iter().map(|path| format!("duplicate field {path:?}")).collect() }
     }
 
-    /// Takes a strategic merge patch that says what a merge patch would say: without directives,
-    /// and without the lists of metadata that it would merge by key.
+    /// Decodes a strategic merge patch that means the same as a merge patch: one without directives, and without the
+    /// lists of metadata that it would merge by key.
     ///
-    /// Carrying it out is refused with 400 when it is no object; with 422 when it needs more than merging.
+    /// Applying it fails with 400 if it is no object, and with 422 if it needs more than merging.
     pub fn strategic(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
         let merged_by_key = ["finalizers", "ownerReferences"];
         let lists = document
@@ -107,26 +107,26 @@ impl Patch {
         Self::merge(document, duplicates, validation)
     }
 
-    /// What could not be read.
+    /// Creates a patch that could not be decoded.
     pub fn refused(error: ApiError) -> Self {
         Self { change: Change::Refused(error), errors: Vec::new() }
     }
 
-    /// What its writer should be told, or refused for where fields are validated strictly.
+    /// Returns the warnings for the client. They are errors if fields are validated strictly.
     pub fn errors(&self) -> &[String] {
         &self.errors
     }
 
-    /// The object with the patch carried out.
+    /// Applies the patch to an object.
     ///
     /// # Errors
-    /// 422 when an operation cannot be carried out, or what it makes is no object; else as the patch was read.
+    /// 422 if an operation cannot be carried out, or if the result is no object; else the error of decoding.
     pub fn apply(&self, object: &Value) -> ApiResult<Value> {
         self.carry_out(object.clone())
     }
 
-    /// Whether it neither reads nor writes `metadata.managedFields`.
-    pub(crate) fn leaves_owners(&self) -> bool {
+    /// Returns true if the patch neither reads nor writes `metadata.managedFields`.
+    pub(crate) fn leaves_managers(&self) -> bool {
         let Change::Merge(fields) = &self.change else { return false };
         match fields.get("metadata") {
             None => true,
@@ -135,8 +135,8 @@ impl Patch {
         }
     }
 
-    /// Whether it neither reads nor writes a field of the object.
-    pub(crate) fn leaves(&self, field: &str) -> bool {
+    /// Returns true if the patch neither reads nor writes this field of the object.
+    pub(crate) fn leaves_unchanged(&self, field: &str) -> bool {
         match &self.change {
             Change::Operations(operations) => !operations.iter().any(|operation| operation.is_of(field)),
             Change::Merge(fields) => !fields.contains_key(field),
@@ -144,7 +144,7 @@ impl Patch {
         }
     }
 
-    /// The same for an object that need not be kept.
+    /// Applies the patch in place.
     pub(crate) fn carry_out(&self, mut patched: Value) -> ApiResult<Value> {
         match &self.change {
             Change::Operations(operations) => {
@@ -170,7 +170,7 @@ impl Patch {
     }
 }
 
-/// Upstream has a limit for copies, and answers so; it has none for the others.
+/// Upstream has a limit for copies, and this response. It has no other limits.
 fn refused(why: TooMuch) -> ApiError {
     let detail = match why {
         TooMuch::Copied => return ApiError::unprocessable_patch(),
@@ -180,13 +180,13 @@ fn refused(why: TooMuch) -> ApiError {
     ApiError::invalid_kind("", "", &[FieldError::forbidden(FieldPath::new("patch"), &detail)])
 }
 
-/// The refusal of what a patch has made of an object, which is shown.
+/// Returns the refusal of the result of a patch, with that result.
 pub fn invalid(patched: &Value, why: &str) -> ApiError {
     let error = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), why);
     ApiError::invalid_kind("", "", &[error])
 }
 
-/// A patch may not leave behind what does not say what it is.
+/// Checks that the patched object still has a kind.
 fn check_kind(patched: &Value) -> ApiResult<()> {
     if let Some(why) = unknowable_kind(patched) {
         return Err(invalid(patched, &why));
@@ -197,7 +197,7 @@ fn check_kind(patched: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Takes one operation. One that cannot be one is an error of the patch, and not of its encoding.
+/// Decodes one operation. An invalid one is an error of the patch, and not of its encoding.
 fn decode(operation: Value, is_checked: bool) -> ApiResult<Operation> {
     let fields = match operation {
         Value::Object(fields) => fields,
@@ -218,7 +218,7 @@ fn decode(operation: Value, is_checked: bool) -> ApiResult<Operation> {
     }
 }
 
-/// What is said of fields that occur twice, or that operations do not have.
+/// Returns the warnings about duplicate and unknown fields.
 fn errors(operations: &[Value], duplicates: &[String]) -> Vec<String> {
     let unknown = operations.iter().enumerate().flat_map(|(index, operation)| {
         let names = operation.as_object().into_iter().flat_map(Map::keys);
@@ -238,12 +238,12 @@ fn unfit(value: &Value, target: &str) -> ApiError {
     ApiError::bad_request(format!("{message} {} into Go {target}", word(value)))
 }
 
-/// The same in the words of upstream's second decoder, which is met when the first is not asked.
+/// The same in the words of upstream's second decoder, which decodes if the first one is skipped.
 fn unfit_unchecked(value: &Value, target: &str) -> ApiError {
     ApiError::bad_request(format!("json: cannot unmarshal {} into Go value of type {target}", word(value)))
 }
 
-/// Whether a `$patch`, `$setElementOrder/…` or the like stands anywhere.
+/// Returns true if the value contains a directive such as `$patch` or `$setElementOrder/…`.
 fn has_directive(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_directive(value)),

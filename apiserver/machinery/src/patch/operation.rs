@@ -1,7 +1,7 @@
 //! One operation of a JSON patch.
 //!
-//! RFC 6902 with the liberties that upstream takes, and that clients count on: what is not there
-//! equals null, indices may count from the end, a missing value is null.
+//! RFC 6902 with upstream's deviations, on which clients rely: an absent value equals null, indices may count from the
+//! end, and a missing `value` is null.
 
 use serde_json::{Map, Value};
 
@@ -17,13 +17,13 @@ enum Kind {
     Copy,
 }
 
-/// A decoded operation. What it lacks is missed when it is carried out.
+/// A decoded operation. A missing field is an error only when the operation is carried out.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     kind: Option<Kind>,
     path: Option<String>,
     from: Option<String>,
-    /// Null when there is none.
+    /// Null if there is none.
     value: Value,
 }
 
@@ -43,17 +43,17 @@ impl Operation {
         Self { kind, path, from, value: fields.remove("value").unwrap_or_default() }
     }
 
-    /// Whether it reads or writes a field of the document, or the document as a whole.
+    /// Returns true if it reads or writes this field of the document, or the whole document.
     pub(super) fn is_of(&self, field: &str) -> bool {
         let paths = [&self.path, &self.from].into_iter().flatten();
-        // What stands before the first slash is not looked at. Without one it is the document.
+        // Text before the first slash is ignored. A pointer without a slash is the document.
         paths.map(|path| path.split('/').nth(1)).any(|first| first.is_none_or(|first| first == field))
     }
 
-    /// Counts what the operation is going to cost.
+    /// Counts the effort of the operation.
     ///
     /// # Errors
-    /// It is more than is left.
+    /// Returns an error if it exceeds a limit.
     pub(super) fn weigh(&self, document: &mut Value, effort: &mut Effort) -> Result<(), TooMuch> {
         let (path, from) =
             (self.path.as_deref().unwrap_or_default(), self.from.as_deref().unwrap_or_default());
@@ -77,7 +77,7 @@ impl Operation {
         effort.shift(items_beside(document, path))
     }
 
-    /// Changes the document; `None` when that cannot be done, and the document may then be half changed.
+    /// Changes the document; returns `None` if that is impossible. The document may then be changed in part.
     pub(super) fn carry_out(&self, document: &mut Value) -> Option<()> {
         let path = self.path.as_deref();
         match self.kind? {
@@ -105,7 +105,7 @@ fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
         }
         (Value::Array(items), key) if key == "-" => items.push(value),
         (Value::Array(items), key) => {
-            // There is one place more than there are items.
+            // There is one more index than there are items.
             let at = index(&key, items.len() + 1)?;
             items.insert(at, value);
         }
@@ -131,7 +131,7 @@ fn replace(document: &mut Value, path: &str, value: &Value) -> Option<()> {
         return Some(());
     }
     match locate(document, path)? {
-        // What is not there is added.
+        // An absent value is added.
         (Value::Object(fields), key) => {
             fields.insert(key, value.clone());
         }
@@ -152,9 +152,9 @@ fn test(document: &mut Value, path: &str, value: &Value) -> Option<()> {
     (present(holder, &key)?.unwrap_or(&Value::Null) == value).then_some(())
 }
 
-/// The object or list that a pointer leads into, and the last part of the pointer.
+/// Returns the object or list that a pointer leads into, and the last part of the pointer.
 fn locate<'a>(document: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, String)> {
-    // Whatever stands before the first slash is not looked at.
+    // Text before the first slash is ignored.
     let (_, pointer) = pointer.split_once('/')?;
     let (parents, key) =
         pointer.rsplit_once('/').map_or((None, pointer), |(parents, key)| (Some(parents), key));
@@ -173,7 +173,7 @@ fn locate<'a>(document: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, 
     (holder.is_object() || holder.is_array()).then(|| (holder, unescape(key)))
 }
 
-/// What stands there: nothing, where an object does not have the field; `None` where a list has no such item.
+/// Returns the value of a key: nothing if an object does not have the field, `None` if a list has no such item.
 fn present<'a>(holder: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     match holder {
         Value::Object(fields) => Some(fields.get(key)),
@@ -182,7 +182,7 @@ fn present<'a>(holder: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     }
 }
 
-/// A place among so many, counted from the end when it is negative.
+/// Parses an index below `places`. A negative one counts from the end.
 fn index(text: &str, places: usize) -> Option<usize> {
     let number: i64 = text.parse().ok()?;
     let distance = usize::try_from(number.unsigned_abs()).ok()?;
@@ -194,13 +194,13 @@ fn unescape(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// What stands where a pointer leads.
+/// Returns the value at a pointer.
 fn at<'a>(document: &'a mut Value, pointer: &str) -> Option<&'a Value> {
     let (holder, key) = locate(document, pointer)?;
     present(holder, &key)?
 }
 
-/// How many items the list has that a pointer leads into.
+/// Returns the number of items in the list that a pointer leads into.
 fn items_beside(document: &mut Value, pointer: &str) -> usize {
     locate(document, pointer).and_then(|(holder, _)| holder.as_array()).map_or(0, Vec::len)
 }
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// What is under `o` after the operation; `None` when it cannot be carried out.
+    /// Returns the value of `o` after the operation, or `None` if it cannot be carried out.
     fn after(operation: Value) -> Option<Value> {
         let mut document = json!({"o": {"l": [1, 2, 3], "n": null, "m": {"x": 1}}});
         let Value::Object(fields) = operation else { return None };

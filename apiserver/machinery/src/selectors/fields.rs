@@ -2,27 +2,26 @@
 
 use crate::status::{ApiError, ApiResult};
 
-/// A parsed field selector: dotted path, whether equal is wanted, value.
+/// A parsed field selector: dotted path, true for equality, value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<(String, bool, String)>);
 
 impl FieldSelector {
-    /// Parses a selector. `selectable` are the paths allowed beside name and namespace. A value may
-    /// hold `\,`, `\=` and `\\`.
+    /// Parses a selector. `selectable` are the allowed paths in addition to name and namespace. A value may contain
+    /// `\,`, `\=` and `\\`.
     ///
     /// # Errors
-    /// 400 naming the term or field.
+    /// 400 that names the term or field.
     pub fn parse(text: &str, selectable: &[&str]) -> ApiResult<Self> {
         let selector = Self::read(text)?;
         selector.check(selectable)?;
         Ok(selector)
     }
 
-    /// Parses a selector, whichever fields it names. A term of nothing but its sign, such as `=`, selects
-    /// everything.
+    /// Parses a selector with any fields. A term that consists of an operator only, such as `=`, selects everything.
     ///
     /// # Errors
-    /// 400 naming the term.
+    /// 400 that names the term.
     pub fn read(text: &str) -> ApiResult<Self> {
         let mut terms = Vec::new();
         for term in split(text).into_iter().filter(|term| !term.is_empty()) {
@@ -37,10 +36,10 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Whether all its fields can be selected by: name, namespace and `selectable`.
+    /// Checks that all fields can be selected by: name, namespace and `selectable`.
     ///
     /// # Errors
-    /// 400 naming the field.
+    /// 400 that names the field.
     pub fn check(&self, selectable: &[&str]) -> ApiResult<()> {
         let is_known = |path: &str| {
             ["metadata.name", "metadata.namespace"].contains(&path) || selectable.contains(&path)
@@ -51,24 +50,24 @@ impl FieldSelector {
         }
     }
 
-    /// The same, and only the object of this name.
+    /// Returns the same selector, restricted to the object of this name.
     #[must_use]
     pub fn and_name(mut self, name: &str) -> Self {
         self.0.push(("metadata.name".to_owned(), true, name.to_owned()));
         self
     }
 
-    /// Whether it selects everything.
+    /// Returns true if it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The one name it selects, if it names one.
+    /// Returns the name that it requires, if any.
     pub fn name(&self) -> Option<&str> {
         self.equal("metadata.name")
     }
 
-    /// The one namespace it selects, if it names one.
+    /// Returns the namespace that it requires, if any.
     pub fn namespace(&self) -> Option<&str> {
         self.equal("metadata.namespace")
     }
@@ -78,7 +77,7 @@ impl FieldSelector {
         named.map(|(_, _, value)| value.as_str())
     }
 
-    /// Whether an object is selected whose fields are looked up by `field`.
+    /// Returns true if it selects an object. `field` looks up the object's fields.
     pub fn matches(&self, field: impl Fn(&str) -> Option<String>) -> bool {
         self.0.iter().all(|(path, equal, wanted)| (field(path).unwrap_or_default() == *wanted) == *equal)
     }
@@ -98,7 +97,7 @@ fn split(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Path, whether equal is wanted, and value, as it is written.
+/// Splits a term into path, operator (true for equality) and value, as written.
 fn parts(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(at, _)| {
         let (path, rest) = term.split_at(at);
@@ -122,7 +121,7 @@ fn unescape(value: &str) -> Result<String, String> {
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
             ',' | '=' => {
-                // Upstream prints its number.
+                // Upstream prints the number of the rune.
                 let number = u32::from(character);
                 return Err(format!("invalid field selector: unescaped character in value: {number}"));
             }

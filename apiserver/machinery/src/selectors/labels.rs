@@ -10,7 +10,7 @@ use apiserver_schema::go_text::quoted;
 /// One requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Requirement {
-    /// The values are sorted, and each is there once: most often there is one, for which a tree is ten times as large.
+    /// The values are sorted and unique. Usually there is one, for which a tree would be ten times as large.
     In(String, Vec<String>),
     NotIn(String, Vec<String>),
     Exists(String),
@@ -19,7 +19,7 @@ enum Requirement {
     Less(String, i64),
 }
 
-/// A parsed label selector; the empty one selects everything.
+/// A parsed label selector. The empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
 
@@ -27,22 +27,22 @@ impl LabelSelector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// 400 saying where it cannot be read.
+    /// 400 that names the position of the error.
     pub fn parse(text: &str) -> ApiResult<Self> {
         Parser { tokens: scan(text).into_iter().peekable() }.selector().map_err(ApiError::bad_request)
     }
 
-    /// Whether it selects everything.
+    /// Returns true if it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns true if it selects an object with these labels.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.selects(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
     }
 
-    /// The same of labels that are found by their keys.
+    /// Returns true if it selects an object. `value` looks up the object's labels.
     pub(crate) fn selects<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         let is_one =
             |values: &[String], found: &str| values.binary_search_by(|one| one.as_str().cmp(found)).is_ok();
@@ -58,7 +58,7 @@ impl LabelSelector {
     }
 }
 
-/// How a selector may go on after a key.
+/// Operators that may follow a key.
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 struct Parser {
@@ -136,7 +136,7 @@ impl Parser {
         }
     }
 
-    /// The one value after a sign; none is the empty one.
+    /// Reads the value after an operator; an absent one is empty.
     fn value(&mut self) -> Result<String, String> {
         if matches!(self.peek(), Token::End | Token::Comma) {
             return Ok(String::new());
@@ -147,7 +147,7 @@ impl Parser {
         }
     }
 
-    /// `(x,y)`. What is left out between commas is the empty value.
+    /// Reads `(x,y)`. An omitted value between commas is empty.
     fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
         match self.next() {
             Token::Open => {}
@@ -173,7 +173,7 @@ impl Parser {
     }
 }
 
-/// A number that could be a label's value: one with a sign could not.
+/// Parses a number that is a valid label value: without a plus or minus.
 fn number(key: &str, text: String) -> Result<i64, String> {
     let number = text.parse().map_err(|_| {
         let text = quoted(&text);
@@ -182,7 +182,7 @@ fn number(key: &str, text: String) -> Result<i64, String> {
     check_value(key, 0, text).map(|_| number)
 }
 
-/// The form of a name, in the words of upstream's messages.
+/// Syntax of a name, in the words of upstream's messages.
 const NAME: &str =
     "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 

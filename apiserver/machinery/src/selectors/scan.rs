@@ -1,6 +1,6 @@
-//! The words and signs of a label selector.
+//! Lexer of label selectors.
 
-/// One of them.
+/// One token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(String),
@@ -17,7 +17,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// As it is written, for messages.
+    /// Returns the token as written, for messages.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Word(text) => text,
@@ -48,11 +48,11 @@ impl Token {
     }
 }
 
-/// Takes a text apart. The last token is always [`Token::End`].
+/// Splits a text into tokens. The last one is always [`Token::End`].
 pub(super) fn scan(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text.chars().peekable();
-    // A NUL where a word or a sign should begin is the end.
+    // A NUL at the start of a token ends the text.
     while let Some(first) = rest.next().filter(|first| *first != '\0') {
         if is_space(first) {
             continue;
@@ -66,7 +66,7 @@ pub(super) fn scan(text: &str) -> Vec<Token> {
                 while let Some(next) = rest.next_if(|next| is_part_of_word(*next)) {
                     word.push(next);
                 }
-                // One that ends a word is not looked at again.
+                // One that ends a word is skipped.
                 let _ = rest.next_if_eq(&'\0');
                 Token::Word(word)
             }

@@ -1,4 +1,4 @@
-//! Errors as a client sees them: `metav1.Status`, and the one place where failures become HTTP codes.
+//! API errors: `metav1.Status`, and the only mapping of errors to HTTP codes.
 
 mod names;
 mod objects;
@@ -12,7 +12,7 @@ pub use names::ResourceNames;
 /// The result of serving a request.
 pub type ApiResult<T> = Result<T, ApiError>;
 
-/// A refusal or failure, as it goes out.
+/// An error, as it is sent.
 ///
 /// Shape on the wire: `metav1.Status` with `status: Failure`.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,13 +21,13 @@ pub struct ApiError {
     pub code: u16,
     /// `metav1.StatusReason`, e.g. `NotFound`; empty when there is none.
     pub reason: &'static str,
-    /// For people: names the object, says what went wrong and what to do.
+    /// Text for users: it names the object, the problem and the remedy.
     pub message: String,
     /// `metav1.StatusDetails`; `Null` when there are none.
     pub details: Value,
-    /// `metadata.continue`: how to go on with a list whose page has expired; empty otherwise.
+    /// `metadata.continue`: the token to continue a list whose page has expired; empty otherwise.
     pub continue_token: String,
-    /// What the client is to be told beside the refusal, each as one `Warning` header.
+    /// Warnings in addition to the error, one `Warning` header each.
     pub warnings: Box<[String]>,
 }
 
@@ -51,7 +51,7 @@ impl ApiError {
         }
     }
 
-    /// The same error, after what else the client is to be told.
+    /// Returns the error with these warnings before its own.
     #[must_use]
     pub fn after(mut self, mut warnings: Vec<String>) -> Self {
         warnings.extend(std::mem::take(&mut self.warnings));
@@ -82,19 +82,19 @@ impl ApiError {
         self
     }
 
-    /// The same error with a token to go on with.
+    /// Returns the error with a token to continue the list.
     #[must_use]
     pub fn with_continue(mut self, token: String) -> Self {
         self.continue_token = token;
         self
     }
 
-    /// Seconds the client should wait before it tries again.
+    /// Returns the seconds to wait before the next attempt.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 
-    /// Something broke on our side.
+    /// An internal error of the server.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
@@ -102,25 +102,24 @@ impl ApiError {
         error
     }
 
-    /// A failure without a reason word, as upstream answers some of them.
+    /// An error without a reason, like some of upstream's.
     pub fn untyped(code: u16, message: impl Into<String>) -> Self {
         Self::new(code, "", message)
     }
 
-    /// Not now.
+    /// A temporary error. Clients repeat the request after a second.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(1))
     }
 
-    /// The server has not read its objects yet. Nobody may take this for "there is no such thing".
+    /// The server has not read its objects yet. A client must not conclude that an object does not exist.
     pub fn starting() -> Self {
         let message =
             "the request has been made before all known HTTP paths have been installed, please try again";
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(5))
     }
 
-    /// What a failed store call means for the request that made it. `Conflict` and `Exists` are
-    /// for the caller to interpret; they end here only when it did not.
+    /// Maps the error of a store call. The caller interprets `Conflict` and `Exists`; they get here only if it did not.
     pub fn storage(error: &StoreError) -> Self {
         match error {
             StoreError::TooLarge { size, limit, .. } => Self::too_large(format!(
@@ -135,7 +134,7 @@ impl ApiError {
             StoreError::Unavailable { .. } => {
                 Self::unavailable("storage does not answer; nothing was changed")
             }
-            // Somebody has to do something first: who asks again every second would only hear of it later.
+            // No retry interval: an administrator must act first.
             StoreError::Refused { reason, .. } => {
                 let message = format!("storage refuses the write: {reason}; nothing was changed");
                 Self::new(503, "ServiceUnavailable", message)
@@ -151,7 +150,7 @@ impl ApiError {
         }
     }
 
-    /// The body.
+    /// Returns the response body.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,4 +1,4 @@
-//! What is wrong with an object, or with what was to be done to it.
+//! Errors of an object, or of a change to it.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::{ApiError, ResourceNames};
 use apiserver_schema::field_errors::FieldError;
 use apiserver_schema::go_text::quoted;
 
-/// What is said of a `generateName` beside that a name is taken.
+/// Addition to the message that a generated name is taken.
 const NO_OTHER_NAME: &str = ", the server was not able to generate a unique name for the object";
 
 impl ApiError {
@@ -18,7 +18,7 @@ impl ApiError {
         Self::new(404, "NotFound", message).about(resource, resource.plural(), name)
     }
 
-    /// An object of that name exists. `deleting`: it is on its way out.
+    /// An object of that name exists. If `deleting`, it is being deleted.
     pub fn already_exists(resource: &(impl ResourceNames + ?Sized), name: &str, deleting: bool) -> Self {
         let prefix = if deleting { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified_plural());
@@ -30,7 +30,7 @@ impl ApiError {
         Self::already_exists(resource, name, false).of_generated_name()
     }
 
-    /// The same, of an error about one name: that of an object which has the wish for another one, too.
+    /// The same error for an object that has a `generateName` in addition to its name.
     pub(crate) fn of_generated_name(mut self) -> Self {
         if self.reason != "AlreadyExists" {
             return self;
@@ -39,7 +39,7 @@ impl ApiError {
         self.with_detail("retryAfterSeconds", json!(1))
     }
 
-    /// Somebody else changed the object first.
+    /// Another client changed the object first.
     pub fn modified(resource: &(impl ResourceNames + ?Sized), name: &str) -> Self {
         Self::conflict(
             resource,
@@ -55,7 +55,7 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(resource, resource.plural(), name)
     }
 
-    /// ObjectReader own what an apply would change: each cause says who, and where.
+    /// Other field managers own fields that an apply would change. Each cause names one manager and one field.
     pub fn apply_conflict(message: &str, causes: impl Iterator<Item = (String, String)>) -> Self {
         let causes: Vec<Value> = causes
             .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
@@ -70,7 +70,7 @@ impl ApiError {
             .about(resource, resource.kind(), name)
     }
 
-    /// The object has these errors.
+    /// The object is invalid.
     pub fn invalid(resource: &(impl ResourceNames + ?Sized), name: &str, errors: &[FieldError]) -> Self {
         let kind = resource.qualified_kind();
         let mut error = Self::invalid_kind(&kind, name, errors);
@@ -79,7 +79,7 @@ impl ApiError {
         error
     }
 
-    /// Something that is not a stored object, e.g. request options, has these errors.
+    /// A value that is no stored object, e.g. request options, is invalid.
     pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut known = HashSet::new();
         let texts = errors.iter().map(ToString::to_string).filter(|text| known.insert(text.clone()));
@@ -103,13 +103,13 @@ impl ApiError {
         error
     }
 
-    /// A patch that cannot be carried out on this object.
+    /// The patch cannot be applied to this object.
     pub fn unprocessable_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self { details: json!({}), ..Self::new(422, "Invalid", message) }
     }
 
-    /// Creating in a namespace that is going away.
+    /// The namespace of a create is being deleted.
     pub fn namespace_terminating(
         resource: &(impl ResourceNames + ?Sized),
         name: &str,

@@ -1,17 +1,17 @@
-//! What is wrong with a request, whatever it is about.
+//! Errors of a request, independent of its object.
 
 use serde_json::json;
 
 use super::{ApiError, ResourceNames};
 
 impl ApiError {
-    /// None of what there is at a path is what the client takes.
+    /// The client accepts none of the representations at a path.
     pub fn no_representation(offers: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", offers.join(", "));
         Self { details: json!({}), ..Self::new(406, "NotAcceptable", message) }
     }
 
-    /// The request makes no sense.
+    /// The request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
@@ -40,7 +40,7 @@ impl ApiError {
         Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }
     }
 
-    /// There is no such path in a group that exists.
+    /// The path does not exist in an existing group.
     pub fn no_such_resource() -> Self {
         let message = "the server could not find the requested resource";
         let mut error = Self::new(404, "NotFound", message);
@@ -59,18 +59,18 @@ impl ApiError {
         .about(resource, resource.plural(), "")
     }
 
-    /// What is asked for in that way is not done in that way.
+    /// The path does not support the method of the request.
     pub fn method_not_allowed_here() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self { details: json!({}), ..Self::new(405, "MethodNotAllowed", message) }
     }
 
-    /// The answer cannot be had in any of the forms asked for.
+    /// The server supports none of the accepted media types.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// The list or watch starts before the history that is kept.
+    /// The list or watch starts before the oldest revision of the history.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
@@ -80,7 +80,7 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// The body is in a form that is not read here.
+    /// The server does not support the media type of the body.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
         let message = format!(
@@ -95,7 +95,7 @@ impl ApiError {
         Self { details: json!({}), ..Self::new(504, "Timeout", message) }
     }
 
-    /// A resource version that has not happened yet.
+    /// The revision has not happened yet.
     pub fn revision_too_large(requested: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         Self::new(504, "Timeout", message)

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::cached::own_writes;
 use self::read::remaining;
-use self::write::field_managers;
+use self::write::field_managers::FieldManagers;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
@@ -82,7 +82,7 @@ pub struct ObjectStore {
     cache: Arc<Cache<CachedObject>>,
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
-    owners: field_managers::FieldManagers,
+    field_managers: FieldManagers,
     own_writes: Arc<own_writes::OwnWrites>,
     remaining: remaining::Remaining,
 }
@@ -106,9 +106,9 @@ impl ObjectStore {
         );
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, supervisor, shutdown);
-        let owners = field_managers::FieldManagers::new(&registry);
+        let field_managers = FieldManagers::new(&registry);
         let remaining = remaining::Remaining::default();
-        Self { registry, store, cache, encryption, namespaces, owners, own_writes, remaining }
+        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining }
     }
 
     /// The kinds.

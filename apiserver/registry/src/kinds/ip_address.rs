@@ -1,9 +1,9 @@
-//! IPAddress.
+//! IPAddress: strategy and validation.
 
 use std::net::IpAddr;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, ObjectReader};
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::rules::json_fields::text;
 
-/// IPAddress's own rules.
+/// Strategy of IPAddress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IPAddressStrategy;
 
@@ -23,13 +23,13 @@ impl Strategy for IPAddressStrategy {
         new: &Value,
         old: Option<&Value>,
         others: &dyn ObjectReader,
-    ) -> ApiResult<Judgement> {
+    ) -> ApiResult<Verdict> {
         let claim = text(new, "spec.claimRef.name").filter(|claim| old.is_none() && !claim.is_empty());
-        let Some(claim) = claim else { return Ok(Judgement::default()) };
+        let Some(claim) = claim else { return Ok(Verdict::default()) };
         let found =
             others.find("ipam.cluster.x-k8s.io", "ipaddressclaims", object::namespace(new), claim).await?;
         let errors = found.and_then(|claim| other_pool(new, &claim)).into_iter().collect();
-        Ok(Judgement { errors, warnings: Vec::new() })
+        Ok(Verdict { errors, warnings: Vec::new() })
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -49,7 +49,7 @@ impl Strategy for IPAddressStrategy {
             }
             found
         };
-        // Older versions need not have a spec, and so have no address.
+        // Older versions do not require a spec. Without one, there is no address.
         let found = address("address", text(new, "spec.address").unwrap_or_default());
         if let Some(gateway) = text(new, "spec.gateway").filter(|gateway| !gateway.is_empty()) {
             address("gateway", gateway);
@@ -66,7 +66,7 @@ impl Strategy for IPAddressStrategy {
     }
 }
 
-/// An error when the address is out of another pool than its claim asks for.
+/// Returns the error of an address from another pool than the pool of its claim.
 fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
     let [wanted, asked] = [new, claim].map(|object| object::at(object, "spec.poolRef"));
     let detail =
@@ -75,7 +75,7 @@ fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
         .then(|| FieldError::invalid(FieldPath::new("spec.poolRef"), wanted.unwrap_or(&Value::Null), detail))
 }
 
-/// An address; one of IPv6 may have a zone.
+/// Parses an address. An IPv6 address can have a zone.
 fn parse(text: &str) -> Option<IpAddr> {
     match text.split_once('%') {
         None => text.parse().ok(),

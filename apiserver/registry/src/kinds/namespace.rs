@@ -19,7 +19,7 @@ pub(crate) struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
     /// Selectors of namespaces count on the name's label; who names a namespace gives it.
-    fn decoded(&self, new: &mut Value) {
+    fn canonicalize(&self, new: &mut Value) {
         let name = object::name(new).to_owned();
         if !name.is_empty() {
             label(new, &name);

@@ -38,8 +38,8 @@ pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions)> {
         errors.push(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"));
     }
     let options = call.checked_options("PatchOptions", errors)?;
-    let (fields, twice) = decode(&call.body)?;
-    Ok((Configuration { fields, force: call.query.flag("force"), twice }, options))
+    let (fields, duplicates) = decode(&call.body)?;
+    Ok((Configuration { fields, force: call.query.flag("force"), duplicates }, options))
 }
 
 /// Applies the body to the object or its status.

@@ -45,17 +45,17 @@ impl ObjectStore {
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
-    /// An object with packed owners, as it is to be stored. What was left of it is put in.
+    /// An object with serialized owners, as it is to be stored. What was untouched of it is put in.
     pub(crate) fn encode(
         &self,
         kind: Kind<'_>,
         key: &Key,
         object: &Value,
-        left: Option<&RawField>,
+        untouched: Option<&RawField>,
     ) -> ApiResult<Prepared> {
         let stored = kind.as_stored(object)?;
         let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
-        let object_json = ObjectJson::of_packed(&stored, left).map_err(|error| internal(&error))?;
+        let object_json = ObjectJson::of_serialized(&stored, untouched).map_err(|error| internal(&error))?;
         let sealed =
             self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), object_json.json.clone());
         let value = sealed.map_err(|error| internal(&error))?;
@@ -71,7 +71,7 @@ impl ObjectStore {
     ) -> StoreResult<Revision> {
         let announced = self.own_writes.announce(key, prepared);
         let revision = write.await?;
-        announced.happened();
+        announced.written();
         Ok(revision)
     }
 }

@@ -31,12 +31,12 @@ pub(crate) fn read(resource: &Resource, plain: &Bytes, revision: Revision) -> Op
     let json = std::str::from_utf8(plain).ok()?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let root = Root { schema: &resource.schema, api_version: &resource.api_version(), json };
-    let Metadata { labels, name, namespace, place, revision_at } =
+    let Metadata { labels, name, namespace, metadata_at, revision_at } =
         root.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    let object_json = ObjectJson::of_json(plain.clone(), place, revision_at);
+    let object_json = ObjectJson::of_json(plain.clone(), metadata_at, revision_at);
     let selectable = Selectable::of_parts(&labels, &name.0, &namespace.0);
-    Some(CachedObject::of_rendered(&object_json, revision, selectable))
+    Some(CachedObject::of_json(&object_json, revision, selectable))
 }
 
 /// Reads an object for its metadata, and sees to it that nothing is to be filled in.
@@ -88,7 +88,7 @@ struct Metadata<'de> {
     name: Text<'de>,
     namespace: Text<'de>,
     /// Where in the object's JSON it stands.
-    place: Range<usize>,
+    metadata_at: Range<usize>,
     /// Where in that JSON the revision belongs.
     revision_at: usize,
 }
@@ -102,7 +102,7 @@ struct MetadataOf<'a> {
 
 impl MetadataOf<'_> {
     /// Where in the object's JSON a part of it begins.
-    fn place(&self, part: &str) -> usize {
+    fn offset_of(&self, part: &str) -> usize {
         part.as_ptr().addr().wrapping_sub(self.json.as_ptr().addr())
     }
 
@@ -136,14 +136,14 @@ impl<'de> Visitor<'de> for MetadataOf<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Metadata<'de>, A::Error> {
         let empty = || Text(Cow::Borrowed(""));
         let (mut labels, mut name, mut namespace) = (BTreeMap::new(), empty(), empty());
-        let (mut place, mut revision_at) = (0..0, None);
+        let (mut metadata_at, mut revision_at) = (0..0, None);
         while let Some(Text(field)) = fields.next_key()? {
             let value: &'de RawValue = fields.next_value()?;
             let text = value.get();
-            if place.end == 0 {
-                place.start = self.place(&field).wrapping_sub(OPENING.len());
+            if metadata_at.end == 0 {
+                metadata_at.start = self.offset_of(&field).wrapping_sub(OPENING.len());
             }
-            place.end = self.place(text) + text.len();
+            metadata_at.end = self.offset_of(text) + text.len();
             if *field == *REVISION || !self.is_filled_in(&field, text) {
                 return Err(A::Error::custom("it is not as it would be"));
             }
@@ -154,21 +154,21 @@ impl<'de> Visitor<'de> for MetadataOf<'_> {
                 _ => Ok(()),
             };
             read.map_err(A::Error::custom)?;
-            // Fields are sorted when they are written; where they are not, any place will do.
+            // Fields are sorted when they are written; where they are not, any metadata_at will do.
             if *field < *REVISION {
-                revision_at = Some(place.end);
+                revision_at = Some(metadata_at.end);
             }
         }
-        let revision_at = revision_at.unwrap_or(place.start + 1);
-        place.end += 1;
-        let (opens, follows) = (self.json.get(place.clone()), self.json.get(revision_at..));
+        let revision_at = revision_at.unwrap_or(metadata_at.start + 1);
+        metadata_at.end += 1;
+        let (opens, follows) = (self.json.get(metadata_at.clone()), self.json.get(revision_at..));
         // Written by somebody else, with blanks or escaped names, or empty.
         let is_ours = opens.is_some_and(|json| json.starts_with(OPENING) && json.ends_with('}'))
             && follows.is_some_and(|json| json.starts_with([',', '}', '"']));
         if !is_ours {
             return Err(A::Error::custom("it is not as this server writes it"));
         }
-        Ok(Metadata { labels, name, namespace, place, revision_at })
+        Ok(Metadata { labels, name, namespace, metadata_at, revision_at })
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use crate::resource::tests::gadget;
     use crate::selectors::{FieldSelector, LabelSelector};
 
-    fn skimmed(text: &str) -> Option<CachedObject> {
+    fn fast(text: &str) -> Option<CachedObject> {
         read(&gadget(), &Bytes::from(text.to_owned()), Revision::new(17))
     }
 
@@ -202,17 +202,17 @@ mod tests {
             let object = json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": metadata,
                 "spec": {"colour": "red", "any": [1, 1.5, null, "\"resourceVersion\""]}});
             let decoded = CachedObject::new(&gadget(), &object, Revision::new(17));
-            let skimmed = skimmed(&object.to_string()).unwrap();
+            let fast = fast(&object.to_string()).unwrap();
             let shown = |object: &CachedObject| {
                 let (json, mut metadata) = (object.json.as_ref().unwrap(), Vec::new());
                 json.write_metadata(&mut metadata);
                 (json.to_vec(), metadata)
             };
-            assert_eq!(shown(&skimmed), shown(&decoded));
+            assert_eq!(shown(&fast), shown(&decoded));
             for selector in ["a=b", "a!=b", "quo"] {
                 let labels = LabelSelector::parse(selector).unwrap();
                 let is_selected = |it: &CachedObject| it.is_selected(&labels, &FieldSelector::default());
-                assert_eq!(is_selected(&skimmed), is_selected(&decoded), "{selector} {object}");
+                assert_eq!(is_selected(&fast), is_selected(&decoded), "{selector} {object}");
             }
         }
     }
@@ -221,7 +221,7 @@ mod tests {
     fn what_is_not_as_it_would_be_is_left_to_who_decodes() {
         let whole = json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": "a"},
             "spec": {"colour": "red"}});
-        assert!(skimmed(&whole.to_string()).is_some());
+        assert!(fast(&whole.to_string()).is_some());
         let with = |pointer: &str, value: Value| {
             let mut object = whole.clone();
             *object.pointer_mut(pointer).unwrap() = value;
@@ -242,7 +242,7 @@ mod tests {
             String::new(),
         ];
         for text in others {
-            assert!(skimmed(&text).is_none(), "{text}");
+            assert!(fast(&text).is_none(), "{text}");
         }
         let mut selectable = gadget();
         selectable.selectable = vec!["spec.colour"];
@@ -256,7 +256,7 @@ mod tests {
             r#"{"apiVersion": "toys.example.com/v1", "metadata": { "name" : "a" , "uid" : "b" }, "spec": {"colour": "red"}}"#,
             r#"{"apiVersion": "toys.example.com/v1", "metadata": {"name": "a" }, "spec": {"colour": "red"}}"#,
         ] {
-            let Some(found) = skimmed(text) else { continue };
+            let Some(found) = fast(text) else { continue };
             let shown: Value = serde_json::from_slice(&found.json.as_ref().unwrap().to_vec()).unwrap();
             assert_eq!(shown["metadata"]["resourceVersion"], "17", "{text}");
         }

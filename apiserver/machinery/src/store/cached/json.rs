@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::raw_field::{self, RawField};
 
-/// Before each set.
+/// Previous each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
 
 /// What stands for a set in [`CachedJson::brief`].
@@ -33,36 +33,36 @@ pub struct CachedJson {
     /// What stands where instead, in order.
     sets: Box<[(usize, Arc<[u8]>)]>,
     /// How much longer it is with them.
-    more: usize,
+    set_bytes: usize,
 }
 
 impl CachedJson {
     /// Of JSON in which the value of `metadata` stands there.
     pub(crate) fn new(json: &[u8], metadata: Range<usize>) -> Self {
-        let places = places(json, &metadata);
-        Self::with_places(json, metadata, places)
+        let slots = slots(json, &metadata);
+        Self::with_slots(json, metadata, slots)
     }
 
     /// The same, where it is known where the sets are.
     pub(crate) fn with_sets(json: &[u8], metadata: Range<usize>, sets: &[Range<usize>]) -> Self {
         let is_long = |set: &&Range<usize>| set.len() >= SHORTEST;
-        Self::with_places(json, metadata, sets.iter().filter(is_long).cloned().collect())
+        Self::with_slots(json, metadata, sets.iter().filter(is_long).cloned().collect())
     }
 
-    fn with_places(json: &[u8], metadata: Range<usize>, places: Vec<Range<usize>>) -> Self {
-        let more: usize = places.iter().map(|place| place.len() - EMPTY.len()).sum();
-        let mut brief = Vec::with_capacity(json.len() - more);
-        let mut sets = Vec::with_capacity(places.len());
+    fn with_slots(json: &[u8], metadata: Range<usize>, slots: Vec<Range<usize>>) -> Self {
+        let set_bytes: usize = slots.iter().map(|slot| slot.len() - EMPTY.len()).sum();
+        let mut brief = Vec::with_capacity(json.len() - set_bytes);
+        let mut sets = Vec::with_capacity(slots.len());
         let mut done = 0;
-        for place in places {
-            brief.extend_from_slice(json.get(done..place.start).unwrap_or_default());
-            sets.push((brief.len(), SETS.shared(json.get(place.clone()).unwrap_or_default())));
+        for slot in slots {
+            brief.extend_from_slice(json.get(done..slot.start).unwrap_or_default());
+            sets.push((brief.len(), SETS.shared(json.get(slot.clone()).unwrap_or_default())));
             brief.extend_from_slice(EMPTY);
-            done = place.end;
+            done = slot.end;
         }
         brief.extend_from_slice(json.get(done..).unwrap_or_default());
-        let metadata = metadata.start..metadata.end.saturating_sub(more);
-        Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice(), more }
+        let metadata = metadata.start..metadata.end.saturating_sub(set_bytes);
+        Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice(), set_bytes }
     }
 
     /// The object without what is shared: the sets of fields in `managedFields` are empty. Everything else is there.
@@ -72,7 +72,7 @@ impl CachedJson {
 
     /// How long it is, in bytes.
     pub fn size(&self) -> usize {
-        self.brief.len() + self.more
+        self.brief.len() + self.set_bytes
     }
 
     /// Appends it.
@@ -87,69 +87,72 @@ impl CachedJson {
         json
     }
 
-    /// The object with packed owners: what is shared is taken over as it is. A field that is left is not decoded, and
+    /// The object with serialized managers: what is shared is taken over as it is. A field that is untouched is not decoded, and
     /// beside the object.
     ///
     /// # Errors
     /// What is wrong with the JSON.
-    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<RawField>), String> {
-        let packed = |json: &[u8]| {
-            let (mut object, left) = match left {
+    pub(crate) fn to_serialized(
+        &self,
+        untouched: Option<&'static str>,
+    ) -> Result<(Value, Option<RawField>), String> {
+        let serialized = |json: &[u8]| {
+            let (mut object, untouched) = match untouched {
                 None => (parse(json)?, None),
                 Some(field) => raw_field::parse(json, field)?,
             };
             serialize_sets(&mut object);
-            Ok::<_, String>((object, left))
+            Ok::<_, String>((object, untouched))
         };
-        let (mut object, left) = packed(&self.brief)?;
+        let (mut object, untouched) = serialized(&self.brief)?;
         if self.fill(&mut object).is_none() {
             // Somebody owns nothing, so that it is not clear where what is shared belongs.
-            return packed(&self.to_vec());
+            return serialized(&self.to_vec());
         }
-        Ok((object, left))
+        Ok((object, untouched))
     }
 
-    /// The value of `metadata` with packed owners; null where there is none. Nothing else is read.
+    /// The value of `metadata` with serialized managers; null where there is none. Nothing else is read.
     ///
     /// # Errors
     /// What is wrong with the JSON.
-    pub(crate) fn to_packed_metadata(&self) -> Result<Value, String> {
-        let packed = |metadata: &[u8]| {
+    pub(crate) fn to_serialized_metadata(&self) -> Result<Value, String> {
+        let serialized = |metadata: &[u8]| {
             let mut object = json!({"metadata": parse(metadata)?});
             serialize_sets(&mut object);
             Ok::<_, String>(object)
         };
         let brief = self.brief.get(self.metadata.clone()).filter(|brief| !brief.is_empty());
-        let mut object = packed(brief.unwrap_or(NONE))?;
+        let mut object = serialized(brief.unwrap_or(NULL))?;
         if self.fill(&mut object).is_none() {
             let mut whole = Vec::with_capacity(self.metadata_size());
             self.write_metadata(&mut whole);
-            object = packed(&whole)?;
+            object = serialized(&whole)?;
         }
         Ok(object["metadata"].take())
     }
 
-    /// Puts what is shared into packed owners; none if there is more or less room for it.
-    fn fill(&self, packed: &mut Value) -> Option<()> {
-        let entries = packed.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    /// Puts what is shared into serialized managers; none if there is more or less slots for it.
+    fn fill(&self, serialized: &mut Value) -> Option<()> {
+        let entries = serialized.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
         let entries = entries.and_then(Value::as_array_mut).into_iter().flatten();
         let sets = entries.filter_map(|entry| entry.get_mut(SET_FIELD));
-        let mut room = sets.filter(|set| set.as_str().is_some_and(|text| text.as_bytes() == EMPTY));
+        let mut slots = sets.filter(|set| set.as_str().is_some_and(|text| text.as_bytes() == EMPTY));
         for (_, set) in &self.sets {
-            *room.next()? = Value::String(std::str::from_utf8(set).ok()?.to_owned());
+            *slots.next()? = Value::String(std::str::from_utf8(set).ok()?.to_owned());
         }
-        room.next().is_none().then_some(())
+        slots.next().is_none().then_some(())
     }
 
     /// How long the value of `metadata` is, in bytes.
     pub fn metadata_size(&self) -> usize {
-        if self.metadata.is_empty() { NONE.len() } else { self.metadata.len() + self.more }
+        if self.metadata.is_empty() { NULL.len() } else { self.metadata.len() + self.set_bytes }
     }
 
     /// Appends the value of `metadata`.
     pub fn write_metadata(&self, to: &mut Vec<u8>) {
         if self.metadata.is_empty() {
-            to.extend_from_slice(NONE);
+            to.extend_from_slice(NULL);
         } else {
             self.write_range(self.metadata.start, self.metadata.end, to);
         }
@@ -157,7 +160,7 @@ impl CachedJson {
 
     /// Where in the whole the value of `metadata` stands.
     pub(crate) fn metadata(&self) -> Range<usize> {
-        self.metadata.start..self.metadata.end + self.more
+        self.metadata.start..self.metadata.end + self.set_bytes
     }
 
     /// Appends what a range of the brief form stands for that has `metadata` in it, and so all sets.
@@ -180,23 +183,23 @@ pub(crate) fn parse(json: &[u8]) -> Result<Value, String> {
 }
 
 /// What stands for metadata where there is none.
-const NONE: &[u8] = b"null";
+const NULL: &[u8] = b"null";
 
 /// Where in the JSON the sets are that are worth sharing. Values of labels and annotations are text, so what is called
 /// so and is an object is one.
-fn places(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
-    let mut places = Vec::new();
+fn slots(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
+    let mut slots = Vec::new();
     let mut at = metadata.start;
     while let Some(rest) = json.get(at..metadata.end) {
         let Some(found) = memmem::find(rest, NAME) else { break };
         let start = at + found + NAME.len();
         let length = json.get(start..metadata.end).and_then(object).unwrap_or_default();
         if length >= SHORTEST {
-            places.push(start..start + length);
+            slots.push(start..start + length);
         }
         at = start + length;
     }
-    places
+    slots
 }
 
 /// How long the JSON object is that this begins with.
@@ -229,28 +232,28 @@ fn end_of_text(text: &[u8], mut from: usize) -> Option<usize> {
 /// The sets of all objects of this process.
 static SETS: LazyLock<Sets> = LazyLock::new(Sets::default);
 
-/// Sets that objects have, and some that none has any more.
+/// Sets that objects have, and some that none has any set_bytes.
 #[derive(Debug, Default)]
 struct Sets(Mutex<(Shared, usize)>);
 
 /// By a hash that takes a tenth of the standard one's time, with a seed for each process: clients say what is in them.
 type Shared = HashSet<Arc<[u8]>, RandomState>;
 
-/// How many there are at least before those are looked for that no object has any more.
-const FEW: usize = 1024;
+/// How many there are at least before those are looked for that no object has any set_bytes.
+const CLEANUP_MIN: usize = 1024;
 
 impl Sets {
     fn shared(&self, set: &[u8]) -> Arc<[u8]> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, most) = &mut *guard;
+        let (all, limit) = &mut *guard;
         if let Some(known) = all.get(set) {
             return Arc::clone(known);
         }
-        if all.len() >= (*most).max(FEW) {
+        if all.len() >= (*limit).max(CLEANUP_MIN) {
             all.retain(|set| Arc::strong_count(set) > 1);
-            all.shrink_to(FEW);
+            all.shrink_to(CLEANUP_MIN);
             // As many again have to come before it is worth another look.
-            *most = 2 * all.len();
+            *limit = 2 * all.len();
         }
         let new: Arc<[u8]> = Arc::from(set);
         all.insert(Arc::clone(&new));
@@ -285,9 +288,9 @@ mod tests {
             entries in prop::collection::vec(prop::collection::vec("[a-z{}\"\\\\]{1,12}", 0..9), 0..4),
             label in "[a-z\"{}:]{0,20}",
         ) {
-            let owners: Vec<Value> = entries.iter().map(|keys| entry(keys)).collect();
+            let managers: Vec<Value> = entries.iter().map(|keys| entry(keys)).collect();
             let object = json!({"kind": "A", "metadata": {"annotations": {"fieldsV1": label},
-                "managedFields": owners, "name": "a"}, "spec": {"fieldsV1": {"a": 1}}});
+                "managedFields": managers, "name": "a"}, "spec": {"fieldsV1": {"a": 1}}});
             let (json, cached) = cached(&object);
             prop_assert_eq!(&String::from_utf8(cached.to_vec()).unwrap(), &json);
             prop_assert_eq!(cached.size(), json.len());
@@ -296,13 +299,13 @@ mod tests {
             prop_assert_eq!(metadata.len(), cached.metadata_size());
             prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
-            let (mut packed, _) = cached.to_packed(None).unwrap();
+            let (mut serialized, _) = cached.to_serialized(None).unwrap();
             let mut own_writes = object.clone();
             serialize_sets(&mut own_writes);
-            prop_assert_eq!(&packed, &own_writes);
-            prop_assert_eq!(&cached.to_packed_metadata().unwrap(), &packed["metadata"]);
-            parse_sets(&mut packed);
-            prop_assert_eq!(&packed, &object);
+            prop_assert_eq!(&serialized, &own_writes);
+            prop_assert_eq!(&cached.to_serialized_metadata().unwrap(), &serialized["metadata"]);
+            parse_sets(&mut serialized);
+            prop_assert_eq!(&serialized, &object);
             let brief: Value = serde_json::from_slice(cached.brief()).unwrap();
             prop_assert_eq!(&brief["spec"], &object["spec"]);
             prop_assert_eq!(&brief["metadata"]["annotations"], &object["metadata"]["annotations"]);
@@ -322,8 +325,8 @@ mod tests {
     fn sets_that_nobody_has_any_more_are_dropped() {
         let sets = Sets::default();
         let kept = sets.shared(b"kept");
-        (0..10 * FEW).for_each(|number| drop(sets.shared(number.to_string().as_bytes())));
-        assert!(sets.0.lock().unwrap().0.len() <= FEW + 1);
+        (0..10 * CLEANUP_MIN).for_each(|number| drop(sets.shared(number.to_string().as_bytes())));
+        assert!(sets.0.lock().unwrap().0.len() <= CLEANUP_MIN + 1);
         assert!(Arc::ptr_eq(&kept, &sets.shared(b"kept")));
     }
 
@@ -336,6 +339,6 @@ mod tests {
             (cached.to_vec(), metadata, cached.metadata_size()),
             (b"{}".to_vec(), b"null".to_vec(), 4)
         );
-        assert_eq!(cached.to_packed_metadata(), Ok(Value::Null));
+        assert_eq!(cached.to_serialized_metadata(), Ok(Value::Null));
     }
 }

@@ -32,7 +32,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// The word on the wire.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
@@ -45,17 +45,17 @@ impl EventKind {
 #[derive(Debug)]
 pub struct CachedObject {
     /// The JSON that clients read, or why there is none: a damaged object must be named, never
-    /// silently left out.
+    /// silently untouched out.
     pub json: Result<CachedJson, String>,
     /// Its revision.
     pub revision: Revision,
     selectable: Selectable,
-    kept: Mutex<Option<Box<Kept>>>,
+    memo: Mutex<Option<Box<Memo>>>,
 }
 
 /// What was made of an object for those who ask at about the same time.
 #[derive(Debug, Default)]
-struct Kept {
+struct Memo {
     /// The events that were encoded, by [`EventKind`].
     frames: [Option<Bytes>; 3],
     /// The object in other versions than the stored one.
@@ -68,24 +68,24 @@ impl CachedObject {
     pub(crate) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
         let selectable = Selectable::of(resource, object);
         match ObjectJson::of(object) {
-            Ok(object_json) => Self::of_rendered(&object_json, revision, selectable),
+            Ok(object_json) => Self::of_json(&object_json, revision, selectable),
             Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
     }
 
     /// An object whose JSON has been written.
-    pub(crate) fn of_rendered(object_json: &ObjectJson, revision: Revision, selectable: Selectable) -> Self {
+    pub(crate) fn of_json(object_json: &ObjectJson, revision: Revision, selectable: Selectable) -> Self {
         let (json, metadata) = object_json.at(revision);
         let json = match object_json.sets() {
             Some(sets) => CachedJson::with_sets(&json, metadata, sets),
             None => CachedJson::new(&json, metadata),
         };
-        Self { json: Ok(json), revision, selectable, kept: Mutex::default() }
+        Self { json: Ok(json), revision, selectable, memo: Mutex::default() }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
-        Self { json: Err(why), revision, selectable: Selectable::named(name), kept: Mutex::default() }
+        Self { json: Err(why), revision, selectable: Selectable::named(name), memo: Mutex::default() }
     }
 
     /// The object behind a stored entry.
@@ -96,10 +96,10 @@ impl CachedObject {
         entry: &Entry,
     ) -> Self {
         let plain = encoded::open(resource, encryption, entry);
-        if let Some(skimmed) =
+        if let Some(cached) =
             plain.as_ref().ok().and_then(|plain| fast_path::read(resource, plain, entry.modified))
         {
-            return skimmed;
+            return cached;
         }
         match plain.and_then(|plain| encoded::decode(registry, resource, entry, &plain)) {
             Ok(object) => Self::new(resource, &object, entry.modified),
@@ -113,14 +113,14 @@ impl CachedObject {
     /// The same at a later revision: so what was deleted, or is selected no more, is shown.
     pub(crate) fn at(&self, revision: Revision) -> Self {
         let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
-            let (moved, metadata) = object_json::moved(json.to_vec(), json.metadata(), revision);
-            CachedJson::new(&moved, metadata)
+            let (json, metadata) = object_json::with_revision(json.to_vec(), json.metadata(), revision);
+            CachedJson::new(&json, metadata)
         });
-        Self { json, revision, selectable: self.selectable.clone(), kept: Mutex::default() }
+        Self { json, revision, selectable: self.selectable.clone(), memo: Mutex::default() }
     }
 
     /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
-    /// left out in silence.
+    /// untouched out in silence.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         if self.json.is_err() {
             return fields.name().is_none_or(|name| self.selectable.name() == Some(name));
@@ -134,8 +134,8 @@ impl CachedObject {
         if self.json.is_err() {
             return Arc::clone(self);
         }
-        let mut kept = self.kept();
-        let Kept { views, is_used, .. } = &mut **kept.get_or_insert_default();
+        let mut memo = self.memo();
+        let Memo { views, is_used, .. } = &mut **memo.get_or_insert_default();
         *is_used = true;
         if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
             return Arc::clone(view);
@@ -153,23 +153,23 @@ impl CachedObject {
         view
     }
 
-    /// What is kept of it, to be looked at or added to by one at a time.
-    fn kept(&self) -> MutexGuard<'_, Option<Box<Kept>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is memo of it, to be looked at or added to by one at a time.
+    fn memo(&self) -> MutexGuard<'_, Option<Box<Memo>>> {
+        self.memo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops what nobody asked for since the last time.
-    fn rest(&self) {
-        let mut kept = self.kept();
-        if kept.as_mut().is_some_and(|kept| !std::mem::take(&mut kept.is_used)) {
-            *kept = None;
+    fn trim(&self) {
+        let mut memo = self.memo();
+        if memo.as_mut().is_some_and(|memo| !std::mem::take(&mut memo.is_used)) {
+            *memo = None;
         }
     }
 
     /// The watch event with this object, one line. Encoded once for all that watch.
     pub fn frame(&self, kind: EventKind) -> Bytes {
-        let mut kept = self.kept();
-        let Kept { frames: [added, modified, deleted], is_used, .. } = &mut **kept.get_or_insert_default();
+        let mut memo = self.memo();
+        let Memo { frames: [added, modified, deleted], is_used, .. } = &mut **memo.get_or_insert_default();
         *is_used = true;
         let slot = match kind {
             EventKind::Added => added,
@@ -180,7 +180,7 @@ impl CachedObject {
             let json = self.json.as_ref().ok();
             let mut frame = Vec::with_capacity(json.map_or(0, CachedJson::size) + 40);
             frame.extend_from_slice(b"{\"type\":\"");
-            frame.extend_from_slice(kind.word().as_bytes());
+            frame.extend_from_slice(kind.as_str().as_bytes());
             frame.extend_from_slice(b"\",\"object\":");
             match json {
                 Some(json) => json.write(&mut frame),
@@ -196,8 +196,8 @@ impl CachedObject {
     ///
     /// # Errors
     /// What is wrong with the stored value.
-    pub fn to_packed_metadata(&self) -> Result<Value, String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_packed_metadata()
+    pub fn to_serialized_metadata(&self) -> Result<Value, String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_serialized_metadata()
     }
 
     /// The object, decoded again: for forms that are not copied, and rare events.
@@ -208,9 +208,12 @@ impl CachedObject {
         parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
     }
 
-    /// The same with packed owners, but for a field that is left.
-    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<RawField>), String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_packed(left)
+    /// The same with serialized owners, but for a field that is untouched.
+    pub(crate) fn to_serialized(
+        &self,
+        untouched: Option<&'static str>,
+    ) -> Result<(Value, Option<RawField>), String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_serialized(untouched)
     }
 }
 
@@ -233,11 +236,11 @@ impl ObjectProjection {
 }
 
 impl Projection<CachedObject> for ObjectProjection {
-    fn project(&self, section: usize, entry: &Entry) -> CachedObject {
+    fn project(&self, index: usize, entry: &Entry) -> CachedObject {
         if let Some(known) = self.own_writes.take(&entry.key, &entry.value, entry.modified) {
             return known;
         }
-        match self.registry.stored().get(section) {
+        match self.registry.stored().get(index) {
             Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
             None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),
         }
@@ -248,7 +251,7 @@ impl Projection<CachedObject> for ObjectProjection {
     }
 
     fn trim(&self, item: &CachedObject) {
-        item.rest();
+        item.trim();
     }
 }
 
@@ -259,7 +262,7 @@ mod tests {
     fn object() -> CachedObject {
         let json = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
         let object_json = ObjectJson::of_json(json, 12..24, 23);
-        CachedObject::of_rendered(&object_json, Revision::new(1), Selectable::default())
+        CachedObject::of_json(&object_json, Revision::new(1), Selectable::default())
     }
 
     #[test]
@@ -268,12 +271,12 @@ mod tests {
         let first = object.frame(EventKind::Added);
         let shown = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
         assert_eq!(first, format!("{shown}\n"));
-        object.rest();
+        object.trim();
         let second = object.frame(EventKind::Added);
         assert_eq!(first.as_ptr(), second.as_ptr(), "it was asked for a moment ago");
-        object.rest();
-        object.rest();
-        assert!(object.kept().is_none());
+        object.trim();
+        object.trim();
+        assert!(object.memo().is_none());
         assert_eq!(object.frame(EventKind::Added), first);
     }
 }

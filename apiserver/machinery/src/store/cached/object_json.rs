@@ -15,9 +15,9 @@ use super::raw_field::RawField;
 /// The field that is put in.
 pub(crate) const REVISION: &str = "resourceVersion";
 
-/// Room for most objects, so that few are moved while they grow: a Machine with its status and its owners has
+/// Room for most objects, so that few are with_revision while they grow: a Machine with its status and its managers has
 /// about 5 KB.
-const TYPICAL: usize = 8 * 1024;
+const TYPICAL_SIZE: usize = 8 * 1024;
 
 /// Room for `"resourceVersion":"…"` with the largest revision, and a comma.
 const LONGEST_REVISION: usize = 48;
@@ -30,26 +30,27 @@ pub(crate) struct ObjectJson {
     metadata: Range<usize>,
     /// Where the revision belongs; none if there is no `metadata` to have it.
     at: Option<usize>,
-    /// Where the sets of its owners stand, all of them before the revision; none if that was not noted.
+    /// Where the sets of its managers stand, all of them before the revision; none if that was not noted.
     sets: Option<Vec<Range<usize>>>,
 }
 
 impl ObjectJson {
     /// Writes an object.
     pub(crate) fn of(object: &Value) -> serde_json::Result<Self> {
-        Self::written(object, None, false)
+        Self::encode(object, None, false)
     }
 
-    /// Writes an object with packed owners, as it is when these are not, and with what was left of it.
-    pub(crate) fn of_packed(object: &Value, left: Option<&RawField>) -> serde_json::Result<Self> {
-        Self::written(object, left, true)
+    /// Writes an object with serialized managers, as it is when these are not, and with what was untouched of it.
+    pub(crate) fn of_serialized(object: &Value, untouched: Option<&RawField>) -> serde_json::Result<Self> {
+        Self::encode(object, untouched, true)
     }
 
-    fn written(object: &Value, left: Option<&RawField>, is_packed: bool) -> serde_json::Result<Self> {
-        let sets = is_packed.then(Vec::new);
-        let mut object_json = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
+    fn encode(object: &Value, untouched: Option<&RawField>, is_serialized: bool) -> serde_json::Result<Self> {
+        let sets = is_serialized.then(Vec::new);
+        let mut object_json =
+            Writer { json: Vec::with_capacity(TYPICAL_SIZE), metadata: 0..0, at: None, sets };
         match object {
-            Value::Object(fields) => object_json.object(fields, left)?,
+            Value::Object(fields) => object_json.write_object(fields, untouched)?,
             _ => serde_json::to_writer(&mut object_json.json, object)?,
         }
         let Writer { json, metadata, at, sets } = object_json;
@@ -62,7 +63,7 @@ impl ObjectJson {
         Self { json, metadata, at: Some(at), sets: None }
     }
 
-    /// Where the sets of its owners stand with and without a revision, if that was noted.
+    /// Where the sets of its managers stand with and without a revision, if that was noted.
     pub(crate) fn sets(&self) -> Option<&[Range<usize>]> {
         self.sets.as_deref()
     }
@@ -94,19 +95,23 @@ impl ObjectJson {
 }
 
 /// JSON that has a revision, and knows where its `metadata` stands, with another revision.
-pub(crate) fn moved(json: Vec<u8>, metadata: Range<usize>, revision: Revision) -> (Vec<u8>, Range<usize>) {
-    let parts =
-        place(&json, &metadata).and_then(|place| Some((json.get(..place.start)?, json.get(place.end..)?)));
+pub(crate) fn with_revision(
+    json: Vec<u8>,
+    metadata: Range<usize>,
+    revision: Revision,
+) -> (Vec<u8>, Range<usize>) {
+    let parts = revision_range(&json, &metadata)
+        .and_then(|range| Some((json.get(..range.start)?, json.get(range.end..)?)));
     let Some((before, after)) = parts else { return (json, metadata) };
-    let moved = [before, revision.to_string().as_bytes(), after].concat();
+    let with_revision = [before, revision.to_string().as_bytes(), after].concat();
     // What stands after `metadata` is as long as it was.
-    let end = moved.len().saturating_sub(json.len().saturating_sub(metadata.end));
-    (moved, metadata.start..end)
+    let end = with_revision.len().saturating_sub(json.len().saturating_sub(metadata.end));
+    (with_revision, metadata.start..end)
 }
 
 /// Where in JSON as it is written here the revision stands. Of the fields of `metadata` none that come later has
 /// fields itself, so it is the last that is called so.
-fn place(json: &[u8], metadata: &Range<usize>) -> Option<Range<usize>> {
+fn revision_range(json: &[u8], metadata: &Range<usize>) -> Option<Range<usize>> {
     let name = format!("\"{REVISION}\":\"");
     let fields = json.get(metadata.clone())?;
     let start =
@@ -125,41 +130,45 @@ struct Writer {
 }
 
 impl Writer {
-    fn object(&mut self, fields: &Map<String, Value>, mut left: Option<&RawField>) -> serde_json::Result<()> {
+    fn write_object(
+        &mut self,
+        fields: &Map<String, Value>,
+        mut untouched: Option<&RawField>,
+    ) -> serde_json::Result<()> {
         self.json.push(b'{');
         let mut is_first = true;
         for (name, value) in fields {
             // Fields are sorted.
-            if let Some(left) = left.take_if(|left| name.as_str() > left.field) {
-                self.left(is_first, left)?;
+            if let Some(untouched) = untouched.take_if(|untouched| name.as_str() > untouched.field) {
+                self.write_untouched(is_first, untouched)?;
                 is_first = false;
             }
-            self.name(is_first, name)?;
+            self.write_name(is_first, name)?;
             is_first = false;
             let start = self.json.len();
             match value {
-                Value::Object(fields) if name == "metadata" => self.metadata(fields)?,
+                Value::Object(fields) if name == "metadata" => self.write_metadata(fields)?,
                 _ => serde_json::to_writer(&mut self.json, value)?,
             }
             if name == "metadata" {
                 self.metadata = start..self.json.len();
             }
         }
-        if let Some(left) = left {
-            self.left(is_first, left)?;
+        if let Some(untouched) = untouched {
+            self.write_untouched(is_first, untouched)?;
         }
         self.json.push(b'}');
         Ok(())
     }
 
     /// Writes what was not decoded.
-    fn left(&mut self, is_first: bool, left: &RawField) -> serde_json::Result<()> {
-        self.name(is_first, left.field)?;
-        self.json.extend_from_slice(left.json.get().as_bytes());
+    fn write_untouched(&mut self, is_first: bool, untouched: &RawField) -> serde_json::Result<()> {
+        self.write_name(is_first, untouched.field)?;
+        self.json.extend_from_slice(untouched.json.get().as_bytes());
         Ok(())
     }
 
-    fn metadata(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
+    fn write_metadata(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
         self.json.push(b'{');
         let mut is_first = true;
         for (name, value) in fields.iter().filter(|(name, _)| *name != REVISION) {
@@ -167,11 +176,11 @@ impl Writer {
             if self.at.is_none() && name.as_str() > REVISION {
                 self.at = Some(self.json.len());
             }
-            self.name(is_first, name)?;
+            self.write_name(is_first, name)?;
             is_first = false;
             match value {
                 Value::Array(entries) if self.sets.is_some() && name == "managedFields" => {
-                    self.owners(entries)?
+                    self.write_managers(entries)?
                 }
                 _ => serde_json::to_writer(&mut self.json, value)?,
             }
@@ -181,14 +190,14 @@ impl Writer {
         Ok(())
     }
 
-    fn owners(&mut self, entries: &[Value]) -> serde_json::Result<()> {
+    fn write_managers(&mut self, entries: &[Value]) -> serde_json::Result<()> {
         self.json.push(b'[');
         for (index, entry) in entries.iter().enumerate() {
             if index > 0 {
                 self.json.push(b',');
             }
             match entry {
-                Value::Object(fields) => self.owner(fields)?,
+                Value::Object(fields) => self.write_manager(fields)?,
                 _ => serde_json::to_writer(&mut self.json, entry)?,
             }
         }
@@ -196,10 +205,10 @@ impl Writer {
         Ok(())
     }
 
-    fn owner(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
+    fn write_manager(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
         self.json.push(b'{');
         for (index, (name, value)) in fields.iter().enumerate() {
-            self.name(index == 0, name)?;
+            self.write_name(index == 0, name)?;
             match value {
                 Value::String(set) if name == SET_FIELD => {
                     let start = self.json.len();
@@ -213,7 +222,7 @@ impl Writer {
         Ok(())
     }
 
-    fn name(&mut self, is_first: bool, name: &str) -> serde_json::Result<()> {
+    fn write_name(&mut self, is_first: bool, name: &str) -> serde_json::Result<()> {
         if !is_first {
             self.json.push(b',');
         }
@@ -244,49 +253,50 @@ mod tests {
         for metadata in metadatas {
             let mut object =
                 json!({"kind": "A", "metadata": metadata, "spec": {"a": [1, "\"resourceVersion\""]}});
-            let (json, place) = ObjectJson::of(&object).unwrap().at(Revision::new(17));
+            let (json, range) = ObjectJson::of(&object).unwrap().at(Revision::new(17));
             object["metadata"]["resourceVersion"] = json!("17");
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());
-            assert_eq!(json[place.clone()], object["metadata"].to_string().into_bytes());
+            assert_eq!(json[range.clone()], object["metadata"].to_string().into_bytes());
             for later in [18, 10_000_000] {
-                let (json, place) = moved(json.to_vec(), place.clone(), Revision::new(later));
+                let (json, range) = with_revision(json.to_vec(), range.clone(), Revision::new(later));
                 object["metadata"]["resourceVersion"] = json!(later.to_string());
                 assert_eq!(String::from_utf8_lossy(&json), object.to_string());
-                assert_eq!(json[place], object["metadata"].to_string().into_bytes());
+                assert_eq!(json[range], object["metadata"].to_string().into_bytes());
             }
         }
     }
 
-    /// The sets of packed owners.
-    fn owned_by(packed: &Value) -> impl Iterator<Item = &str> {
-        let owners = packed["metadata"]["managedFields"].as_array().into_iter().flatten();
-        owners.filter_map(|owner| owner.get(SET_FIELD)?.as_str())
+    /// The sets of serialized managers.
+    fn owned_by(serialized: &Value) -> impl Iterator<Item = &str> {
+        let managers = serialized["metadata"]["managedFields"].as_array().into_iter().flatten();
+        managers.filter_map(|manager| manager.get(SET_FIELD)?.as_str())
     }
 
     #[test]
     fn what_is_packed_is_written_as_it_was() {
-        let owner = |set: Value| json!({"fieldsType": "FieldsV1", "fieldsV1": set, "manager": "\"m"});
-        for owners in [
+        let manager = |set: Value| json!({"fieldsType": "FieldsV1", "fieldsV1": set, "manager": "\"m"});
+        for managers in [
             json!([]),
             json!([
-                owner(json!({"f:a": {}, "f:\"b": {"v:\"}\"": {}}})),
-                owner(json!({})),
-                owner(json!(null)),
+                manager(json!({"f:a": {}, "f:\"b": {"v:\"}\"": {}}})),
+                manager(json!({})),
+                manager(json!(null)),
                 {}
             ]),
             json!([3, null]),
-            json!("owners"),
+            json!("managers"),
         ] {
-            let object = json!({"kind": "A", "metadata": {"managedFields": owners, "name": "a", "uid": "u"}});
-            let mut packed = object.clone();
-            serialize_sets(&mut packed);
-            let (json, place) = ObjectJson::of_packed(&packed, None).unwrap().at(Revision::new(17));
-            assert_eq!((json, place), ObjectJson::of(&object).unwrap().at(Revision::new(17)));
-            let object_json = ObjectJson::of_packed(&packed, None).unwrap();
+            let object =
+                json!({"kind": "A", "metadata": {"managedFields": managers, "name": "a", "uid": "u"}});
+            let mut serialized = object.clone();
+            serialize_sets(&mut serialized);
+            let (json, range) = ObjectJson::of_serialized(&serialized, None).unwrap().at(Revision::new(17));
+            assert_eq!((json, range), ObjectJson::of(&object).unwrap().at(Revision::new(17)));
+            let object_json = ObjectJson::of_serialized(&serialized, None).unwrap();
             let json = object_json.at(Revision::new(17)).0;
             let sets: Vec<&[u8]> =
-                object_json.sets().unwrap().iter().map(|place| &json[place.clone()]).collect();
-            let written: Vec<String> = owned_by(&packed).map(str::to_owned).collect();
+                object_json.sets().unwrap().iter().map(|range| &json[range.clone()]).collect();
+            let written: Vec<String> = owned_by(&serialized).map(str::to_owned).collect();
             assert_eq!(sets, written.iter().map(String::as_bytes).collect::<Vec<_>>());
         }
     }
@@ -295,7 +305,7 @@ mod tests {
     fn what_was_not_decoded_stands_where_it_would() {
         let status = json!({"b": [1, "}"], "a": null});
         let json = serde_json::value::to_raw_value(&status).unwrap();
-        let left = RawField { field: "status", json };
+        let untouched = RawField { field: "status", json };
         for rest in [
             json!({}),
             json!({"kind": "A", "metadata": {"name": "a"}}),
@@ -304,7 +314,7 @@ mod tests {
         ] {
             let mut whole = rest.clone();
             whole["status"] = status.clone();
-            let written = ObjectJson::of_packed(&rest, Some(&left)).unwrap();
+            let written = ObjectJson::of_serialized(&rest, Some(&untouched)).unwrap();
             assert_eq!(written.at(Revision::new(17)), ObjectJson::of(&whole).unwrap().at(Revision::new(17)));
         }
     }

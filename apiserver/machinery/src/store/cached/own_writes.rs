@@ -17,7 +17,7 @@ use crate::store::CachedObject;
 
 /// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told
 /// anything they would become more and more.
-const MOST: usize = 1024;
+const CAPACITY: usize = 1024;
 
 /// An object as it is about to be stored.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Prepared {
 
     /// What the cache shows once the object is stored.
     fn into_cached(self, revision: Revision) -> CachedObject {
-        CachedObject::of_rendered(&self.object_json, revision, self.selectable)
+        CachedObject::of_json(&self.object_json, revision, self.selectable)
     }
 }
 
@@ -44,19 +44,19 @@ impl Prepared {
 pub(crate) struct Announced<'a> {
     all: &'a OwnWrites,
     key: &'a Key,
-    has_happened: bool,
+    is_written: bool,
 }
 
 impl Announced<'_> {
     /// The cache will hear of it.
-    pub(crate) fn happened(mut self) {
-        self.has_happened = true;
+    pub(crate) fn written(mut self) {
+        self.is_written = true;
     }
 }
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        if !self.has_happened {
+        if !self.is_written {
             self.all.0.lock().unwrap_or_else(PoisonError::into_inner).remove(self.key);
         }
     }
@@ -70,10 +70,10 @@ impl OwnWrites {
     /// A write is about to be sent.
     pub(crate) fn announce<'a>(&'a self, key: &'a Key, prepared: Prepared) -> Announced<'a> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MOST || all.contains_key(key) {
+        if all.len() < CAPACITY || all.contains_key(key) {
             all.insert(key.clone(), prepared);
         }
-        Announced { all: self, key, has_happened: false }
+        Announced { all: self, key, is_written: false }
     }
 
     /// What the cache shows of an entry that came from the store, if it was written here.

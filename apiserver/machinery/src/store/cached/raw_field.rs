@@ -1,7 +1,7 @@
 //! The part of an object that a write leaves as it is.
 //!
 //! Where `status` is a subresource, a write of the object itself does not change it, and one of the status does not change
-//! `spec`. What is left is half of many objects, and was decoded, copied, compared, checked and written for nothing. So a
+//! `spec`. What is untouched is half of many objects, and was decoded, copied, compared, checked and written for nothing. So a
 //! write that says nothing of it starts from the object without, if the kind's own rules do not ask for it, and its JSON
 //! is put back where it stood. What would be refused is looked at once more as a whole, so that errors are those of whole
 //! objects.
@@ -44,17 +44,17 @@ impl RawField {
 ///
 /// # Errors
 /// What is wrong with the JSON; also that it is no object.
-pub(crate) fn parse(json: &[u8], left: &'static str) -> Result<(Value, Option<RawField>), String> {
+pub(crate) fn parse(json: &[u8], untouched: &'static str) -> Result<(Value, Option<RawField>), String> {
     let json = std::str::from_utf8(json).map_err(|error| error.to_string())?;
     let mut reader = serde_json::Deserializer::from_str(json);
-    let read = But(left).deserialize(&mut reader).and_then(|read| reader.end().map(|()| read));
+    let read = AllBut(untouched).deserialize(&mut reader).and_then(|read| reader.end().map(|()| read));
     read.map_err(|error| error.to_string())
 }
 
 /// Reads all fields but this.
-struct But(&'static str);
+struct AllBut(&'static str);
 
-impl<'de> DeserializeSeed<'de> for But {
+impl<'de> DeserializeSeed<'de> for AllBut {
     type Value = (Value, Option<RawField>);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -62,7 +62,7 @@ impl<'de> DeserializeSeed<'de> for But {
     }
 }
 
-impl<'de> Visitor<'de> for But {
+impl<'de> Visitor<'de> for AllBut {
     type Value = (Value, Option<RawField>);
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,15 +70,15 @@ impl<'de> Visitor<'de> for But {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-        let (mut rest, mut left) = (Map::new(), None);
+        let (mut object, mut untouched) = (Map::new(), None);
         while let Some(name) = fields.next_key::<String>()? {
             if name == self.0 {
-                left = Some(RawField { field: self.0, json: fields.next_value()? });
+                untouched = Some(RawField { field: self.0, json: fields.next_value()? });
             } else {
-                rest.insert(name, fields.next_value()?);
+                object.insert(name, fields.next_value()?);
             }
         }
-        Ok((Value::Object(rest), left))
+        Ok((Value::Object(object), untouched))
     }
 }
 
@@ -92,16 +92,16 @@ mod tests {
     fn an_object_is_read_in_two_and_put_together() {
         for status in [json!({"a": [1.50, "}"], "b": {"status": {}}}), json!(null), json!("s")] {
             let object = json!({"kind": "A", "metadata": {"status": 1}, "status": status, "type": [{}]});
-            let (mut rest, left) = parse(object.to_string().as_bytes(), "status").unwrap();
-            assert_eq!(rest, json!({"kind": "A", "metadata": {"status": 1}, "type": [{}]}));
-            let left = left.unwrap();
-            left.put_back(&mut rest).unwrap();
-            assert_eq!(rest, object);
-            left.clear(&mut rest);
-            assert!(rest.get("status").is_none());
+            let (mut object, untouched) = parse(object.to_string().as_bytes(), "status").unwrap();
+            assert_eq!(object, json!({"kind": "A", "metadata": {"status": 1}, "type": [{}]}));
+            let untouched = untouched.unwrap();
+            untouched.put_back(&mut object).unwrap();
+            assert_eq!(object, object);
+            untouched.clear(&mut object);
+            assert!(object.get("status").is_none());
         }
-        let (rest, left) = parse(br#"{"kind": "A"}"#, "status").unwrap();
-        assert_eq!((rest, left.is_none()), (json!({"kind": "A"}), true));
+        let (object, untouched) = parse(br#"{"kind": "A"}"#, "status").unwrap();
+        assert_eq!((object, untouched.is_none()), (json!({"kind": "A"}), true));
         for wrong in ["", "[]", "null", r#"{"status": }"#, r#"{"status": 1} 2"#] {
             assert!(parse(wrong.as_bytes(), "status").is_err(), "{wrong}");
         }

@@ -25,18 +25,18 @@ pub(crate) struct PagePosition {
 pub(crate) struct Remaining(Mutex<HashMap<PagePosition, usize>>);
 
 impl Remaining {
-    /// How many keys there are from a place on, if that was counted.
-    pub(crate) fn from(&self, place: &PagePosition) -> Option<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(place).copied()
+    /// How many keys there are from a position on, if that was counted.
+    pub(crate) fn from(&self, position: &PagePosition) -> Option<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(position).copied()
     }
 
     /// Remembers it.
-    pub(crate) fn note(&self, place: PagePosition, count: usize) {
+    pub(crate) fn note(&self, position: PagePosition, count: usize) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.len() >= MOST {
             counted.clear();
         }
-        counted.insert(place, count);
+        counted.insert(position, count);
     }
 }
 
@@ -44,23 +44,23 @@ impl Remaining {
 mod tests {
     use super::*;
 
-    fn place(start: &str, revision: u64) -> PagePosition {
+    fn position(start: &str, revision: u64) -> PagePosition {
         PagePosition { start: start.to_owned(), end: "b".to_owned(), revision: Revision::new(revision) }
     }
 
     #[test]
     fn a_count_is_of_one_place_at_one_revision() {
         let remaining = Remaining::default();
-        remaining.note(place("a", 7), 3);
-        assert_eq!(remaining.from(&place("a", 7)), Some(3));
-        assert_eq!(remaining.from(&place("a", 8)), None);
-        assert_eq!(remaining.from(&place("aa", 7)), None);
+        remaining.note(position("a", 7), 3);
+        assert_eq!(remaining.from(&position("a", 7)), Some(3));
+        assert_eq!(remaining.from(&position("a", 8)), None);
+        assert_eq!(remaining.from(&position("aa", 7)), None);
     }
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
         let remaining = Remaining::default();
-        (0..10 * MOST).for_each(|number| remaining.note(place(&number.to_string(), 1), number));
+        (0..10 * MOST).for_each(|number| remaining.note(position(&number.to_string(), 1), number));
         assert!(remaining.0.lock().unwrap().len() <= MOST);
     }
 }

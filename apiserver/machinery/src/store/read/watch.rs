@@ -126,7 +126,7 @@ impl ObjectWatch {
             match self.changes.next().await.map_err(|error| ApiError::storage(&error))? {
                 WatchStep::Behind => return Ok(None),
                 WatchStep::Change(change) => {
-                    if let Some((kind, item)) = self.seen(&change)? {
+                    if let Some((kind, item)) = self.visible(&change)? {
                         return Ok(Some(ObjectEvent::Object(kind, item)));
                     }
                 }
@@ -137,12 +137,12 @@ impl ObjectWatch {
     /// Everything up to this revision that this watcher is to see has been yielded: what a bookmark
     /// may say. `None` while what was there at the beginning is still being told, and before the
     /// revision that the watch begins after has happened.
-    pub fn told(&mut self) -> Option<Revision> {
+    pub fn reported(&mut self) -> Option<Revision> {
         self.initial.is_empty().then(|| self.changes.reached()).flatten()
     }
 
     /// What the change is to this watcher: what comes into view is added, what leaves it is deleted.
-    fn seen(&self, change: &Change<CachedObject>) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
+    fn visible(&self, change: &Change<CachedObject>) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
         if !change.key.starts_with(&self.key_prefix) {
             return Ok(None);
         }

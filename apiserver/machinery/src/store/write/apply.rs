@@ -21,8 +21,8 @@ pub struct Configuration {
     pub fields: Value,
     /// Whether it is taken from others what they own and think otherwise about.
     pub force: bool,
-    /// What to say of the keys that occur twice in it.
-    pub twice: Vec<String>,
+    /// What to say of the keys that occur duplicates in it.
+    pub duplicates: Vec<String>,
 }
 
 impl Configuration {
@@ -30,13 +30,13 @@ impl Configuration {
     ///
     /// # Errors
     /// 400 in strict validation, when there is anything.
-    pub(crate) fn judged(&self, validation: FieldValidation) -> ApiResult<Vec<String>> {
+    pub(crate) fn duplicate_warnings(&self, validation: FieldValidation) -> ApiResult<Vec<String>> {
         match validation {
-            FieldValidation::Strict if !self.twice.is_empty() => Err(ApiError::bad_request(format!(
+            FieldValidation::Strict if !self.duplicates.is_empty() => Err(ApiError::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
-                self.twice.join("\n  ")
+                self.duplicates.join("\n  ")
             ))),
-            FieldValidation::Warn => Ok(self.twice.clone()),
+            FieldValidation::Warn => Ok(self.duplicates.clone()),
             FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
         }
     }
@@ -94,18 +94,20 @@ impl ObjectStore {
         creation: &Creation<'_>,
     ) -> ApiResult<Written> {
         let (origin, method) = (Origin::Applied, Method::Patch);
-        let leaves_rest = target.leaves().is_some_and(|field| configuration.fields.get(field).is_none());
-        let modification = Modification { target, options, origin, owned: true, leaves_rest, method };
+        let skips_unchanged =
+            target.unchanged_field().is_some_and(|field| configuration.fields.get(field).is_none());
+        let modification =
+            Modification { target, options, origin, has_managers: true, skips_unchanged, method };
         let mut warnings = Vec::new();
         let change = |live: &Value| {
             // Of a part this is asked when there is something to have it, and not before.
             check_kind(&configuration.fields, &kind.resource.api_version(), &kind.resource.kind)?;
             let applied = self.merge(kind, Some(live), configuration, target, options)?;
-            warnings = configuration.judged(options.field_validation)?;
+            warnings = configuration.duplicate_warnings(options.field_validation)?;
             Ok(applied.object)
         };
         let applied = self.modify(kind, creation.namespace, name, modification, change).await;
-        Written::told(applied, warnings)
+        Written::with_warnings(applied, warnings)
     }
 
     async fn apply_to_nothing(
@@ -119,8 +121,8 @@ impl ObjectStore {
         let resource = kind.resource;
         creation.permissions.require(create_action(resource, name, creation.namespace)).await?;
         let object = self.merge(kind, None, configuration, Target::Object, options)?.object;
-        let warnings = configuration.judged(options.field_validation)?;
-        Written::told(self.create_merged(kind, name, object, options, creation).await, warnings)
+        let warnings = configuration.duplicate_warnings(options.field_validation)?;
+        Written::with_warnings(self.create_merged(kind, name, object, options, creation).await, warnings)
     }
 
     async fn create_merged(
@@ -155,10 +157,11 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Applied> {
         let api_version = kind.resource.api_version();
-        let tracker = self.owners.write(kind, &api_version, &options.manager, target);
-        let tracker = tracker.ok_or_else(|| ApiError::internal(format!("{api_version} is not served")))?;
+        let field_manager = self.field_managers.write(kind, &api_version, &options.manager, target);
+        let field_manager =
+            field_manager.ok_or_else(|| ApiError::internal(format!("{api_version} is not served")))?;
         let fields = &configuration.fields;
-        let applied = tracker.apply(live, fields, configuration.force);
+        let applied = field_manager.apply(live, fields, configuration.force);
         applied.map_err(|error| refusal(fields, &api_version, &kind.resource.kind, &error))
     }
 }
@@ -170,7 +173,7 @@ pub(crate) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiRe
     if given != (api_version, kind) {
         return Err(ApiError::bad_request(format!("invalid object type: {}", kind_text(given.0, given.1))));
     }
-    if object::at(fields, "metadata.managedFields").is_some_and(|owners| !owners.is_null()) {
+    if object::at(fields, "metadata.managedFields").is_some_and(|managers| !managers.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::metadata_rules::{self, Before};
+use super::metadata_rules::{self, Previous};
 use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
@@ -44,32 +44,32 @@ impl ObjectStore {
             return Err(error.after(warnings));
         }
         metadata::normalize(&mut object);
-        warnings.extend(drop_twins(&mut object, false));
-        let created = self.create_decoded(kind, namespace, object, &options).await;
-        Written::told(created, warnings)
+        warnings.extend(drop_duplicate_owners(&mut object, false));
+        let created = self.create_validated(kind, namespace, object, &options).await;
+        Written::with_warnings(created, warnings)
     }
 
-    async fn create_decoded(
+    async fn create_validated(
         &self,
         kind: Kind<'_>,
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
     ) -> ApiResult<Written> {
-        let place = self.place(kind, namespace, object::name(&object)).await?;
+        let namespace = self.namespace_state(kind, namespace, object::name(&object)).await?;
         // What is no number says no version.
         let versioned =
             object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
         object::remove_meta(&mut object, "resourceVersion");
         kind.resource.schema.fill_in(&mut object);
-        kind.resource.strategy.decoded(&mut object);
+        kind.resource.strategy.canonicalize(&mut object);
         // Whoever moves an object from elsewhere sends these along, and does not come to own them.
         forget_deletion(&mut object);
-        self.own(kind, None, &mut object, Target::Object, options);
+        self.assign_managers(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
         // What else is wrong with the object is said first.
         let dry_run = options.dry_run || versioned;
-        let created = self.create_named(kind, &place, object, dry_run).await?;
+        let created = self.create_named(kind, &namespace, object, dry_run).await?;
         if versioned && !options.dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(ApiError::untyped(500, why));
@@ -81,20 +81,20 @@ impl ObjectStore {
     async fn create_named(
         &self,
         kind: Kind<'_>,
-        place: &NamespaceState<'_>,
+        namespace: &NamespaceState<'_>,
         mut object: Value,
         dry_run: bool,
     ) -> ApiResult<Written> {
         let generate = object::meta(&object, "generateName").to_owned();
         if !object::name(&object).is_empty() || generate.is_empty() {
-            let created = self.create_once(kind, place, object, Origin::Sent, dry_run).await;
+            let created = self.create_once(kind, namespace, object, Origin::Sent, dry_run).await;
             // Upstream takes it for a name that it made itself.
             return created
                 .map_err(|error| if generate.is_empty() { error } else { error.of_generated_name() });
         }
         for _ in 0..NAME_ATTEMPTS {
             object::set_meta(&mut object, "name", generate_name(&generate));
-            match self.create_once(kind, place, object.clone(), Origin::Sent, dry_run).await {
+            match self.create_once(kind, namespace, object.clone(), Origin::Sent, dry_run).await {
                 Err(error) if error.code == 409 => {}
                 other => return other,
             }
@@ -112,41 +112,41 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
-        let place = self.place(kind, namespace, object::name(&object)).await?;
+        let namespace = self.namespace_state(kind, namespace, object::name(&object)).await?;
         metadata::normalize(&mut object);
-        let warnings = drop_twins(&mut object, true);
-        kind.resource.strategy.decoded(&mut object);
+        let warnings = drop_duplicate_owners(&mut object, true);
+        kind.resource.strategy.canonicalize(&mut object);
         prepare(kind, &mut object);
-        let created = self.create_once(kind, &place, object, Origin::Applied, options.dry_run).await;
-        Written::told(created, warnings)
+        let created = self.create_once(kind, &namespace, object, Origin::Applied, options.dry_run).await;
+        Written::with_warnings(created, warnings)
     }
 
     /// Tries it under one name; the answer is the object and what the writer should know.
     async fn create_once(
         &self,
         kind: Kind<'_>,
-        place: &NamespaceState<'_>,
+        namespace: &NamespaceState<'_>,
         mut object: Value,
         origin: Origin,
         dry_run: bool,
     ) -> ApiResult<Written> {
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
-        let others = RelatedObjects::by(self);
-        others.prepare(kind, &mut object, None, Target::Object).await?;
+        let related = RelatedObjects::by(self);
+        related.default(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
         let mut warnings = metadata::finalizer_warnings(&object, None);
-        warnings.extend(others.judge(kind, &object, None, Target::Object).await?);
-        let key = self.key(kind, place.namespace, &name)?;
+        warnings.extend(related.validate(kind, &object, None, Target::Object).await?);
+        let key = self.key(kind, namespace.name, &name)?;
         let created = if dry_run {
             match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
-                None => Ok(WrittenObject::of_packed(object)),
+                None => Ok(WrittenObject::of_serialized(object)),
             }
         } else {
-            self.insert(kind, &key, place, object, origin).await
+            self.insert(kind, &key, namespace, object, origin).await
         };
-        Written::told(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
+        Written::with_warnings(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
     }
 }
 
@@ -175,7 +175,7 @@ fn prepare(kind: Kind<'_>, object: &mut Value) {
 
 /// Drops owners that are named twice, and returns what the writer should know of that. Upstream finds those of a patch
 /// late, and says so.
-pub(crate) fn drop_twins(object: &mut Value, patched: bool) -> Vec<String> {
+pub(crate) fn drop_duplicate_owners(object: &mut Value, patched: bool) -> Vec<String> {
     let dropped = metadata::dedup_owners(object);
     if dropped.is_empty() {
         return Vec::new();
@@ -203,7 +203,7 @@ pub(crate) fn prepare_by_kind(
         true => schema.fill_in_defaults(object),
     };
     if kind.resource.conversion.is_none() {
-        // Before the kind's own defaults, which fill in what is not there.
+        // Previous the kind's own defaults, which fill in what is not there.
         if origin == Origin::Applied && !keeps_nulls {
             kind.stored.schema.fill_in(new);
         }
@@ -228,7 +228,7 @@ pub(crate) fn prepare_by_kind(
 pub(crate) fn check(
     kind: Kind<'_>,
     new: &Value,
-    before: Option<Before<'_>>,
+    before: Option<Previous<'_>>,
     target: Target,
     dry_run: bool,
 ) -> ApiResult<()> {

@@ -14,13 +14,13 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore};
 
-/// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::serialize_sets),
+/// An object that a write starts from, in the request's version. Its owners are [serialized](apiserver_structured_merge::serialize_sets),
 /// and stay so until the object is written or answered.
 #[derive(Debug)]
 pub(crate) struct CurrentObject {
     pub(crate) object: Value,
     /// What the write leaves of it, and is not in the object.
-    pub(crate) left: Option<RawField>,
+    pub(crate) untouched: Option<RawField>,
     /// What is swapped only if it is still the newest.
     pub(crate) revision: Revision,
     /// As it was read from the store; none if the cache had it.
@@ -35,30 +35,30 @@ impl CurrentObject {
 
     /// Whether all of it is in the object.
     pub(crate) fn is_whole(&self) -> bool {
-        self.left.is_none()
+        self.untouched.is_none()
     }
 
-    /// Takes out of what was made of it what stands where something was left.
+    /// Takes out of what was made of it what stands where something was untouched.
     pub(crate) fn clear(&self, new: &mut Value) {
-        if let Some(left) = &self.left {
-            left.clear(new);
+        if let Some(untouched) = &self.untouched {
+            untouched.clear(new);
         }
     }
 
-    /// Puts into what was made of it what was left.
+    /// Puts into what was made of it what was untouched.
     ///
     /// # Errors
     /// 500 for JSON of our own that cannot be read.
     pub(crate) fn make_whole(&self, new: &mut Value) -> ApiResult<()> {
-        let Some(left) = &self.left else { return Ok(()) };
-        left.put_back(new).map_err(|error| ApiError::internal(error.to_string()))
+        let Some(untouched) = &self.untouched else { return Ok(()) };
+        untouched.put_back(new).map_err(|error| ApiError::internal(error.to_string()))
     }
 }
 
 /// Returns the field that no part of a write depends on.
 pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&'static str> {
     let resource = kind.resource;
-    let field = how.target.leaves().filter(|_| how.leaves_rest)?;
+    let field = how.target.unchanged_field().filter(|_| how.skips_unchanged)?;
     let is_selected_by = resource.selectable.iter().any(|path| path.split('.').next() == Some(field));
     let is_apart = resource.status_subresource
         && resource.conversion.is_none()
@@ -68,29 +68,39 @@ pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&
 }
 
 impl ObjectStore {
-    /// What the cache shows, but for a field that is left. None if it has nothing, or nothing that can be read: that is
+    /// What the cache shows, but for a field that is untouched. None if it has nothing, or nothing that can be read: that is
     /// for the store to say.
-    pub(crate) fn at_hand(
+    pub(crate) fn cached_object(
         &self,
         kind: Kind<'_>,
         key: &Key,
-        left: Option<&'static str>,
+        untouched: Option<&'static str>,
     ) -> Option<CurrentObject> {
         let snapshot = self.section(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
-        let (object, left) = item.to_packed(left).ok()?;
-        Some(CurrentObject { object: kind.served(object).ok()?, left, revision: item.revision, entry: None })
+        let (object, untouched) = item.to_serialized(untouched).ok()?;
+        Some(CurrentObject {
+            object: kind.served(object).ok()?,
+            untouched,
+            revision: item.revision,
+            entry: None,
+        })
     }
 
     /// What is stored.
     ///
     /// # Errors
     /// 404; 500 for what cannot be read; 503.
-    pub(crate) async fn base(&self, kind: Kind<'_>, key: &Key, name: &str) -> ApiResult<CurrentObject> {
+    pub(crate) async fn stored_object(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        name: &str,
+    ) -> ApiResult<CurrentObject> {
         let Some((mut object, entry)) = self.read(kind, key).await? else {
             return Err(ApiError::not_found(kind.resource, name));
         };
         serialize_sets(&mut object);
-        Ok(CurrentObject { object, left: None, revision: entry.modified, entry: Some(entry) })
+        Ok(CurrentObject { object, untouched: None, revision: entry.modified, entry: Some(entry) })
     }
 }

@@ -20,16 +20,16 @@ impl DeleteOptions {
             return Err(ApiError::forbidden(&kind.resource.group, &kind.resource.plural, name, why));
         }
         let (uid, revision) = (object::meta(object, "uid"), object::meta(object, "resourceVersion"));
-        if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != uid) {
+        if let Some(required) = self.uid.as_deref().filter(|required| *required != uid) {
             let why = format!(
-                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). \
+                "the UID in the precondition ({required}) does not match the UID in record ({uid}). \
                  The object might have been deleted and then recreated"
             );
             return Err(ApiError::precondition(kind.resource, name, &why));
         }
-        if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != revision) {
+        if let Some(required) = self.resource_version.as_deref().filter(|required| *required != revision) {
             let why = format!(
-                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                "the ResourceVersion in the precondition ({required}) does not match the ResourceVersion in record \
                  ({revision}). The object might have been modified"
             );
             return Err(ApiError::precondition(kind.resource, name, &why));
@@ -60,14 +60,14 @@ impl ObjectStore {
         options: &DeleteOptions,
     ) -> ApiResult<Deletion> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand = self.at_hand(kind, &key, None).filter(|_| !options.dry_run);
+        let mut cached = self.cached_object(kind, &key, None).filter(|_| !options.dry_run);
         for _ in 0..ATTEMPTS {
-            let base = match at_hand.take() {
-                Some(base) => base,
-                None => self.base(kind, &key, name).await?,
+            let current = match cached.take() {
+                Some(current) => current,
+                None => self.stored_object(kind, &key, name).await?,
             };
-            let is_stored = base.is_stored();
-            match self.attempt_deletion(kind, &key, base, options).await {
+            let is_stored = current.is_stored();
+            match self.attempt_deletion(kind, &key, current, options).await {
                 Ok(Some(mut deletion)) => {
                     let (Deletion::Gone(object) | Deletion::Pending(object)) = &mut deletion;
                     parse_sets(object);
@@ -81,19 +81,19 @@ impl ObjectStore {
         Err(ApiError::modified(kind.resource, name))
     }
 
-    /// Deletes or marks `base`; `None` when it must be done again on what is stored by now.
+    /// Deletes or marks `current`; `None` when it must be done again on what is stored by now.
     async fn attempt_deletion(
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: CurrentObject,
+        current: CurrentObject,
         options: &DeleteOptions,
     ) -> ApiResult<Option<Deletion>> {
-        let is_stored = base.is_stored();
-        let CurrentObject { object: old, revision, .. } = base;
+        let is_stored = current.is_stored();
+        let CurrentObject { object: old, revision, .. } = current;
         options.check(kind, &old)?;
         self.check_undeletable(kind, &old).await?;
-        let mut new = marked(kind, &old, options.propagation)?;
+        let mut new = with_deletion(kind, &old, options.propagation)?;
         if !is_held(kind.resource, &new) {
             if options.dry_run {
                 return Ok(Some(Deletion::Gone(old)));
@@ -115,15 +115,15 @@ impl ObjectStore {
         let prepared = self.encode(kind, key, &new, None)?;
         let value = prepared.value.clone();
         let write = self.store.update(key, revision, value.clone());
-        let marked = match self.send(key, prepared, write).await {
-            Ok(marked) => marked,
+        let revision = match self.send(key, prepared, write).await {
+            Ok(revision) => revision,
             Err(StoreError::Conflict { .. }) => return Ok(None),
             Err(unknown @ StoreError::Unknown { .. }) => {
                 self.resolve_update(key, revision, &value, &unknown).await?
             }
             Err(error) => return Err(ApiError::storage(&error)),
         };
-        object::set_revision(&mut new, marked);
+        object::set_revision(&mut new, revision);
         Ok(Some(Deletion::Pending(new)))
     }
 }
@@ -132,7 +132,7 @@ impl ObjectStore {
 /// say already.
 fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
     let found = object::finalizers(old);
-    let wanted = match propagation {
+    let required = match propagation {
         Some(Propagation::Foreground) => "foregroundDeletion",
         Some(Propagation::Orphan) => "orphan",
         Some(Propagation::Background) => "",
@@ -140,17 +140,17 @@ fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
     };
     let (of_policy, mut others): (Vec<&str>, Vec<&str>) =
         found.iter().partition(|finalizer| matches!(**finalizer, "orphan" | "foregroundDeletion"));
-    if !wanted.is_empty() {
-        if of_policy == [wanted] {
+    if !required.is_empty() {
+        if of_policy == [required] {
             return found;
         }
-        others.push(wanted);
+        others.push(required);
     }
     others
 }
 
 /// The object with its deletion asked for, in the way asked for.
-fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
+fn with_deletion(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
     let mut new = old.clone();
     let finalizers = finalizers(old, propagation);
     if finalizers.is_empty() {

@@ -109,14 +109,14 @@ impl Versions for KindVersions {
     }
 }
 
-/// A write that changes nothing but the times at which owners wrote is no write: gives `new` the
-/// owners of `old` then.
+/// A write that changes nothing but the times at which managers wrote is no write: gives `new` the
+/// managers of `old` then.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
     if !is_same(new, old) || !same_managers(new, old) {
         return;
     }
     match object::at(old, "metadata.managedFields") {
-        Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
+        Some(managers) => object::set_meta(new, "managedFields", managers.clone()),
         None => object::remove_meta(new, "managedFields"),
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::metadata_rules::{self, Before};
+use super::metadata_rules::{self, Previous};
 use crate::object;
 use crate::resource::Resource;
 use crate::status::{ApiError, ApiResult};
@@ -95,7 +95,7 @@ fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
 
 /// Checks that an object which is to be another's new version is of its kind. Where it is not, no schema says what else
 /// it is to be, and its metadata alone are looked at.
-pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Before<'_>) -> ApiResult<()> {
+pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Previous<'_>) -> ApiResult<()> {
     match wrong_kind(kind.resource, new) {
         None => Ok(()),
         Some(error) => {

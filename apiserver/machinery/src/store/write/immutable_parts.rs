@@ -8,7 +8,7 @@ use crate::object;
 use crate::status::ApiResult;
 use crate::store::Kind;
 
-/// Makes of what was sent for the status the object as it was, with that status and the owners that were sent: of the
+/// Makes of what was sent for the status the object as it was, with that status and the managers that were sent: of the
 /// rest nothing counts, and so nothing is done with it.
 pub(crate) fn keep_status(kind: Kind<'_>, new: &mut Value, old: &Value) {
     restore(kind, new, old, Target::Status);
@@ -44,10 +44,10 @@ pub(crate) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
 
 /// Restores what this write may not change.
 fn restore(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
-    let owners = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
+    let managers = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
     restore_other_parts(kind, new, old, target);
-    match owners {
-        Some(owners) => object::set_meta(new, "managedFields", owners),
+    match managers {
+        Some(managers) => object::set_meta(new, "managedFields", managers),
         None => object::remove_meta(new, "managedFields"),
     }
 }

@@ -19,25 +19,25 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        place: &NamespaceState<'_>,
+        namespace: &NamespaceState<'_>,
         mut object: Value,
         origin: Origin,
     ) -> ApiResult<WrittenObject> {
-        let mut unchanged = place.unchanged.clone();
+        let mut unchanged = namespace.unchanged.clone();
         for _ in 0..ATTEMPTS {
-            let (outcome, draft) = self.try_insert(kind, key, object, origin, unchanged.as_ref()).await?;
+            let (outcome, pending) = self.try_insert(kind, key, object, origin, unchanged.as_ref()).await?;
             match outcome {
-                Ok(revision) => return Ok(draft.at(revision)),
+                Ok(revision) => return Ok(pending.at(revision)),
                 Err(StoreError::Exists { .. }) => {
-                    return Err(self.refuse_second(kind, key, &draft.into_value()?).await);
+                    return Err(self.already_exists(kind, key, &pending.into_value()?).await);
                 }
                 Err(StoreError::Conflict { .. }) => {
-                    object = draft.into_value()?;
+                    object = pending.into_value()?;
                     let name = object::name(&object);
-                    unchanged = self.place_as_stored(kind, place.namespace, name).await?.unchanged;
+                    unchanged = self.stored_namespace_state(kind, namespace.name, name).await?.unchanged;
                 }
                 Err(unknown @ StoreError::Unknown { .. }) => {
-                    let created = self.resolve_create(kind, key, &draft.into_value()?, &unknown).await;
+                    let created = self.resolve_create(kind, key, &pending.into_value()?, &unknown).await;
                     return created.map(WrittenObject::Tree);
                 }
                 Err(error) => return Err(ApiError::storage(&error)),
@@ -45,7 +45,7 @@ impl ObjectStore {
         }
         Err(ApiError::unavailable(format!(
             "namespace {:?} changes all the time; nothing was created",
-            place.namespace
+            namespace.name
         )))
     }
 
@@ -60,21 +60,21 @@ impl ObjectStore {
     ) -> ApiResult<(StoreResult<Revision>, PendingWrite)> {
         let create = async |object: Value| {
             let prepared = self.encode(kind, key, &object, None)?;
-            let draft = PendingWrite::new(kind, object, &prepared.object_json);
+            let pending = PendingWrite::new(kind, object, &prepared.object_json);
             let write = self.store.create_while(key, prepared.value.clone(), unchanged);
-            ApiResult::Ok((self.send(key, prepared, write).await, draft))
+            ApiResult::Ok((self.send(key, prepared, write).await, pending))
         };
-        let (outcome, draft) = create(object).await?;
+        let (outcome, pending) = create(object).await?;
         if !matches!(outcome, Err(StoreError::TooLarge { .. })) || origin != Origin::Sent {
-            return Ok((outcome, draft));
+            return Ok((outcome, pending));
         }
-        let mut smaller = draft.into_value()?;
+        let mut smaller = pending.into_value()?;
         object::remove_meta(&mut smaller, "managedFields");
         create(smaller).await
     }
 
     /// What to say when there is an object of that name.
-    async fn refuse_second(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiError {
+    async fn already_exists(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiError {
         match self.read(kind, key).await {
             Ok(Some((existing, _))) => exists(kind, &existing),
             // Gone since; it was there, and nothing was created.

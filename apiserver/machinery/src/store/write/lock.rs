@@ -75,6 +75,7 @@ impl ObjectStore {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

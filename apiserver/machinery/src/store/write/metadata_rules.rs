@@ -16,7 +16,7 @@ use apiserver_schema::go_text::quoted;
 
 /// What an update meets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before<'a> {
+pub(crate) struct Previous<'a> {
     /// The stored object.
     pub(crate) object: &'a Value,
     /// What the update would change of it that stays as it is.
@@ -30,7 +30,7 @@ pub(crate) struct Before<'a> {
 pub fn validate_metadata(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match old {
         None => validate_new(resource, new),
-        Some(object) => validate_update(new, Before { object, immutable: &[], keeps_spec: false }),
+        Some(object) => validate_update(new, Previous { object, immutable: &[], keeps_spec: false }),
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> 
 }
 
 /// Every error of a new version's metadata, as often as upstream finds it.
-pub(crate) fn validate_update(new: &Value, before: Before<'_>) -> Vec<FieldError> {
+pub(crate) fn validate_update(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let written = Written::of(new, &path);
     let mut errors = validate_version(new, before, &path, &written);
@@ -54,12 +54,17 @@ pub(crate) fn validate_update(new: &Value, before: Before<'_>) -> Vec<FieldError
 }
 
 /// The same of one layer fewer: the last is that of the kind itself.
-pub(crate) fn validate_update_once(new: &Value, before: Before<'_>) -> Vec<FieldError> {
+pub(crate) fn validate_update_once(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     validate_version(new, before, &path, &Written::of(new, &path))
 }
 
-fn validate_version(new: &Value, before: Before<'_>, path: &FieldPath, written: &Written) -> Vec<FieldError> {
+fn validate_version(
+    new: &Value,
+    before: Previous<'_>,
+    path: &FieldPath,
+    written: &Written,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let prefix = object::meta(new, "generateName");
     // It was the beginning of a name, and whatever it is now, no name will be made of it.
@@ -97,7 +102,7 @@ impl Written {
 /// What one layer says of a change.
 fn add_change_errors(
     new: &Value,
-    before: Before<'_>,
+    before: Previous<'_>,
     path: &FieldPath,
     written: &Written,
     errors: &mut Vec<FieldError>,

@@ -41,7 +41,7 @@ impl NamespaceSource for OwnNamespaces {
 /// Where an object is created: a namespace that was there and alive when it was looked at.
 #[derive(Debug)]
 pub(crate) struct NamespaceState<'a> {
-    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
     /// What has to be as it was for a creation to happen; none where that is not ours to say.
     pub(crate) unchanged: Option<Unchanged>,
 }
@@ -52,37 +52,37 @@ impl ObjectStore {
     ///
     /// # Errors
     /// 403 when it is going away; 404 when there is none; 503.
-    pub(crate) async fn place<'a>(
+    pub(crate) async fn namespace_state<'a>(
         &self,
         kind: Kind<'_>,
         namespace: &'a str,
         name: &str,
     ) -> ApiResult<NamespaceState<'a>> {
         let Some(namespaces) = self.kind_of("", "namespaces").filter(|_| kind.resource.namespaced) else {
-            return Ok(NamespaceState { namespace, unchanged: None });
+            return Ok(NamespaceState { name: namespace, unchanged: None });
         };
         let key = self.key(namespaces, "", namespace)?;
-        let shown =
+        let cached =
             self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
-        if let Some(shown) = shown.filter(|shown| is_shown_alive(shown)) {
-            let unchanged = Some(Unchanged { key, modified: shown.revision });
-            return Ok(NamespaceState { namespace, unchanged });
+        if let Some(cached) = cached.filter(|cached| is_known_alive(cached)) {
+            let unchanged = Some(Unchanged { key, modified: cached.revision });
+            return Ok(NamespaceState { name: namespace, unchanged });
         }
         if self.namespaces.known(namespace).is_some_and(|found| is_alive(&found)) {
-            return Ok(NamespaceState { namespace, unchanged: None });
+            return Ok(NamespaceState { name: namespace, unchanged: None });
         }
-        self.place_as_stored(kind, namespace, name).await
+        self.stored_namespace_state(kind, namespace, name).await
     }
 
     /// The same, for a namespace that is not known, or has changed since.
-    pub(crate) async fn place_as_stored<'a>(
+    pub(crate) async fn stored_namespace_state<'a>(
         &self,
         kind: Kind<'_>,
         namespace: &'a str,
         name: &str,
     ) -> ApiResult<NamespaceState<'a>> {
         let Some(namespaces) = self.kind_of("", "namespaces") else {
-            return Ok(NamespaceState { namespace, unchanged: None });
+            return Ok(NamespaceState { name: namespace, unchanged: None });
         };
         let key = self.key(namespaces, "", namespace)?;
         let (found, unchanged) = match self.read(namespaces, &key).await? {
@@ -93,14 +93,14 @@ impl ObjectStore {
             },
         };
         match is_alive(&found) {
-            true => Ok(NamespaceState { namespace, unchanged }),
+            true => Ok(NamespaceState { name: namespace, unchanged }),
             false => Err(ApiError::namespace_terminating(kind.resource, name, namespace)),
         }
     }
 }
 
 /// What tells whether a namespace is going away.
-static LIFE: LazyLock<Excerpt> = LazyLock::new(|| {
+static TERMINATION: LazyLock<Excerpt> = LazyLock::new(|| {
     let mut excerpt = Excerpt::default();
     excerpt.add(["metadata", "deletionTimestamp"].into_iter());
     excerpt.add(["status", "phase"].into_iter());
@@ -108,14 +108,14 @@ static LIFE: LazyLock<Excerpt> = LazyLock::new(|| {
 });
 
 /// Words of which at least one is in the JSON of a namespace that is going away. The last begins what may be any word.
-static SIGNS: LazyLock<[Finder<'static>; 3]> =
+static TERMINATION_WORDS: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["\"deletionTimestamp\"", "\"Terminating\"", "\\u"].map(Finder::new));
 
-/// Whether a namespace that is shown is not going away. Every create asks: most need not read the JSON.
-fn is_shown_alive(shown: &CachedObject) -> bool {
-    let Ok(json) = &shown.json else { return false };
-    SIGNS.iter().all(|sign| sign.find(json.brief()).is_none())
-        || LIFE.of(json.brief()).is_ok_and(|found| is_alive(&found))
+/// Whether a namespace that is cached is not going away. Every create asks: most need not read the JSON.
+fn is_known_alive(cached: &CachedObject) -> bool {
+    let Ok(json) = &cached.json else { return false };
+    TERMINATION_WORDS.iter().all(|sign| sign.find(json.brief()).is_none())
+        || TERMINATION.of(json.brief()).is_ok_and(|found| is_alive(&found))
 }
 
 /// Whether a namespace is not going away.

@@ -14,7 +14,7 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::Kind;
 use crate::store::cached::object_json::ObjectJson;
 
-/// An object on its way to the store, in the request's version and with packed owners.
+/// An object on its way to the store, in the request's version and with serialized owners.
 #[derive(Debug)]
 pub(crate) enum PendingWrite {
     /// What is stored.
@@ -52,7 +52,7 @@ impl PendingWrite {
             Self::Json(object_json) => WrittenObject::Json(object_json.at(revision).0),
             Self::Tree(mut object) => {
                 object::set_revision(&mut object, revision);
-                WrittenObject::of_packed(object)
+                WrittenObject::of_serialized(object)
             }
         }
     }
@@ -68,8 +68,8 @@ pub enum WrittenObject {
 }
 
 impl WrittenObject {
-    /// An object of which there is no JSON, with packed owners.
-    pub(crate) fn of_packed(mut object: Value) -> Self {
+    /// An object of which there is no JSON, with serialized owners.
+    pub(crate) fn of_serialized(mut object: Value) -> Self {
         parse_sets(&mut object);
         Self::Tree(object)
     }
@@ -100,7 +100,7 @@ impl Written {
     ///
     /// # Errors
     /// The write's own.
-    pub fn told(result: ApiResult<Self>, mut warnings: Vec<String>) -> ApiResult<Self> {
+    pub fn with_warnings(result: ApiResult<Self>, mut warnings: Vec<String>) -> ApiResult<Self> {
         match result {
             Ok(mut written) => {
                 warnings.append(&mut written.warnings);
@@ -125,12 +125,12 @@ mod tests {
     fn what_waits_is_what_was_drafted() {
         let object =
             json!({"kind": "A", "metadata": {"name": "a", "uid": "u"}, "spec": {"a": [1, 1.5, null]}});
-        let draft = || PendingWrite::Json(ObjectJson::of(&object).unwrap());
-        assert_eq!(draft().into_value().unwrap(), object);
+        let pending = || PendingWrite::Json(ObjectJson::of(&object).unwrap());
+        assert_eq!(pending().into_value().unwrap(), object);
         let mut stored = object.clone();
         object::set_revision(&mut stored, Revision::new(17));
         for written in
-            [draft().at(Revision::new(17)), PendingWrite::Tree(object.clone()).at(Revision::new(17))]
+            [pending().at(Revision::new(17)), PendingWrite::Tree(object.clone()).at(Revision::new(17))]
         {
             assert_eq!(written.into_value().unwrap(), stored);
         }

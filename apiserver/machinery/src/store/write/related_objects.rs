@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::metadata_rules::Before;
+use super::metadata_rules::Previous;
 use crate::object;
 use crate::related::ObjectReader;
 use crate::status::{ApiError, ApiResult};
@@ -68,11 +68,11 @@ impl<'a> RelatedObjects<'a> {
     }
 
     /// Lets other objects fill in what a write leaves open. Whoever sent it does not own that.
-    pub(crate) async fn prepare(
+    pub(crate) async fn default(
         &self,
         kind: Kind<'_>,
         new: &mut Value,
-        before: Option<Before<'_>>,
+        before: Option<Previous<'_>>,
         target: Target,
     ) -> ApiResult<()> {
         if target != Target::Object || !kind.stored.strategy.defaults_with_related() {
@@ -90,11 +90,11 @@ impl<'a> RelatedObjects<'a> {
     }
 
     /// What other objects say about a write; the answer is what the writer should know.
-    pub(crate) async fn judge(
+    pub(crate) async fn validate(
         &self,
         kind: Kind<'_>,
         new: &Value,
-        before: Option<Before<'_>>,
+        before: Option<Previous<'_>>,
         target: Target,
     ) -> ApiResult<Vec<String>> {
         if target != Target::Object {
@@ -103,17 +103,17 @@ impl<'a> RelatedObjects<'a> {
         let stored = kind.as_stored(new)?;
         let strategy = &kind.stored.strategy;
         let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
-        let mut judgement = strategy.validate_with(&stored, stored_old.as_deref(), self).await?;
+        let mut verdict = strategy.validate_with(&stored, stored_old.as_deref(), self).await?;
         let is_kept = before.is_some_and(|before| before.keeps_spec);
-        if let Some(old) = stored_old.filter(|_| is_kept && !judgement.errors.is_empty()) {
+        if let Some(old) = stored_old.filter(|_| is_kept && !verdict.errors.is_empty()) {
             let there = strategy.validate_with(&old, Some(&old), self).await?.errors;
-            judgement.errors.retain(|error| !there.contains(error));
+            verdict.errors.retain(|error| !there.contains(error));
         }
-        match judgement.errors.as_slice() {
-            [] => Ok(judgement.warnings),
+        match verdict.errors.as_slice() {
+            [] => Ok(verdict.warnings),
             errors => {
                 let error = ApiError::invalid(kind.resource, object::name(new), errors);
-                Err(error.after(judgement.warnings))
+                Err(error.after(verdict.warnings))
             }
         }
     }

@@ -19,17 +19,17 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject};
 
 /// Nothing is exempt in a Scale.
-static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
+static NO_FIELDS: LazyLock<Set> = LazyLock::new(Set::default);
 
 static TYPE: LazyLock<Arc<Type>> =
     LazyLock::new(|| Arc::new(Type::of_object(&scale::schema()).unwrap_or(Type::Deduced)));
 
-/// What a write makes of a Scale that has its owners, and that says how many replicas are wanted or does not.
+/// What a write makes of a Scale that has its managers, and that is_set how many replicas are wanted or does not.
 type Change<'a> = dyn FnMut(&Value, bool) -> ApiResult<Value> + Send + 'a;
 
 /// What a patch finds where the object does not say how many replicas it wants: no number that anybody wants, so that
-/// a patch which leaves it says nothing either.
-const UNSAID: i32 = i32::MIN;
+/// a patch which leaves it is_set nothing either.
+const UNSET: i32 = i32::MIN;
 
 impl ObjectStore {
     /// Writes the Scale that `change` makes of the present one; the answer's object is the Scale.
@@ -46,13 +46,13 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let api_version = api_version();
-        let mut owned = |old: &Value, says: bool| {
-            let mut shown = without_owners(old);
-            if !says {
-                shown["spec"]["replicas"] = Value::from(UNSAID);
+        let mut with_managers = |old: &Value, is_set: bool| {
+            let mut shown = without_managers(old);
+            if !is_set {
+                shown["spec"]["replicas"] = Value::from(UNSET);
             }
             let mut new = change(&shown)?;
-            if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == UNSAID) {
+            if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == UNSET) {
                 let path = &scale.spec_replicas;
                 return Err(ApiError::bad_request(format!(
                     "the spec replicas field {path:?} cannot be empty"
@@ -62,10 +62,10 @@ impl ObjectStore {
             if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == 0) {
                 object::remove_at(&mut new, &["spec", "replicas"]);
             }
-            tracker(&api_version, &options.manager).update(Some(old), &mut new);
+            field_manager(&api_version, &options.manager).update(Some(old), &mut new);
             Ok(new)
         };
-        self.rescale(kind, scale, (namespace, name), (&options, method), &mut owned).await
+        self.rescale(kind, scale, (namespace, name), (&options, method), &mut with_managers).await
     }
 
     /// Applies a configuration to the Scale of an object; the answer's object is the Scale.
@@ -86,14 +86,14 @@ impl ObjectStore {
         let mut applied = |old: &Value, _: bool| {
             check_kind(fields, &api_version, scale::KIND)?;
             let applied =
-                tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
+                field_manager(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
             let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
-            warnings = configuration.judged(options.field_validation)?;
+            warnings = configuration.duplicate_warnings(options.field_validation)?;
             Ok(applied.object)
         };
         let how = (options, Method::Patch);
         let written = self.rescale(kind, scale, (namespace, name), how, &mut applied).await;
-        Written::told(written, warnings)
+        Written::with_warnings(written, warnings)
     }
 
     async fn rescale(
@@ -107,12 +107,12 @@ impl ObjectStore {
         let (replicas, api_version) = (self.replicas(kind), kind.resource.api_version());
         let paths = ScalePaths { replicas: &replicas, api_version: &api_version };
         let change = |old: &Value| {
-            let owners = object::at(old, "metadata.managedFields");
+            let managers = object::at(old, "metadata.managedFields");
             // FieldManagers that cannot be read own nothing here.
-            let owners = Entries::decode(owners).unwrap_or_default();
-            let (mut present, says) = scale::of(scale, old)?;
-            set_owners(&mut present, &to_scale(&owners, &paths));
-            let wanted = change(&present, says)?;
+            let managers = Entries::decode(managers).unwrap_or_default();
+            let (mut present, is_set) = scale::of(scale, old)?;
+            set_managers(&mut present, &to_scale(&managers, &paths));
+            let wanted = change(&present, is_set)?;
             let mut new = scale::carry_over(scale, old, &wanted);
             if method == Method::Put {
                 identity::check_uid(kind, &new, old)?;
@@ -120,11 +120,12 @@ impl ObjectStore {
             // A patch of a Scale names no object by its uid.
             object::set_meta(&mut new, "uid", object::meta(old, "uid"));
             let scalers = Entries::decode(object::at(&wanted, "metadata.managedFields")).unwrap_or_default();
-            set_owners(&mut new, &from_scale(&owners, &scalers, &paths));
+            set_managers(&mut new, &from_scale(&managers, &scalers, &paths));
             Ok(new)
         };
         let (target, origin) = (Target::Object, Origin::Sent);
-        let how = Modification { target, options, origin, owned: true, leaves_rest: false, method };
+        let how =
+            Modification { target, options, origin, has_managers: true, skips_unchanged: false, method };
         let written = self.modify(kind, namespace, name, how, change).await?;
         let shown = scale::shown(scale, &written.object.into_value()?)?;
         Ok(Written { object: WrittenObject::Tree(shown), warnings: written.warnings })
@@ -162,21 +163,28 @@ fn api_version() -> String {
     format!("{}/{}", scale::GROUP, scale::VERSION)
 }
 
-fn tracker<'a>(api_version: &'a str, manager: &'a str) -> FieldManager<'a> {
+fn field_manager<'a>(api_version: &'a str, manager: &'a str) -> FieldManager<'a> {
     let now = Timestamp::now().as_second();
-    FieldManager { versions: &ScaleVersion, api_version, manager, subresource: "scale", reset: &NOTHING, now }
+    FieldManager {
+        versions: &ScaleVersion,
+        api_version,
+        manager,
+        subresource: "scale",
+        reset: &NO_FIELDS,
+        now,
+    }
 }
 
-/// Clients do not see the owners of a Scale.
-fn without_owners(scale: &Value) -> Value {
+/// Clients do not see the managers of a Scale.
+fn without_managers(scale: &Value) -> Value {
     let mut scale = scale.clone();
     object::remove_meta(&mut scale, "managedFields");
     scale
 }
 
-fn set_owners(object: &mut Value, owners: &Entries) {
-    match owners.encode() {
-        Some(owners) => object::set_meta(object, "managedFields", owners),
+fn set_managers(object: &mut Value, managers: &Entries) {
+    match managers.encode() {
+        Some(managers) => object::set_meta(object, "managedFields", managers),
         None => object::remove_meta(object, "managedFields"),
     }
 }

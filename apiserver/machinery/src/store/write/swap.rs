@@ -18,53 +18,53 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        mut base: CurrentObject,
+        mut current: CurrentObject,
         mut new: Value,
         how: Modification<'_>,
     ) -> ApiResult<Option<WrittenObject>> {
         let dry_run = how.options.dry_run;
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
-            base.make_whole(&mut new)?;
-            return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
+            current.make_whole(&mut new)?;
+            return self.finish_deletion(kind, key, current.revision, new, dry_run).await;
         }
-        field_managers::keep_times(&mut new, &base.object);
+        field_managers::keep_times(&mut new, &current.object);
         if dry_run {
-            return Ok(Some(WrittenObject::of_packed(new)));
+            return Ok(Some(WrittenObject::of_serialized(new)));
         }
-        if new == base.object {
-            let entry = match &base.entry {
+        if new == current.object {
+            let entry = match &current.entry {
                 Some(entry) => entry.clone(),
                 None => match self.read(kind, key).await? {
-                    Some((_, entry)) if entry.modified == base.revision => entry,
+                    Some((_, entry)) if entry.modified == current.revision => entry,
                     _ => return Ok(None),
                 },
             };
             // What is not written as it would be written now is written anew.
             if self.is_current(kind, &entry) {
-                base.make_whole(&mut new)?;
-                return Ok(Some(WrittenObject::of_packed(new)));
+                current.make_whole(&mut new)?;
+                return Ok(Some(WrittenObject::of_serialized(new)));
             }
         }
-        let (revision, left) = (base.revision, base.left.take());
-        drop(base);
-        let update = async |new: Value, left: Option<RawField>| {
-            let prepared = self.encode(kind, key, &new, left.as_ref())?;
-            let draft = PendingWrite::new(kind, new, &prepared.object_json);
+        let (revision, untouched) = (current.revision, current.untouched.take());
+        drop(current);
+        let update = async |new: Value, untouched: Option<RawField>| {
+            let prepared = self.encode(kind, key, &new, untouched.as_ref())?;
+            let pending = PendingWrite::new(kind, new, &prepared.object_json);
             let value = prepared.value.clone();
             let write = self.store.update(key, revision, value.clone());
-            ApiResult::Ok((self.send(key, prepared, write).await, draft, value))
+            ApiResult::Ok((self.send(key, prepared, write).await, pending, value))
         };
-        let (mut outcome, mut draft, mut value) = update(new, left).await?;
+        let (mut outcome, mut pending, mut value) = update(new, untouched).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
-            let mut smaller = draft.into_value()?;
+            let mut smaller = pending.into_value()?;
             object::remove_meta(&mut smaller, "managedFields");
-            (outcome, draft, value) = update(smaller, None).await?;
+            (outcome, pending, value) = update(smaller, None).await?;
         }
         match outcome {
-            Ok(revision) => Ok(Some(draft.at(revision))),
+            Ok(revision) => Ok(Some(pending.at(revision))),
             Err(StoreError::Conflict { .. }) => Ok(None),
             Err(unknown @ StoreError::Unknown { .. }) => {
-                Ok(Some(draft.at(self.resolve_update(key, revision, &value, &unknown).await?)))
+                Ok(Some(pending.at(self.resolve_update(key, revision, &value, &unknown).await?)))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }
@@ -80,18 +80,18 @@ impl ObjectStore {
         dry_run: bool,
     ) -> ApiResult<Option<WrittenObject>> {
         if dry_run {
-            return Ok(Some(WrittenObject::of_packed(new)));
+            return Ok(Some(WrittenObject::of_serialized(new)));
         }
         match self.store.delete(key, revision).await {
-            Ok(_) => Ok(Some(WrittenObject::of_packed(new))),
+            Ok(_) => Ok(Some(WrittenObject::of_serialized(new))),
             // Gone, by us or somebody else, is what was wanted.
             Err(StoreError::Conflict { .. }) => {
-                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_packed(new)))
+                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_serialized(new)))
             }
             Err(unknown @ StoreError::Unknown { .. }) => {
                 let uid = object::meta(&new, "uid");
                 let is_gone = self.resolve_deletion(kind, key, revision, uid, &unknown).await?;
-                Ok(is_gone.then(|| WrittenObject::of_packed(new)))
+                Ok(is_gone.then(|| WrittenObject::of_serialized(new)))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }

@@ -6,7 +6,7 @@ use storage_contract::Key;
 
 use super::current_object::CurrentObject;
 use super::immutable_parts::{count_generation, keep_status, settle};
-use super::metadata_rules::Before;
+use super::metadata_rules::Previous;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
 use super::{create, current_object, identity};
@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// The field that a write of it does not change, and may be large.
-    pub(crate) fn leaves(self) -> Option<&'static str> {
+    pub(crate) fn unchanged_field(self) -> Option<&'static str> {
         match self {
             Self::Object => Some("status"),
             Self::Status => Some("spec"),
@@ -57,10 +57,10 @@ pub(crate) struct Modification<'a> {
     pub(crate) target: Target,
     pub(crate) options: &'a WriteOptions,
     pub(crate) origin: Origin,
-    /// Whether what the change makes has its owners already.
-    pub(crate) owned: bool,
-    /// Whether the change neither reads nor writes what its target [leaves](Target::leaves).
-    pub(crate) leaves_rest: bool,
+    /// Whether what the change makes has its managers already.
+    pub(crate) has_managers: bool,
+    /// Whether the change neither reads nor writes what its target [leaves](Target::unchanged_field).
+    pub(crate) skips_unchanged: bool,
     pub(crate) method: Method,
 }
 
@@ -83,11 +83,11 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &str,
         name: &str,
-        sent: Replacement<'_>,
+        replacement: Replacement<'_>,
         target: Target,
         options: WriteOptions,
     ) -> ApiResult<Written> {
-        let Replacement { object, again } = sent;
+        let Replacement { object, again } = replacement;
         let (first, warnings) = prepared(kind, object, target, options.field_validation)?;
         if let Err(error) = identity::check_names(&first, namespace, name) {
             return Err(error.after(warnings));
@@ -96,8 +96,8 @@ impl ObjectStore {
             target,
             options: &options,
             origin: Origin::Sent,
-            owned: false,
-            leaves_rest: target == Target::Status,
+            has_managers: false,
+            skips_unchanged: target == Target::Status,
             method: Method::Put,
         };
         let mut first = Some(first);
@@ -110,7 +110,7 @@ impl ObjectStore {
             Ok(new)
         };
         let updated = self.modify(kind, namespace, name, modification, change).await;
-        Written::told(updated, warnings)
+        Written::with_warnings(updated, warnings)
     }
 
     /// Patches an object; tried again on the newest object when somebody else was faster, unless
@@ -129,10 +129,10 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let mut warnings = Vec::new();
         let change = |old: &Value| {
-            let checked = |base: Value| patched(kind, base, patch, target, options.field_validation);
+            let checked = |current: Value| patched(kind, current, patch, target, options.field_validation);
             // A refusal shows all of the object.
-            let brief = patch.leaves_owners().then(|| checked(object::without(old, &[])).ok()).flatten();
-            let new = brief.map_or_else(|| checked(unpacked(old)), Ok)?;
+            let brief = patch.leaves_managers().then(|| checked(object::without(old, &[])).ok()).flatten();
+            let new = brief.map_or_else(|| checked(with_parsed_sets(old)), Ok)?;
             warnings = new.1;
             Ok(new.0)
         };
@@ -140,12 +140,12 @@ impl ObjectStore {
             target,
             options: &options,
             origin: Origin::Sent,
-            owned: false,
-            leaves_rest: target.leaves().is_some_and(|field| patch.leaves(field)),
+            has_managers: false,
+            skips_unchanged: target.unchanged_field().is_some_and(|field| patch.leaves_unchanged(field)),
             method: Method::Patch,
         };
         let patched = self.modify(kind, namespace, name, modification, change).await;
-        Written::told(patched, warnings)
+        Written::with_warnings(patched, warnings)
     }
 
     pub(crate) async fn modify(
@@ -157,26 +157,26 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand = self
-            .at_hand(kind, &key, current_object::untouched_field(kind, how))
+        let mut cached = self
+            .cached_object(kind, &key, current_object::untouched_field(kind, how))
             .filter(|_| !how.options.dry_run);
         for _ in 0..ATTEMPTS {
-            let base = match at_hand.take() {
-                Some(base) => base,
-                None => self.base(kind, &key, name).await?,
+            let current = match cached.take() {
+                Some(current) => current,
+                None => self.stored_object(kind, &key, name).await?,
             };
-            let (is_stored, is_whole, revision) = (base.is_stored(), base.is_whole(), base.revision);
-            match self.attempt(kind, &key, base, how, &mut change).await {
+            let (is_stored, is_whole, revision) = (current.is_stored(), current.is_whole(), current.revision);
+            match self.attempt(kind, &key, current, how, &mut change).await {
                 Ok(Some(written)) => return Ok(written),
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 // What is wrong with what was at hand may be right with what is stored, if that is another; and how it is
                 // wrong is said of all of it.
                 Err(error) => {
-                    let stored = self.base(kind, &key, name).await?;
+                    let stored = self.stored_object(kind, &key, name).await?;
                     if is_whole && stored.revision == revision {
                         return Err(error);
                     }
-                    at_hand = Some(stored);
+                    cached = Some(stored);
                 }
                 Ok(None) => {}
             }
@@ -184,42 +184,42 @@ impl ObjectStore {
         Err(ApiError::modified(kind.resource, name))
     }
 
-    /// Changes `base` and stores what that makes; `None` when it must be done again on what is stored by now.
+    /// Changes `current` and stores what that makes; `None` when it must be done again on what is stored by now.
     async fn attempt(
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: CurrentObject,
+        current: CurrentObject,
         how: Modification<'_>,
         change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
     ) -> ApiResult<Option<Written>> {
-        let old = &base.object;
+        let old = &current.object;
         let mut new = change(old)?;
         let immutable = identity::check(kind, &new, old, how.target)?;
         let keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
-        let before = Before { object: old, immutable: &immutable, keeps_spec };
+        let before = Previous { object: old, immutable: &immutable, keeps_spec };
         identity::check_kind(kind, &new, before)?;
         let mut warnings = Vec::new();
         if how.target == Target::Status {
             // What is wrong with what was sent is told, also where it does not count.
             metadata::normalize(&mut new);
-            warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
+            warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
             keep_status(kind, &mut new, old);
         }
         metadata::normalize(&mut new);
-        if how.owned {
+        if how.has_managers {
             // Whoever applied owns what was said, and not the form that it takes.
-            kind.resource.strategy.decoded(&mut new);
+            kind.resource.strategy.canonicalize(&mut new);
         } else {
             kind.resource.schema.fill_in(&mut new);
-            kind.resource.strategy.decoded(&mut new);
-            self.own(kind, Some(old), &mut new, how.target, how.options);
+            kind.resource.strategy.canonicalize(&mut new);
+            self.assign_managers(kind, Some(old), &mut new, how.target, how.options);
         }
-        warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
+        warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
-        base.clear(&mut new);
-        let others = RelatedObjects::by(self);
-        if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
+        current.clear(&mut new);
+        let related = RelatedObjects::by(self);
+        if let Err(error) = related.default(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));
         }
         count_generation(kind, &mut new, old);
@@ -227,16 +227,16 @@ impl ObjectStore {
             return Err(error.after(warnings));
         }
         warnings.extend(metadata::finalizer_warnings(&new, Some(old)));
-        match others.judge(kind, &new, Some(before), how.target).await {
-            Ok(told) => warnings.extend(told),
+        match related.validate(kind, &new, Some(before), how.target).await {
+            Ok(more) => warnings.extend(more),
             Err(error) => return Err(error.after(warnings)),
         }
-        let swapped = self.swap(kind, key, base, new, how).await?;
+        let swapped = self.swap(kind, key, current, new, how).await?;
         Ok(swapped.map(|object| Written { object, warnings }))
     }
 
-    /// Gives `new` its owners: those of `old`, but for what the writer has changed.
-    pub(crate) fn own(
+    /// Gives `new` its managers: those of `old`, but for what the writer has changed.
+    pub(crate) fn assign_managers(
         &self,
         kind: Kind<'_>,
         old: Option<&Value>,
@@ -245,18 +245,18 @@ impl ObjectStore {
         options: &WriteOptions,
     ) {
         let api_version = kind.resource.api_version();
-        match self.owners.write(kind, &api_version, &options.manager, target) {
-            Some(tracker) => tracker.update(old, new),
+        match self.field_managers.write(kind, &api_version, &options.manager, target) {
+            Some(field_manager) => field_manager.update(old, new),
             // What was changed may have been a copy without them.
             None => match old.and_then(|old| object::at(old, "metadata.managedFields")) {
-                Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
+                Some(managers) => object::set_meta(new, "managedFields", managers.clone()),
                 None => serialize_sets(new),
             },
         }
     }
 }
 
-fn unpacked(object: &Value) -> Value {
+fn with_parsed_sets(object: &Value) -> Value {
     let mut object = object.clone();
     parse_sets(&mut object);
     object

@@ -1,4 +1,4 @@
-//! The ClusterClass of a Cluster, and what it defines.
+//! ClusterClass of a Cluster, and the variables that it defines.
 
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::object;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::rules::json_fields::{get, items, text};
 
-/// API group of all these kinds.
+/// API group of these kinds.
 pub(crate) const GROUP: &str = "cluster.x-k8s.io";
 
-/// The condition with which a class's controller says that it knows all variables.
+/// Condition with which the class's controller reports that all variables are known.
 const VARIABLES_READY: &str = "VariablesReady";
 
-/// Where a class is, as `namespace/name`.
+/// Key of a class: its namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClassKey {
     pub(crate) namespace: String,
@@ -28,7 +28,7 @@ impl std::fmt::Display for ClassKey {
 }
 
 impl ClassKey {
-    /// Where the class of a cluster is.
+    /// Returns the key of a cluster's class.
     pub(crate) fn of(cluster: &Value) -> Option<Self> {
         let name = text(cluster, "spec.topology.classRef.name").filter(|name| !name.is_empty())?;
         let namespace = text(cluster, "spec.topology.classRef.namespace").filter(|found| !found.is_empty());
@@ -37,31 +37,31 @@ impl ClassKey {
     }
 
     pub(super) async fn find(&self, others: &dyn ObjectReader) -> ApiResult<Option<Value>> {
-        // What cannot be a name is not there; why it cannot be is the schema's to say.
+        // A value that cannot be a name refers to no class. The schema reports the error.
         if !is_subdomain(&self.namespace) || !is_subdomain(&self.name) {
             return Ok(None);
         }
         others.find(GROUP, "clusterclasses", &self.namespace, &self.name).await
     }
 
-    /// How a reader of caches says that the class is not there.
+    /// Returns upstream's text for a missing class.
     pub(super) fn not_found(&self) -> String {
         format!("ClusterClass.{GROUP} {:?} not found", self.name)
     }
 }
 
-/// What is known of the variables of a class.
+/// Known variables of a class.
 ///
-/// Upstream knows them from `status` alone, where the class's controller collects what the class
-/// itself and its extensions define, and looks at nothing as long as that is not up to date. Here a
-/// class may well be without that controller. Until one has said anything, the class's own variables
-/// are what the controller would say, unless an extension is to be asked: then nothing is known.
+/// Upstream takes them from `status` only. There the class's controller collects the variables of the class and of its
+/// extensions. Upstream validates nothing while that status is out of date. Here a class may have no such controller.
+/// If no controller has written the status, the class's own variables count, because the controller would write the
+/// same. If the class has extensions, its variables are unknown.
 pub(super) enum Definitions<'a> {
-    /// Not yet known.
+    /// Unknown.
     Unknown,
-    /// As the class has them: `name`, and `required` and `schema`.
+    /// Variables as the class has them: `name`, `required` and `schema`.
     Own(Vec<&'a Value>),
-    /// As the controller has them: `name`, `definitions` and whether those contradict each other.
+    /// Variables as the controller has them: `name`, `definitions`, and a flag for conflicting definitions.
     Collected(Vec<&'a Value>),
 }
 
@@ -75,7 +75,7 @@ impl<'a> Definitions<'a> {
                 return Self::Unknown;
             }
             let mut own: Vec<&Value> = list("spec.variables");
-            // The controller puts them in this order.
+            // The controller's order.
             own.sort_by_key(|variable| variable.get("name").and_then(Value::as_str));
             return Self::Own(own);
         }
@@ -88,14 +88,14 @@ fn condition(class: &Value) -> Option<&Value> {
     conditions.find(|condition| condition.get("type").and_then(Value::as_str) == Some(VARIABLES_READY))
 }
 
-/// Whether some controller has looked at the class.
+/// Reports whether a controller has written the status of the class.
 fn has_controller(class: &Value) -> bool {
     get(class, "status.observedGeneration").is_some()
         || get(class, "status.variables").is_some()
         || condition(class).is_some()
 }
 
-/// Whether what the controller says of variables is about the class as it is now.
+/// Reports whether the variables in the status belong to the current generation of the class.
 fn is_reconciled(class: &Value) -> bool {
     get(class, "metadata.generation") == get(class, "status.observedGeneration")
         && condition(class).is_some_and(|condition| condition.get("status") != Some(&Value::from("False")))

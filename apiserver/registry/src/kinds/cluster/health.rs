@@ -1,4 +1,4 @@
-//! Health checks of a topology, which complete those of its class.
+//! Health checks of a topology, which override those of its class.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -29,19 +29,19 @@ pub(super) fn validate(cluster: &Value, class: &Value, errors: &mut Vec<FieldErr
             validate_count(get(check, at_once), path.child(at_once), errors);
         }
         let mut classes = items(class, "spec.workers.machineDeployments").map(|(_, class)| class);
-        // That there is no such class is said elsewhere.
+        // Another check reports a missing class.
         if let Some(class) = classes.find(|class| class.get("class") == pool.get("class")) {
             validate_enabled(check, class.get("healthCheck"), &path, errors);
         }
     }
 }
 
-/// Whether a check says what is healthy or what is to be done.
+/// Reports whether a check has conditions or a remediation.
 pub(crate) fn is_defined(check: &Value) -> bool {
     check.get("checks").is_some() || check.get("remediation").is_some()
 }
 
-/// What is switched on must be described, here or in the class.
+/// Validates that an enabled check is defined, in the topology or in the class.
 fn validate_enabled(check: &Value, of_class: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let is_on = check.get("enabled") == Some(&Value::Bool(true));
     if is_on && !is_defined(check) && !of_class.is_some_and(is_defined) {

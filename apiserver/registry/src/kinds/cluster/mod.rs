@@ -1,4 +1,4 @@
-//! Cluster.
+//! Cluster: strategy and validation.
 
 mod class;
 mod class_validation;
@@ -14,7 +14,7 @@ pub(crate) use topology::validate_autoscaled;
 use std::net::IpAddr;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, ObjectReader};
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -27,7 +27,7 @@ use crate::rules::json_fields::text;
 use crate::rules::machine_template::prepare_version;
 use crate::rules::names;
 
-/// Cluster's own rules.
+/// Strategy of Cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterStrategy;
 
@@ -51,7 +51,7 @@ impl Strategy for ClusterStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Vec<FieldError>> {
-        // What is going is filled in no more, and so is as it was when it is judged.
+        // Defaulting skips a Cluster that is being deleted, so that it is validated unchanged.
         let Some(key) = ClassKey::of(new).filter(|_| !object::is_deleting(new)) else {
             return Ok(Vec::new());
         };
@@ -68,7 +68,7 @@ impl Strategy for ClusterStrategy {
         new: &Value,
         old: Option<&Value>,
         others: &dyn ObjectReader,
-    ) -> ApiResult<Judgement> {
+    ) -> ApiResult<Verdict> {
         class_validation::judge(new, old, others).await
     }
 
@@ -83,7 +83,7 @@ impl Strategy for ClusterStrategy {
     }
 }
 
-/// The name becomes the value of a label on everything that belongs to the cluster.
+/// Validates that the name is a valid label value, because all objects of the cluster carry it in a label.
 fn validate_name(new: &Value) -> Vec<FieldError> {
     let name = text(new, "metadata.name").unwrap_or_default();
     let path = FieldPath::new("metadata.name");
@@ -105,7 +105,8 @@ fn validate_ranges(new: &Value, part: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What a cluster is made of may be exchanged but not taken away: nobody would clean it up.
+/// Validates that references are replaced but not removed. No controller would clean up the infrastructure of a removed
+/// reference.
 fn validate_removals(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let rules = [
         ("infrastructureRef", "cannot be removed"),
@@ -120,10 +121,10 @@ fn validate_removals(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
     }
 }
 
-/// Whether `text` is an address with a prefix length that its family has.
+/// Reports whether a text is a CIDR: an address with a prefix length within the limit of its family.
 pub(crate) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
-    // Rust reads `+8` as a number, too.
+    // `u8::from_str` also accepts `+8`.
     let Some(length) = length.parse::<u8>().ok().filter(|_| !length.starts_with('+')) else { return false };
     match address.parse::<IpAddr>() {
         Ok(IpAddr::V4(_)) => length <= 32,
@@ -155,6 +156,7 @@ mod tests {
             ("10.0.0.0", false),
             ("10.0.0.0/33", false),
             ("10.0.0.0/+8", false),
+            ("010.0.0.0/8", false),
             ("x/8", false),
         ] {
             assert_eq!(is_cidr(text), expected, "{text}");

@@ -1,4 +1,4 @@
-//! Rules of a Cluster's topology that need no ClusterClass.
+//! Validation of a Cluster's topology without its ClusterClass.
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -8,13 +8,13 @@ use crate::rules::json_fields::{annotation, items, text};
 use crate::rules::semver::Semver;
 use crate::rules::{machine_template, replicas, rollout, template_metadata, version};
 
-/// Who sets this annotation answers for the order of versions.
+/// Annotation that disables the checks of the order of versions.
 pub(super) const SKIP_ORDER: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
 
-/// How many pools are upgraded at once.
+/// Annotation with the number of pools that are upgraded at once.
 const UPGRADE_CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
 
-/// Who sets this annotation lets an existing cluster be taken over by a class.
+/// Annotation that lets a class adopt an existing cluster.
 pub(super) const ALLOW_CLASS: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check";
 
 /// Lists of pools.
@@ -38,15 +38,15 @@ pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
             let at = path.child("workers").child(list).key(name);
             template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), errors);
             machine_template::validate_taints(pool, &at, false, errors);
-            // Pools of Machines have none.
+            // Pools of Machines have no health checks.
             let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
             rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), errors);
         }
     }
 }
 
-/// Where an autoscaler says how many there are to be, nobody else does: its bounds may stand with the
-/// workers, or in their class.
+/// Validates that an autoscaled pool has no `replicas`. The bounds of the autoscaler can be in the topology or in the
+/// class.
 pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, errors: &mut Vec<FieldError>) {
     for (_, pool) in items(cluster, "spec.topology.workers.machineDeployments") {
         let Some(replicas) = pool.get("replicas") else { continue };

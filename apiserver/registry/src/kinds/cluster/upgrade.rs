@@ -1,9 +1,9 @@
-//! Which versions a topology may change to, and when.
+//! Version changes of a topology: allowed versions, and conditions for the next change.
 
 use std::cmp::Ordering;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, ObjectReader};
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -15,25 +15,25 @@ use crate::rules::label_selection::LabelSelection;
 use crate::rules::machine_template::CLUSTER_LABEL;
 use crate::rules::semver::Semver;
 
-/// Objects that a topology made have this label.
+/// Label of the objects that a topology has created.
 const OWNED_LABEL: &str = "topology.cluster.x-k8s.io/owned";
 
-/// Hooks that have not come to an end, separated by commas.
+/// Annotation with the hooks that have not finished, separated by commas.
 const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 
-/// The hook that must have, before the next change of version.
+/// Hook that must finish before the next version change.
 const AFTER_UPGRADE: &str = "AfterClusterUpgrade";
 
-/// The group and kind of the control plane that is kept here.
+/// Group and kind of the control plane that this server stores.
 const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane");
 
-/// Adds why the version may not change as it does.
+/// Adds the error of a version change, if there is one.
 pub(super) async fn judge(
     new: &Value,
     old: &Value,
     class: &Value,
     others: &dyn ObjectReader,
-    judgement: &mut Judgement,
+    verdict: &mut Verdict,
 ) -> ApiResult<()> {
     let path = FieldPath::new("spec.topology.version");
     let of = |cluster| text(cluster, "spec.topology.version").unwrap_or_default();
@@ -41,23 +41,24 @@ pub(super) async fn judge(
     let then = Semver::parse_tolerant(before);
     if then.is_none() {
         let detail = "old version must be a valid semantic version";
-        judgement.errors.push(FieldError::invalid(path.clone(), &Value::from(before), detail));
+        verdict.errors.push(FieldError::invalid(path.clone(), &Value::from(before), detail));
     }
     if annotation(new, SKIP_ORDER).is_some() {
         let warning =
             format!("Skipping version validation for Cluster because annotation {SKIP_ORDER:?} is set.");
-        judgement.warnings.push(warning);
+        verdict.warnings.push(warning);
         return Ok(());
     }
-    // That it is no version was said before.
+    // Another check reports an invalid version.
     let (Some(now), Some(then)) = (Semver::parse_tolerant(wanted), then) else { return Ok(()) };
     if let Some(detail) = refuse(&now, &then, (new, old), class, others).await? {
-        judgement.errors.push(FieldError::invalid(path, &Value::from(wanted), &detail));
+        verdict.errors.push(FieldError::invalid(path, &Value::from(wanted), &detail));
     }
     Ok(())
 }
 
-/// A version goes up by one minor unless the class knows the way, and when the last one has arrived.
+/// Validates that the version goes up by one minor version, unless the class defines the upgrade path, and that the
+/// previous upgrade has finished.
 async fn refuse(
     now: &Semver,
     then: &Semver,
@@ -102,8 +103,8 @@ fn knows_the_way(class: &Value) -> bool {
             .is_some_and(|name| !name.is_empty())
 }
 
-/// Why the control plane is not yet where it was to be so far. One of another kind is not kept here,
-/// and cannot be looked at.
+/// Returns the reason why the control plane has not reached the previous version. A control plane of another kind is
+/// not stored here, and cannot be checked.
 async fn wait_for_control_plane(
     old: &Value,
     then: &Semver,
@@ -138,7 +139,7 @@ async fn wait_for_control_plane(
     Ok(wait_for_machines_of(&plane, &version).map(str::to_owned))
 }
 
-/// Why the Machines of a control plane are not yet at its version.
+/// Returns the reason why the Machines of a control plane have not reached its version.
 fn wait_for_machines_of(plane: &Value, version: &Semver) -> Option<&'static str> {
     let mut found: Vec<&str> =
         items(plane, "status.versions").filter_map(|(_, entry)| entry.get("version")?.as_str()).collect();
@@ -148,7 +149,7 @@ fn wait_for_machines_of(plane: &Value, version: &Semver) -> Option<&'static str>
     if found.first().is_none_or(|first| first.is_empty()) {
         return Some("control plane is currently provisioning");
     }
-    // Builds that differ and have no order are two versions, too.
+    // Builds that differ and have no order count as different versions.
     let is_behind = |found: Semver| {
         !matches!(version.compare_with_builds(&found), Some(Ordering::Less | Ordering::Equal))
     };
@@ -159,9 +160,9 @@ fn wait_for_machines_of(plane: &Value, version: &Semver) -> Option<&'static str>
         .then_some("control plane is still completing a previous upgrade")
 }
 
-/// Why the workers are not yet where they were to be so far.
+/// Returns the reason why the workers have not reached the previous version.
 ///
-/// Of a MachinePool upstream asks the Nodes, in the cluster itself; here its version must do.
+/// For a MachinePool, upstream reads the Nodes in the workload cluster. Here the version in the pool counts.
 fn wait_for_pools(
     old: &Value,
     then: &Semver,
@@ -204,7 +205,8 @@ fn wait_for_pools(
         .then(|| format!("there are still {kind}s completing a previous upgrade: [{}]", late.join(", ")))
 }
 
-/// Whether a Machine of the deployment, or what runs on it, has another version; or which has none.
+/// Reports whether a Machine of the deployment, or its Node, has another version. The error is the name of a Machine
+/// without a version.
 fn is_rolling<'a>(deployment: &Value, version: &str, machines: &'a [Value]) -> Result<bool, &'a str> {
     let selection = get(deployment, "spec.selector").and_then(|selector| LabelSelection::read(selector).ok());
     let Some(selection) = selection else { return Ok(false) };

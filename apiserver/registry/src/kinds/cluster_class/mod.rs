@@ -1,4 +1,4 @@
-//! ClusterClass.
+//! ClusterClass: strategy and validation.
 
 mod parts;
 mod patches;
@@ -10,7 +10,7 @@ mod variables;
 
 use std::cmp::Ordering;
 
-use apiserver_machinery::related::{Judgement, ObjectReader};
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -22,13 +22,13 @@ pub(crate) use templates::validate_change;
 use crate::rules::json_fields::items;
 use crate::rules::semver::Semver;
 
-/// Lists of worker classes, what one makes, and how one topology's name is called in a name's template.
+/// Lists of worker classes, the kind that one creates, and the name of a topology in its name template.
 pub(crate) const WORKERS: [(&str, &str, &str); 2] = [
     ("machineDeployments", "MachineDeployment", "{{ .machineDeployment.topologyName }}"),
     ("machinePools", "MachinePool", "{{ .machinePool.topologyName }}"),
 ];
 
-/// ClusterClass's own rules.
+/// Strategy of ClusterClass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterClassStrategy;
 
@@ -39,12 +39,12 @@ impl Strategy for ClusterClassStrategy {
         new: &Value,
         old: Option<&Value>,
         others: &dyn ObjectReader,
-    ) -> ApiResult<Judgement> {
+    ) -> ApiResult<Verdict> {
         let errors = match old {
             Some(old) => users::validate(new, old, others).await?,
             None => Vec::new(),
         };
-        Ok(Judgement { errors, warnings: Vec::new() })
+        Ok(Verdict { errors, warnings: Vec::new() })
     }
 
     async fn refuse_deletion_with(
@@ -74,7 +74,7 @@ impl Strategy for ClusterClassStrategy {
     }
 }
 
-/// Versions go up, by one minor version at most. The path is upstream's.
+/// Validates that versions go up, by at most one minor version. The path is upstream's.
 fn validate_versions(new: &Value, errors: &mut Vec<FieldError>) {
     let mut before: Option<Semver> = None;
     for (index, value) in items(new, "spec.kubernetesVersions") {
@@ -84,7 +84,7 @@ fn validate_versions(new: &Value, errors: &mut Vec<FieldError>) {
             continue;
         };
         if let Some(before) = before {
-            // Builds without an order may follow each other.
+            // Builds without an order can follow each other.
             if matches!(now.compare_with_builds(&before), Some(Ordering::Less | Ordering::Equal)) {
                 let detail = format!("version must be greater than v{before}");
                 errors.push(FieldError::invalid(path.clone(), value, &detail));
@@ -124,7 +124,7 @@ mod tests {
                 "infrastructure": {"templateRef": template("OpenStackMachineTemplate")}}]}}})
     }
 
-    /// Each is a place in a good class, a value for it, and a part of what is said then.
+    /// Each row has a path in a valid class, a value for it, and a part of the expected error.
     fn assert_refused(table: Vec<(&str, Value, &str)>) {
         let old = class();
         assert_eq!(ClusterClassStrategy.validate(&old, Some(&old)), []);

@@ -1,4 +1,4 @@
-//! The parts of a class: control plane, infrastructure and workers, each as far as it has these things.
+//! Validation of the parts of a class: control plane, infrastructure and workers.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use crate::kinds::machine_health_check::validate_check;
 use crate::rules::json_fields::{get, items, text};
 use crate::rules::{machine_template, names, rollout, template_metadata};
 
-/// Longest generated name; of longer ones so much is kept, and a random end put to it.
+/// Longest generated name. Longer names are cut and get a random suffix.
 const LONGEST_NAME: usize = 63;
 const KEPT_OF_NAME: usize = 58;
 
-/// How long the random end of a name is does not matter here, what is in it neither.
+/// Random suffix in examples. Its length and content do not matter.
 const RANDOM: &str = "x1y2z";
 
-/// A class of workers: its list, the list's kind and name's word, its path by its class, and itself.
+/// Returns the classes of workers: list, kind, name in templates, path by class, and the class itself.
 fn workers(class: &Value) -> Vec<(&'static str, &'static str, &'static str, FieldPath, &Value)> {
     let mut found = Vec::new();
     for (list, kind, word) in WORKERS {
@@ -28,7 +28,7 @@ fn workers(class: &Value) -> Vec<(&'static str, &'static str, &'static str, Fiel
     found
 }
 
-/// Adds what is wrong with rollouts, health checks, names and taints.
+/// Adds the errors of rollouts, health checks, names and taints.
 pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     let workers = workers(class);
     for (_, _, _, at, worker) in &workers {
@@ -50,7 +50,7 @@ pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Adds what is wrong with metadata. Where workers have theirs is called as in the version before.
+/// Adds the errors of metadata. The paths of workers are those of the previous version.
 pub(super) fn validate_metadata(class: &Value, errors: &mut Vec<FieldError>) {
     let at = "spec.controlPlane.metadata";
     template_metadata::metadata(get(class, at), &FieldPath::new(at), errors);
@@ -79,8 +79,8 @@ fn validate_checks(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An error when names would be no names of objects. A template that does more than insert words is
-/// left to whoever runs it.
+/// Validates that a name template creates valid names. A template that does more than insert values is not evaluated
+/// here.
 fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, errors: &mut Vec<FieldError>) {
     let Some(template) = text(part, "naming.template") else { return };
     let path = at.child("naming.template");
@@ -103,7 +103,7 @@ fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, e
     }
 }
 
-/// Whether an action of a Go template has no end.
+/// Reports whether an action of a Go template is not closed.
 pub(super) fn is_unclosed(template: &str) -> bool {
     let mut rest = template;
     while let Some((_, action)) = rest.split_once("{{") {

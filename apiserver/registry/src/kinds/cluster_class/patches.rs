@@ -1,4 +1,4 @@
-//! The patches of a class.
+//! Validation of the patches of a class.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use super::parts::is_unclosed;
 use super::selectors;
 use crate::rules::json_fields::items;
 
-/// The name that says a variable is defined in the class itself.
+/// Name of the class itself as the source of a variable.
 const INLINE: &str = "inline";
 
-/// What patches may do.
+/// Operations of patches.
 const OPERATIONS: [&str; 3] = ["add", "remove", "replace"];
 
-/// What is known of every cluster, control plane and set of workers, below `builtin.`.
+/// Built-in variables of every cluster, control plane and set of workers, below `builtin.`.
 const CLUSTER: [&str; 15] = [
     "",
     ".name",
@@ -129,7 +129,7 @@ fn validate_operation(operation: &Value, class: &Value, path: &FieldPath, errors
     }
 }
 
-/// What is put somewhere stands there, or comes from a template or a variable.
+/// Validates that a patch has one source of its value: a literal, a template or a variable.
 fn validate_value(operation: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut refuse = |at: FieldPath, value: &Value, detail: &str| {
         errors.push(FieldError::invalid(at, value, detail));
@@ -149,7 +149,7 @@ fn validate_value(operation: &Value, class: &Value, path: &FieldPath, errors: &m
     match (word("variable"), word("template")) {
         (None, None) => refuse(at.clone(), &shown(from), "valueFrom must set either template or variable"),
         (Some(variable), Some(template)) => {
-            // As upstream orders them.
+            // Upstream's order.
             let [variable, template] = [json!(variable), json!(template)];
             let both = json!(format!("{{\n  \"variable\": {variable},\n  \"template\": {template}\n}}"));
             refuse(at.clone(), &both, "valueFrom can not set both template and variable");
@@ -174,7 +174,7 @@ fn validate_value(operation: &Value, class: &Value, path: &FieldPath, errors: &m
     }
 }
 
-/// Whether something is known of every cluster.
+/// Reports whether a variable is built in.
 fn is_builtin(name: &str) -> bool {
     let below =
         |prefix: &str, names: &[&str]| name.strip_prefix(prefix).is_some_and(|rest| names.contains(&rest));
@@ -185,8 +185,7 @@ fn is_builtin(name: &str) -> bool {
         || below("machinePool", &WORKERS)
 }
 
-/// An error of a Go template that is not finished. What else may be wrong with one is left to
-/// whoever runs it.
+/// Validates that a Go template is closed. Other errors of templates are not detected here.
 fn validate_template(template: Option<&Value>, path: &FieldPath, name: &str, errors: &mut Vec<FieldError>) {
     let Some(text) = template.and_then(Value::as_str).filter(|text| is_unclosed(text)) else { return };
     let line = text.matches('\n').count() + 1;
@@ -194,7 +193,7 @@ fn validate_template(template: Option<&Value>, path: &FieldPath, name: &str, err
     errors.push(FieldError::invalid(path.clone(), &json!(text), &detail));
 }
 
-/// A value as upstream shows it here: as text, over several lines.
+/// Returns a value as upstream shows it here: as indented text.
 pub(super) fn shown(value: &Value) -> Value {
     json!(format!("{value:#}"))
 }

@@ -1,9 +1,9 @@
-//! Schemas of variables: of what is written in a class, that which means something.
+//! Schemas of variables: the keywords that Cluster API knows.
 
 use apiserver_schema::{InvalidSchema, Schema};
 use serde_json::{Map, Value};
 
-/// What a schema may say and is taken as it is.
+/// Keywords that are copied unchanged.
 const PLAIN: [&str; 20] = [
     "type",
     "required",
@@ -27,15 +27,15 @@ const PLAIN: [&str; 20] = [
     "example",
 ];
 
-/// What a rule may say.
+/// Keywords of a validation rule.
 const RULE: [&str; 5] = ["rule", "message", "messageExpression", "reason", "fieldPath"];
 
-/// Fields with one schema, and with a list of them.
+/// Keywords with one schema, and keywords with a list of schemas.
 pub(super) const INNER: [&str; 3] = ["additionalProperties", "items", "not"];
 pub(super) const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// The schema without what Cluster API does not know, such as `nullable`: inner schemas can have
-/// anything in them.
+/// Returns the schema without keywords that Cluster API does not know, such as `nullable`. Inner schemas can contain
+/// anything.
 pub(crate) fn known(schema: &Value) -> Value {
     let mut found = Map::new();
     for name in PLAIN {
@@ -68,10 +68,10 @@ pub(crate) fn known(schema: &Value) -> Value {
     Value::Object(found)
 }
 
-/// The schema of a variable's values.
+/// Compiles the schema of a variable's values.
 ///
 /// # Errors
-/// As [`Schema::compile`].
+/// The errors of [`Schema::compile`].
 pub(crate) fn compile(schema: &Value) -> Result<Schema, InvalidSchema> {
     Schema::compile(&known(schema))
 }

@@ -1,4 +1,4 @@
-//! Which templates the patches of a class are for.
+//! Selectors of the templates that a patch changes.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::patches::shown;
 use crate::rules::json_fields::{get, items};
 use crate::rules::names;
 
-/// Adds what is wrong with a selector: it must choose something, and that must be there.
+/// Validates that a selector selects something, and that the class contains it.
 pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let resources = selector.get("matchResources").unwrap_or(&Value::Null);
     let is_on = |field: &str| resources.get(field) == Some(&json!(true));
@@ -45,7 +45,7 @@ pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, errors
             let at = at.child(field).child("names").index(index);
             if let Some(detail) = misuse(name) {
                 refuse(at, json!(name), detail);
-                // The rest is not looked at.
+                // Other fields are not checked.
                 break;
             }
             let mut chosen = items(class, &format!("spec.workers.{list}")).map(|(_, worker)| worker);
@@ -63,14 +63,14 @@ pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, errors
     }
 }
 
-/// Whether a name with a `*` at one end stands for a class.
+/// Reports whether a name with a `*` at one end matches a class.
 fn matches(name: &str, class: &str) -> bool {
     name == class
         || name.strip_prefix('*').is_some_and(|end| class.ends_with(end))
         || name.strip_suffix('*').is_some_and(|beginning| class.starts_with(beginning))
 }
 
-/// What is wrong with a name with a `*`.
+/// Returns the error of a name with a `*`.
 fn misuse(name: &str) -> Option<&'static str> {
     if !name.contains('*') {
         None

@@ -1,4 +1,4 @@
-//! The templates of a class: what they must be, and what may become of them.
+//! Validation of the templates of a class, and of their changes.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use crate::rules::json_fields::{get, items};
 /// Templates outside of worker classes.
 const TEMPLATES: [&str; 3] = ["spec.infrastructure.templateRef", "spec.controlPlane.templateRef", MACHINES];
 
-/// That of the control plane's machines: not every control plane has any.
+/// Template of the control plane's machines. Some control planes have no machines.
 const MACHINES: &str = "spec.controlPlane.machineInfrastructure.templateRef";
 
-/// Every template must be there, and be called one. What the stored version's schema does not let through comes from
-/// older versions. The paths are those of the version before, in upstream too.
+/// Validates that every template exists and that its kind ends in `Template`. Older versions can contain what the
+/// stored version's schema rejects. As in upstream, paths are those of the previous version.
 pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     for path in TEMPLATES {
         let holder = path.trim_end_matches(".templateRef");
@@ -47,8 +47,8 @@ fn validate_template(template: Option<&Value>, path: &FieldPath, errors: &mut Ve
     }
 }
 
-/// Templates may be exchanged for others of the same kind: clusters of the class could not follow
-/// any other change. The bootstrap of workers may, when they are replaced.
+/// Validates that a template is replaced only by one of the same kind, because clusters of the class cannot follow
+/// other changes. The bootstrap template of workers can change its kind, because workers are replaced.
 pub(crate) fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for path in TEMPLATES {
         validate_same_kind(get(new, path), get(old, path), &FieldPath::new(path), errors);
@@ -71,7 +71,7 @@ fn validate_same_kind(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
-    // One that is new or gone is as one of no kind.
+    // A template that was added or removed counts as one without a kind.
     let text = |template: Option<&Value>, field: &str| {
         template.and_then(|template| template.get(field)?.as_str()).unwrap_or_default().to_owned()
     };

@@ -1,4 +1,4 @@
-//! The Clusters of a class, which keep it from being changed or deleted under them.
+//! Clusters that use a class, and the changes and deletions that they prevent.
 
 use apiserver_machinery::object;
 use apiserver_machinery::related::ObjectReader;
@@ -9,24 +9,24 @@ use serde_json::Value;
 use crate::kinds::cluster::{ClassKey, GROUP, is_check_defined, validate_autoscaled};
 use crate::rules::json_fields::{get, items, text};
 
-/// Clusters that are named where a deletion is refused; of more it is said how many.
+/// Number of Clusters that the error of a deletion names. It counts the others.
 const MOST_NAMED: usize = 3;
 
-/// Lists of classes of workers, and how one is called.
+/// Lists of classes of workers, and the name of one.
 const KINDS: [(&str, &str); 2] =
     [("machineDeployments", "MachineDeploymentClass"), ("machinePools", "MachinePoolClass")];
 
-/// Every Cluster of a class.
+/// Returns every Cluster of a class.
 async fn clusters(class: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<Value>> {
     let own =
         ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
-    // A class may be used from other namespaces.
+    // Clusters in other namespaces can use a class.
     let mut found = others.all(GROUP, "clusters", "").await?;
     found.retain(|cluster| ClassKey::of(cluster).as_ref() == Some(&own));
     Ok(found)
 }
 
-/// Why a class cannot be deleted.
+/// Returns the error of a deletion, if Clusters use the class.
 pub(super) async fn refuse_deletion(class: &Value, others: &dyn ObjectReader) -> ApiResult<Option<String>> {
     let users = clusters(class, others).await?;
     let mut named: Vec<String> = users
@@ -42,9 +42,9 @@ pub(super) async fn refuse_deletion(class: &Value, others: &dyn ObjectReader) ->
         .then(|| format!("ClusterClass cannot be deleted because it is used by Cluster(s): {list}")))
 }
 
-/// Everything that a change takes away from the Clusters of the class, or asks of them.
+/// Validates that a change does not remove or require anything that a Cluster of the class uses or lacks.
 ///
-/// Upstream asks at every update. One that leaves the spec alone changes nothing for the Clusters.
+/// Upstream does this at every update. An update that does not change the spec cannot affect the Clusters.
 pub(super) async fn validate(
     new: &Value,
     old: &Value,
@@ -66,7 +66,7 @@ pub(super) async fn validate(
     Ok(errors)
 }
 
-/// Versions that Clusters have stay among those they may have.
+/// Validates that the versions of Clusters remain in the list of versions.
 fn validate_versions(new: &Value, users: &[Value], errors: &mut Vec<FieldError>) {
     let versions = || items(new, "spec.kubernetesVersions").map(|(_, version)| version.as_str());
     if versions().next().is_none() {
@@ -84,7 +84,7 @@ fn validate_versions(new: &Value, users: &[Value], errors: &mut Vec<FieldError>)
     }
 }
 
-/// Classes of workers that are in use stay.
+/// Validates that classes of workers in use remain.
 fn validate_workers(
     (new, old): (&Value, &Value),
     users: &[Value],
@@ -108,7 +108,7 @@ fn validate_workers(
     }
 }
 
-/// Health checks that are in use stay.
+/// Validates that health checks in use remain.
 fn validate_checks(new: &Value, old: &Value, users: &[Value], errors: &mut Vec<FieldError>) {
     let is_gone = |new: Option<&Value>, old: Option<&Value>| {
         old.is_some_and(is_check_defined) && !new.is_some_and(is_check_defined)
@@ -139,7 +139,7 @@ fn pools<'a>(cluster: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> 
     items(cluster, &format!("spec.topology.workers.{list}")).map(|(_, pool)| pool)
 }
 
-/// Whether a Cluster wants the health check that its class describes.
+/// Reports whether a Cluster uses the health check of its class.
 fn relies_on_class(check: Option<&Value>) -> bool {
     check.is_some_and(|check| check.get("enabled") == Some(&Value::Bool(true)) && !is_check_defined(check))
 }

@@ -21,7 +21,7 @@ pub(crate) struct SecretStrategy;
 impl Strategy for SecretStrategy {
     /// Plain texts are written into the encoded data; what is stored has one form. A type that was
     /// left out is `Opaque`.
-    fn decoded(&self, new: &mut Value) {
+    fn canonicalize(&self, new: &mut Value) {
         let Some(root) = new.as_object_mut() else { return };
         if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
             root.insert("type".to_owned(), json!("Opaque"));
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn plain_text_becomes_data_and_errors_show_no_value() {
         let mut secret = json!({"stringData": {"a": "hunter2"}, "data": {"b": "***"}});
-        SecretStrategy.decoded(&mut secret);
+        SecretStrategy.canonicalize(&mut secret);
         assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "aHVudGVyMg==", "b": "***"}}));
         let errors = SecretStrategy.validate(&secret, None);
         assert_eq!(errors.len(), 1);
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn wrapped_base64_is_taken_and_stored_in_one_line() {
         let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
-        SecretStrategy.decoded(&mut secret);
+        SecretStrategy.canonicalize(&mut secret);
         assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
         let errors = SecretStrategy.validate(&secret, None);
         assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
@@ -163,7 +163,7 @@ mod tests {
     fn another_type_is_refused_and_one_left_out_is_opaque() {
         let old = json!({"type": "capstan.dev/cloud"});
         let mut new = json!({"data": {"a": "YQ=="}});
-        SecretStrategy.decoded(&mut new);
+        SecretStrategy.canonicalize(&mut new);
         assert_eq!(errors(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
     }
 

@@ -1,7 +1,7 @@
-//! Rules of a Cluster's topology that need other objects: its class, and what it is made of already.
+//! Validation of a Cluster's topology against other objects: its class, control plane and workers.
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, ObjectReader};
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -12,55 +12,51 @@ use super::{health, upgrade};
 use crate::kinds::cluster_class::validate_change;
 use crate::rules::json_fields::{annotation, get, items};
 
-/// What the class, the control plane and the workers say about a topology.
+/// Validates a topology against its class, and against the control plane and the workers that exist.
 ///
-/// Upstream waits two seconds for a class that is not there or not reconciled. Its reader lags; ours
-/// does not, so that what is not there now is told at once.
-pub(super) async fn judge(
-    new: &Value,
-    old: Option<&Value>,
-    others: &dyn ObjectReader,
-) -> ApiResult<Judgement> {
-    let mut judgement = Judgement::default();
+/// Upstream waits two seconds for a class that is missing or not reconciled, because its reader lags. Ours does not
+/// lag, so a missing class is reported at once.
+pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn ObjectReader) -> ApiResult<Verdict> {
+    let mut verdict = Verdict::default();
     let topology = |cluster| get(cluster, "spec.topology");
     let is_unchanged = old.is_some_and(|old| topology(old) == topology(new));
-    // Who takes the last finalizer off a Cluster need not mend it first.
+    // A Cluster does not need to be valid for the removal of its last finalizer.
     if topology(new).is_none() || is_unchanged && object::is_deleting(new) {
-        return Ok(judgement);
+        return Ok(verdict);
     }
-    let Some(key) = ClassKey::of(new) else { return Ok(judgement) };
+    let Some(key) = ClassKey::of(new) else { return Ok(verdict) };
     let class = key.find(others).await?;
-    judgement.warnings.extend(warn(&key, class.as_ref()));
+    verdict.warnings.extend(warn(&key, class.as_ref()));
     if let Some(class) = &class {
-        judge_by_class(new, class, &mut judgement.errors);
-        health::validate(new, class, &mut judgement.errors);
+        judge_by_class(new, class, &mut verdict.errors);
+        health::validate(new, class, &mut verdict.errors);
     }
-    validate_autoscaled(new, class.as_ref(), &mut judgement.errors);
-    let Some(old) = old else { return Ok(judgement) };
+    validate_autoscaled(new, class.as_ref(), &mut verdict.errors);
+    let Some(old) = old else { return Ok(verdict) };
     let path = FieldPath::new("spec.topology.class");
     let Some(class) = class else {
-        // Upstream refuses any update then. Here one that leaves the topology alone is let through: a
-        // Cluster whose class was restored after it can be paused, labelled, and given to a controller.
+        // Upstream rejects every update then. Here an update that does not change the topology is accepted. A Cluster
+        // whose class was restored later can thus be paused, labelled, or adopted by a controller.
         if !is_unchanged {
-            judgement.errors.push(FieldError::internal(path, &format!("ClusterClass {key} not found")));
+            verdict.errors.push(FieldError::internal(path, &format!("ClusterClass {key} not found")));
         }
-        return Ok(judgement);
+        return Ok(verdict);
     };
     let Some(former) = ClassKey::of(old) else {
         if annotation(new, ALLOW_CLASS).is_none() {
             let detail = "classRef cannot be set on an existing Cluster";
-            judgement.errors.push(FieldError::forbidden(path, detail));
+            verdict.errors.push(FieldError::forbidden(path, detail));
         }
-        return Ok(judgement);
+        return Ok(verdict);
     };
-    upgrade::judge(new, old, &class, others, &mut judgement).await?;
+    upgrade::judge(new, old, &class, others, &mut verdict).await?;
     if former != key {
-        judge_class_change((&key, &class), &former, others, &mut judgement.errors).await?;
+        judge_class_change((&key, &class), &former, others, &mut verdict.errors).await?;
     }
-    Ok(judgement)
+    Ok(verdict)
 }
 
-/// What the writer should know of the class.
+/// Returns the warning about a class, if there is one.
 fn warn(key: &ClassKey, class: Option<&Value>) -> Option<String> {
     let what = match class.map(Definitions::of) {
         None => {
@@ -76,7 +72,7 @@ fn warn(key: &ClassKey, class: Option<&Value>) -> Option<String> {
     Some(format!("Cluster refers to ClusterClass {key}, but this ClusterClass {what}"))
 }
 
-/// What a class has must be chosen from.
+/// Validates that the topology uses only what the class offers.
 fn judge_by_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.topology");
     let wanted = get(new, "spec.topology.version").unwrap_or(&Value::Null);
@@ -101,7 +97,7 @@ fn judge_by_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A class may be exchanged for another with templates of the same kinds.
+/// Validates a change to another class. The templates of both must have the same kinds.
 async fn judge_class_change(
     (key, class): (&ClassKey, &Value),
     former: &ClassKey,

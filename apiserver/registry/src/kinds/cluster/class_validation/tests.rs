@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What there is beside the Cluster: plural and object.
+/// Objects besides the Cluster: plural and object.
 #[derive(Debug, Default)]
 struct World(Vec<(&'static str, Value)>);
 
@@ -34,7 +34,7 @@ fn cluster(version: &str) -> Value {
         "topology": {"classRef": {"name": "a"}, "version": version}}})
 }
 
-/// A control plane, a deployment and its Machine, all at a version.
+/// Control plane, deployment and its Machine, all at one version.
 fn running(version: &str) -> Vec<(&'static str, Value)> {
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "topology.cluster.x-k8s.io/owned": ""});
     let template = json!({"spec": {"version": version}});
@@ -64,8 +64,8 @@ fn running(version: &str) -> Vec<(&'static str, Value)> {
 }
 
 async fn judged(new: &Value, old: Option<&Value>, world: World) -> (Vec<String>, Vec<String>) {
-    let judgement = judge(new, old, &world).await.unwrap();
-    (judgement.errors.iter().map(ToString::to_string).collect(), judgement.warnings)
+    let verdict = judge(new, old, &world).await.unwrap();
+    (verdict.errors.iter().map(ToString::to_string).collect(), verdict.warnings)
 }
 
 #[tokio::test]

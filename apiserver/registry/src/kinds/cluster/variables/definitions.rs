@@ -1,4 +1,4 @@
-//! What a class defines, variable by variable.
+//! Definitions of a class's variables.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -11,23 +11,23 @@ use crate::kinds::cluster::class::Definitions;
 use crate::kinds::cluster_class::schema;
 use crate::rules::json_fields::get;
 
-/// How a value is called where it stands for itself.
+/// Name of a value in its own error messages.
 pub(super) const ROOT: &str = "variableValue";
 
-/// One variable.
+/// Definition of one variable.
 pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
     pub(super) is_required: bool,
-    /// As it is written in the class.
+    /// Schema as the class contains it.
     pub(super) schema: &'a Value,
-    /// The schema, compiled when the first value of it comes.
+    /// Schema, compiled for the first value.
     compiled: OnceCell<Result<Schema, InvalidSchema>>,
-    /// The same around a value called [`ROOT`]: defaults are put into objects.
+    /// Schema of an object with the value in the field [`ROOT`], because defaulting works on objects.
     around: OnceCell<Result<Schema, InvalidSchema>>,
 }
 
 impl<'a> Definition<'a> {
-    /// Reads what has `required` and `schema`.
+    /// Reads an entry with `required` and `schema`.
     fn read(name: &'a str, found: &'a Value) -> Self {
         let schema = get(found, "schema.openAPIV3Schema").unwrap_or(&Value::Null);
         let is_required = found.get("required") == Some(&Value::Bool(true));
@@ -47,28 +47,28 @@ impl<'a> Definition<'a> {
 /// All variables, in order.
 pub(super) struct Index<'a> {
     all: Vec<Definition<'a>>,
-    /// Where each is among them.
+    /// Positions of the variables by name.
     places: HashMap<&'a str, usize>,
 }
 
-/// What is wrong with the definitions, wherever variables are set.
+/// Error of the definitions themselves, which every list of values repeats.
 pub(super) struct Contradiction {
     names: Value,
     detail: String,
 }
 
 impl Contradiction {
-    /// The error of the variables at `path`.
+    /// Returns the error for the variables at `path`.
     pub(super) fn at(&self, path: &FieldPath) -> FieldError {
         FieldError::type_invalid(path.clone(), &self.names, &self.detail)
     }
 }
 
 impl<'a> Index<'a> {
-    /// The definitions of a class, one of each variable: they do not contradict each other.
+    /// Returns the definitions of a class, one for each variable, without conflicts.
     ///
     /// # Errors
-    /// [`Contradiction`] where they do, or where there is a variable without any.
+    /// [`Contradiction`] if definitions conflict, or if a variable has none.
     pub(super) fn of(definitions: &Definitions<'a>) -> Result<Self, Contradiction> {
         let name = |variable: &'a Value| variable.get("name").and_then(Value::as_str).unwrap_or_default();
         let variables = match definitions {
@@ -103,7 +103,7 @@ impl<'a> Index<'a> {
     }
 
     fn new(all: Vec<Definition<'a>>) -> Self {
-        // The first of a name counts.
+        // The first definition of a name counts.
         let places =
             all.iter().enumerate().rev().map(|(place, definition)| (definition.name, place)).collect();
         Self { all, places }

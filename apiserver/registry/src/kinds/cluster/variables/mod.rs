@@ -1,4 +1,4 @@
-//! The variables of a topology: filled in, and held against what the class defines.
+//! Variables of a topology: defaulting, and validation against the definitions of the class.
 
 mod definitions;
 mod value;
@@ -13,13 +13,13 @@ use super::topology::POOLS;
 use crate::rules::json_fields::{get, items};
 use definitions::{Definition, Index};
 
-/// How many values a list may have, and how many lists of workers: what the schema of Clusters says, which is asked
-/// only later. So much is looked at here, and of more the schema tells.
+/// Largest number of values in a list, and of lists of workers. These are the limits of the Cluster's schema, which is
+/// checked only later and reports the excess.
 const MOST_VALUES: usize = 1000;
 const MOST_POOLS: usize = 2000;
 
-/// Fills in the variables of a cluster with a topology, and says what is wrong with them then.
-/// Nothing is done where the shape is wrong: the schema says that.
+/// Sets the defaults of the variables of a cluster with a topology, and returns the errors. A value of the wrong shape
+/// is skipped, because the schema reports it.
 pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definitions<'_>) -> Vec<FieldError> {
     let places = places(new, old);
     let is_readable = |place: &Place<'_>| place.values(new).is_some_and(|values| values.len() <= MOST_VALUES);
@@ -29,7 +29,7 @@ pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definit
     let index = match Index::of(definitions) {
         Ok(index) => index,
         Err(contradiction) => {
-            // Neither can they be filled in, nor judged.
+            // Without valid definitions, values can be neither defaulted nor validated.
             return places.iter().chain(&places).map(|place| contradiction.at(&place.path)).collect();
         }
     };
@@ -46,17 +46,17 @@ pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definit
     errors
 }
 
-/// A list of values of variables.
+/// List of values of variables.
 struct Place<'a> {
     pointer: String,
     path: FieldPath,
-    /// Whether all variables have their values here, and not only those that differ from the others'.
+    /// Set if the list must have values of all variables, and not only overrides.
     is_whole: bool,
-    /// What was there before.
+    /// Old list.
     old: Option<&'a Value>,
 }
 
-/// The values of the whole cluster, and each list of others that is not empty.
+/// Returns the values of the whole cluster, and each list of overrides that is not empty.
 fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
     let overrides =
         |holder: &Value| get(holder, "variables.overrides").is_some_and(|list| *list != json!([]));
@@ -91,7 +91,7 @@ fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
 }
 
 impl<'a> Place<'a> {
-    /// The values, each with its name; `None` when there is something else.
+    /// Returns the values with their names, or `None` if the list has another shape.
     fn values<'v>(&self, cluster: &'v Value) -> Option<Vec<(&'v str, &'v Map<String, Value>)>> {
         let Some(list) = cluster.pointer(&self.pointer) else { return Some(Vec::new()) };
         let named = |entry: &'v Value| Some((entry.get("name")?.as_str()?, entry.as_object()?));
@@ -108,7 +108,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The values with defaults, in the order they have, and then those that are new.
+    /// Returns the values with defaults in their order, followed by new values.
     fn filled_in(&self, cluster: &Value, index: &Index<'_>) -> Result<Vec<Value>, Vec<FieldError>> {
         let values = self.values(cluster).unwrap_or_default();
         self.refuse_repetition(&values)?;
@@ -151,7 +151,7 @@ impl<'a> Place<'a> {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// The variables that have to have a value here, and have none.
+    /// Returns the required variables without a value.
     fn missing<'i, 'd>(
         &self,
         values: &[(&str, &Map<String, Value>)],

@@ -28,7 +28,7 @@ fn defaults_come_after_what_is_given_and_into_it() {
     let expected = json!([{"name": "net", "value": {"zone": "a", "mtu": 1500}},
         {"name": "image", "value": "ab"}, {"name": "size", "value": 1}]);
     assert_eq!(topology["variables"], expected);
-    // Once more changes nothing.
+    // A second pass changes nothing.
     assert_eq!(settled(cluster(&expected), None, &class()).0["variables"], expected);
     // Without defaults and values there is no list.
     let plain =
@@ -66,7 +66,7 @@ fn values_are_what_the_class_wants() {
         found(&json!([])),
         ["spec.topology.variables: Required value: required variable \"image\" must be set"]
     );
-    // Filling in finds it first, and validation again.
+    // Defaulting finds the error first, and validation again.
     let undefined = r#"spec.topology.variables[other]: Invalid value: "\"x\"": variable is not defined"#;
     assert_eq!(
         found(
@@ -138,7 +138,7 @@ fn what_a_controller_collected_is_what_counts() {
     contradicting["status"]["variables"] = json!([variable(true), {"name": "b", "definitions": []}]);
     let said = "spec.topology.variables: Invalid value: \"[Name: extra,Name: b]\": variable definitions in the ClusterClass not valid: [variable \"extra\" has conflicting definitions, variable \"b\" has no definitions]";
     assert_eq!(found(&contradicting), [said, said]);
-    // What is not up to date, or needs to be asked for, is not known.
+    // Variables are unknown if the status is out of date, or if extensions define them.
     let mut unknown = [collected.clone(), collected.clone(), collected, class()];
     unknown[0]["metadata"]["generation"] = json!(3);
     unknown[1]["status"]["conditions"][0]["status"] = json!("False");

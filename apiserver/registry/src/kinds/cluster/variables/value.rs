@@ -1,24 +1,24 @@
-//! One value of a variable.
+//! Value of one variable.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::definitions::{Definition, ROOT};
 
-/// The field that errors of no field in particular name.
+/// Name of the field in an error that concerns no single field.
 const NO_FIELD: &str = "<nil>";
 
-/// The error of a value that stands at `at`, which is repeated as it was written.
+/// Creates the error of a value at `at`, and repeats the value as it was written.
 pub(super) fn refuse(at: FieldPath, value: Option<&Value>, detail: &str) -> FieldError {
     FieldError::invalid_unshown(at, detail).showing(&written(value))
 }
 
-/// The error of a value that the class knows nothing of.
+/// Creates the error of a value whose variable is not defined.
 pub(super) fn undefined(at: FieldPath, value: Option<&Value>) -> FieldError {
     refuse(at, value, "variable is not defined")
 }
 
-/// The value with its defaults; null where there is none yet.
+/// Returns the value with its defaults. A missing value is null.
 pub(super) fn fill_in(
     value: &Value,
     definition: &Definition<'_>,
@@ -33,8 +33,8 @@ pub(super) fn fill_in(
     Ok(whole.get_mut(ROOT).map(Value::take).unwrap_or_default())
 }
 
-/// What is wrong with a value: its shape, or else fields that are not defined, or else broken rules.
-/// Rules may look at the value before; what is as before is not let through for that.
+/// Returns the errors of a value: first its shape, then unknown fields, then violated rules. Rules can refer to the old
+/// value. An unchanged value is validated as well.
 pub(super) fn validate(
     value: &Value,
     old: Option<&Value>,
@@ -75,7 +75,7 @@ pub(super) fn validate(
     compiled.rule_errors(value, old).into_iter().map(told).collect()
 }
 
-/// A value as Go writes it.
+/// Returns a value as Go writes it.
 fn written(value: Option<&Value>) -> String {
     let text = value.map(Value::to_string).unwrap_or_default();
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")

@@ -1,40 +1,39 @@
-//! What the rules of a variable may cost at worst, against what they may.
+//! Worst-case costs of a variable's validation rules, and their limits.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-/// What one expression may cost, for all the values there may be of its schema.
+/// Cost limit of one expression, for all values that its schema allows.
 const EXPRESSION: u64 = 10_000_000;
 
-/// What those of a variable may cost together.
+/// Cost limit of all expressions of a variable.
 const VARIABLE: u64 = 100_000_000;
 
-/// From this on, an expression is named when all are too dear together.
+/// Cost from which an expression is named if the total exceeds the limit.
 const SHARE: u64 = VARIABLE / 100;
 
-/// After so much that was told of a class's rules, only the beginning of what else makes no sense is. Far more
-/// than anybody reads. Unit: bytes.
+/// Length of the reported errors of a class's rules after which further errors are cut. Unit: bytes.
 const TOLD: usize = 256 * 1024;
 
-/// How many are named.
+/// Number of expressions that are named.
 const NAMED: usize = 4;
 
-/// The costs of a variable's rules.
+/// Costs of a variable's rules.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     total: u64,
-    /// The dearest first.
+    /// Most expensive expressions, in descending order.
     dearest: Vec<(u64, FieldPath)>,
-    /// How much was told of what makes no sense. Unit: bytes.
+    /// Length of the errors reported so far. Unit: bytes.
     told: usize,
 }
 
 impl Costs {
-    /// None yet, after these errors of the class were told.
+    /// Creates an empty sum, after these errors of the class.
     pub(super) fn after(errors: &[FieldError]) -> Self {
         Self { told: errors.iter().map(|error| error.body.len()).sum(), ..Self::default() }
     }
 
-    /// Adds the cost of one expression, and an error if that alone is too much.
+    /// Adds the cost of one expression, and an error if it exceeds the limit of one expression.
     pub(super) fn add(&mut self, name: &str, path: FieldPath, cost: u64, errors: &mut Vec<FieldError>) {
         if cost > EXPRESSION {
             errors.push(FieldError::forbidden(path.clone(), &exceeded(name, cost, EXPRESSION)));
@@ -47,15 +46,15 @@ impl Costs {
         }
     }
 
-    /// What makes no sense in an expression: all of it, unless much was told already. Each error shows its line,
-    /// so that a class could else have its server write gigabytes.
+    /// Returns the error of an expression, cut if many errors were reported before. Each error shows its line, so that
+    /// a class could otherwise make its server write gigabytes.
     pub(super) fn told<'a>(&mut self, problem: &'a str) -> &'a str {
         let is_enough = self.told > TOLD;
         self.told = self.told.saturating_add(problem.len());
         if is_enough { problem.lines().next().unwrap_or_default() } else { problem }
     }
 
-    /// Adds an error for each of the dearest, and for all together, if they are too dear.
+    /// Adds an error for each of the most expensive expressions, and for their sum, if it exceeds the limit.
     pub(super) fn sum_up(self, path: &FieldPath, errors: &mut Vec<FieldError>) {
         if self.total <= VARIABLE {
             return;
@@ -67,7 +66,7 @@ impl Costs {
     }
 }
 
-/// By how much, in more digits where that is little.
+/// Returns the factor by which a limit is exceeded, with more digits if it is small.
 fn exceeded(name: &str, cost: u64, limit: u64) -> String {
     let millionths = u128::from(cost) * 1_000_000 / u128::from(limit);
     let factor = if cost > limit.saturating_mul(100) {

@@ -1,4 +1,4 @@
-//! Defaults in the schema of a variable: what they are must be allowed.
+//! Validation of the defaults in the schema of a variable.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::without_rules;
 use crate::kinds::cluster_class::schema;
 
-/// Adds what is wrong with the defaults of the schema, its fields and its items.
+/// Adds the errors of the defaults of the schema, its fields and its items.
 pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         validate_default(schema, default, &path.child("default"), errors);
@@ -20,7 +20,7 @@ pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldE
 }
 
 fn validate_default(schema: &Value, default: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    // What cannot be compiled is told later, for what it is.
+    // A schema that does not compile is reported later.
     let Ok(plain) = schema::compile(&without_rules(schema)) else { return };
     if !plain.prune(&mut default.clone(), &FieldPath::default()).is_empty() {
         errors.push(FieldError::invalid(path.clone(), default, "must not have unknown fields"));

@@ -1,11 +1,11 @@
-//! The field that a rule blames, such as `.spec['a.b'].c`.
+//! Field path of a rule, such as `.spec['a.b'].c`.
 
 use serde_json::Value;
 
 const UNKNOWN: &str = "does not refer to a valid field";
 const UNFINISHED: &str = "unexpected end of JSON path";
 
-/// Whether the schema has the field; the error says what is wrong.
+/// Checks that the schema has the field. The error is the text for the user.
 pub(super) fn check(path: &str, schema: &Value) -> Result<(), String> {
     let mut rest = path;
     let mut at = schema;
@@ -31,7 +31,7 @@ pub(super) fn check(path: &str, schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The schema of a field, or of the values of a map.
+/// Returns the schema of a field, or of the values of a map.
 fn inner<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     match schema.get("properties").filter(|properties| **properties != Value::Null) {
         Some(properties) => properties.get(name),
@@ -39,7 +39,7 @@ fn inner<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Takes the next mark, quoted text, or text up to a mark.
+/// Takes the next separator, quoted text, or text up to a separator.
 fn token<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let text = *rest;
     let first = text.chars().next()?;

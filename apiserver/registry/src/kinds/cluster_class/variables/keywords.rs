@@ -1,5 +1,5 @@
-//! What the keywords of a schema may say at all. The outermost is held to its own schema before; of those within it,
-//! that says nothing.
+//! Types of the keywords of a schema. The Cluster API schema checks the outermost level only, and not the schemas
+//! within it.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::{alternatives, places};
 
 type Test = fn(&Value) -> bool;
 
-/// Keywords that are not schemas: what each is, as a test and in a word.
+/// Keywords that are not schemas, with a predicate and the name of their type.
 const KEYWORDS: [(&[&str], Test, &str); 6] = [
     (&["type", "description", "format", "pattern"], Value::is_string, "string"),
     (
@@ -45,7 +45,7 @@ fn is_list_of_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }
 
-/// Every keyword of the schema and of those in it that is of another type than its own.
+/// Returns an error for every keyword of the schema, or of a schema within it, that has the wrong type.
 pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(schema, path, &mut errors);
@@ -66,7 +66,7 @@ fn check(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
         }
     }
     for (at, inner) in places(schema, path).into_iter().chain(alternatives(schema, path)) {
-        // One that is not an object has been told of where it stands.
+        // The enclosing schema has reported a part that is no object.
         if inner.is_object() || !inner.is_null() && at.as_str().ends_with(']') {
             check(inner, &at, errors);
         }

@@ -1,16 +1,16 @@
-//! Where in a variable's schema another one is.
+//! Location of a schema within the schema of a variable.
 
 use apiserver_schema::field_errors::FieldPath;
 use serde_json::Value;
 
-/// Where a schema is, for the rules in it.
+/// Location of a schema, for its rules.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'p> {
-    /// Whether it is the whole.
+    /// Set for the outermost schema.
     pub(super) is_root: bool,
-    /// The list that it is in, of whose items nobody knows what they were before.
+    /// Enclosing list. Its items have no old value.
     pub(super) in_list: Option<&'p FieldPath>,
-    /// How many values of it there can be, where the schemas around it have bounds.
+    /// Largest number of values, if the enclosing schemas have bounds.
     pub(super) times: Option<u64>,
 }
 
@@ -19,14 +19,14 @@ impl<'p> Place<'p> {
         Self { is_root: true, in_list: None, times: Some(1) }
     }
 
-    /// The place of what is in a schema here; `list` is where, if that is a list.
+    /// Returns the location of a schema within this one. `list` is the path of this schema if it is a list.
     pub(super) fn within(&self, schema: &Value, list: Option<&'p FieldPath>) -> Self {
         let times = most(schema).and_then(|most| Some(self.times?.saturating_mul(most)));
         Self { is_root: false, in_list: self.in_list.or(list), times }
     }
 }
 
-/// How many values are in one of a schema at most; in an object, each field once.
+/// Returns the largest number of values in a value of a schema. An object has each field once.
 fn most(schema: &Value) -> Option<u64> {
     let bound =
         |name: &str| schema.get(name).and_then(Value::as_i64).map(|bound| u64::try_from(bound).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The variables of a class: what they may be.
+//! Validation of the variables of a class.
 
 mod costs;
 mod defaults;
@@ -18,13 +18,13 @@ use super::schema;
 use crate::rules::json_fields::{get, items};
 use crate::rules::template_metadata;
 
-/// The name under which templates find what the server knows of a cluster.
+/// Name of the built-in variables in templates.
 const BUILTIN: &str = "builtin";
 
-/// What there is to be.
+/// Types of values.
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Adds what is wrong with the variables.
+/// Adds the errors of the variables.
 pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.variables");
     let variables: Vec<(&str, &Value)> = items(class, "spec.variables")
@@ -60,7 +60,7 @@ fn validate_name(name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Adds what is wrong with labels and annotations of the schema and those in it.
+/// Adds the errors of labels and annotations of the schema, and of the schemas within it.
 fn validate_metadata(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     template_metadata::metadata(schema.get("x-metadata"), &path.child("x-metadata"), errors);
     for (at, inner) in places(schema, path) {
@@ -68,7 +68,7 @@ fn validate_metadata(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldErr
     }
 }
 
-/// The schemas of what is in a value, with their paths.
+/// Returns the schemas within a schema, with their paths.
 fn places<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
     let inner = |name: &str| schema.get(name).map(|inner| (path.child(name), inner));
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -76,7 +76,7 @@ fn places<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)
     inner("additionalProperties").into_iter().chain(properties).chain(inner("items")).collect()
 }
 
-/// The schemas that are held against a value beside the one they are in.
+/// Returns the alternatives of a schema, with their paths.
 fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
     let mut found: Vec<_> = schema.get("not").map(|inner| (path.child("not"), inner)).into_iter().collect();
     for list in ["allOf", "oneOf", "anyOf"] {
@@ -85,7 +85,7 @@ fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a 
     found
 }
 
-/// Adds what is wrong with the schema: what it says of structure, or else its defaults, or else the rest.
+/// Adds the errors of the schema: of its structure, or else of its defaults, or else all others.
 fn validate_schema(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut found = keywords::errors(schema, path);
     let schema = schema::known(schema);
@@ -108,15 +108,14 @@ fn validate_schema(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError
     errors.extend(found);
 }
 
-/// What is found of the rules of a schema and of those in it.
+/// Results for the rules of a schema and of the schemas within it.
 #[derive(Default)]
 struct Rules {
     errors: Vec<FieldError>,
     costs: Costs,
 }
 
-/// Adds what is wrong with the schema and those in it. Rules are tried where there is a place for them, and where
-/// nothing else is wrong.
+/// Adds the errors of the schema and of the schemas within it. Rules are evaluated if there are no other errors.
 fn validate_content(
     schema: &Value,
     path: &FieldPath,
@@ -151,7 +150,7 @@ fn validate_content(
     }
 }
 
-/// Adds what is wrong with the example and the values there are.
+/// Adds the errors of the example and of the enumerated values.
 fn validate_samples(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let samples = samples(schema, path);
     if samples.is_empty() {
@@ -163,14 +162,14 @@ fn validate_samples(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldErro
     }
 }
 
-/// The example and the values there are.
+/// Returns the example and the enumerated values.
 fn samples<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
     let example = schema.get("example").map(|example| (path.child("example"), example));
     let allowed = items(schema, "enum").map(|(index, value)| (path.child("enum").index(index), value));
     example.into_iter().chain(allowed.filter(|(_, value)| !value.is_null())).collect()
 }
 
-/// The schema without its rules, wherever they are.
+/// Returns the schema without its rules, at every level.
 fn without_rules(schema: &Value) -> Value {
     let mut plain = schema.clone();
     drop_rules(&mut plain);

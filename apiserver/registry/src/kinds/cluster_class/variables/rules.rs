@@ -1,4 +1,4 @@
-//! Rules in the schema of a variable.
+//! Validation rules in the schema of a variable.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -9,19 +9,19 @@ use super::{field_path, samples, without_rules};
 use crate::kinds::cluster_class::schema;
 use crate::rules::json_fields::items;
 
-/// Longest message of a rule, in bytes.
+/// Longest message of a rule. Unit: bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// How much is shown of a longer one, in characters.
+/// Length of the part of a longer message that is shown. Unit: characters.
 const SHOWN: usize = 10;
 
-/// What kinds of error a broken rule can be.
+/// Kinds of the error of a violated rule.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 const FIELD: &str = "x-kubernetes-validations";
 
-/// Adds what is wrong with how the rules are written, as far as one can say without reading them.
+/// Adds the errors of the form of the rules, without parsing them.
 pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, rule) in items(schema, FIELD) {
         let path = path.child(FIELD).index(index);
@@ -78,7 +78,7 @@ fn has_line_breaks(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Adds what is wrong with the rules themselves, and which of the schema's own values break them.
+/// Adds the errors of the rules, and of the schema's own values that violate them.
 pub(super) fn try_out(
     schema: &Value,
     place: &Place<'_>,
@@ -91,13 +91,13 @@ pub(super) fn try_out(
     }
     let before = errors.len();
     let Ok(bare) = schema::compile(&without_rules(schema)) else { return };
-    // Upstream takes the whole for an object of Kubernetes, and finds no type of a list that is one.
+    // Upstream takes the whole value for a Kubernetes object, and cannot type a list.
     if place.is_root && schema.get("type").is_some_and(|kind| kind == "array") {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
         errors.push(FieldError::internal(path.child(FIELD), detail));
         return;
     }
-    // As often as the schemas around this one say, or else as often as a request can hold it.
+    // As often as the enclosing schemas allow, or else as often as a request can hold it.
     let times = place.times.unwrap_or_else(|| bare.most_in_a_request());
     for (index, rule) in items(schema, FIELD) {
         let at = path.child(FIELD).index(index);

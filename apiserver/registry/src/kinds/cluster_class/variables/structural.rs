@@ -1,4 +1,4 @@
-//! What makes a schema structural: each value has one type, said in one place.
+//! Structural schemas: each value has one type, declared in one place.
 
 use apiserver_schema::Schema;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{alternatives, places};
 use crate::rules::json_fields::items;
 
-/// What only the schema around alternatives may say.
+/// Keywords that only the schema around alternatives can contain.
 const NOT_NESTED: [(&str, &str); 5] = [
     ("additionalProperties", "must be undefined to be structural"),
     ("default", "must be undefined to be structural"),
@@ -16,7 +16,7 @@ const NOT_NESTED: [(&str, &str); 5] = [
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-/// What keeps the schema from being structural, in the order of the messages.
+/// Returns the reasons why the schema is not structural, in the order of upstream's messages.
 pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(schema, path, "must not be empty for specified object fields", &mut errors);
@@ -24,7 +24,7 @@ pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
     errors
 }
 
-/// `untyped` says what is wrong where there is no type.
+/// `untyped` is the error of a schema without a type.
 fn check(schema: &Value, path: &FieldPath, untyped: &str, errors: &mut Vec<FieldError>) {
     let is_set = |field: &str| schema.get(field) == Some(&Value::Bool(true));
     let (either, open) = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields");
@@ -48,8 +48,8 @@ fn check(schema: &Value, path: &FieldPath, untyped: &str, errors: &mut Vec<Field
     }
 }
 
-/// Alternatives that say "an integer or a text", which is how that may be written: those, and those
-/// in the first of all that must hold.
+/// Reports whether alternatives are the form of an int-or-string: in the schema itself, and in the first part of its
+/// `allOf`.
 fn either_of(schema: &Value) -> (bool, bool) {
     let both = json!([{"type": "integer"}, {"type": "string"}]);
     let says_so = |schema: &Value| schema.get("anyOf") == Some(&both);
@@ -78,7 +78,7 @@ fn check_alternatives(
 fn check_nested(schema: &Value, path: &FieldPath, skips_any: bool, errors: &mut Vec<FieldError>) {
     check_alternatives(schema, path, (skips_any, false), errors);
     for (at, inner) in places(schema, path) {
-        // What may not be there at all is not looked into.
+        // A part that is not allowed is not validated.
         if at != path.child("additionalProperties") {
             check_nested(inner, &at, false, errors);
         }

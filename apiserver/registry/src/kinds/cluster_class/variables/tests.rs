@@ -177,8 +177,8 @@ fn rules_make_sense_for_their_schema() {
     }
 }
 
-/// What Cluster API 1.14.2 finds in schemas of a variable: the schema, and the kind, the field and the detail of each
-/// error. Where Go's map decides the order, none is written down.
+/// Errors of Cluster API 1.14.2 in schemas of a variable. A line has the schema, and the kind, the field and the detail
+/// of each error. Where the order depends on Go's maps, no error is recorded.
 const JUDGED: &str = include_str!("judged.jsonl");
 
 #[test]
