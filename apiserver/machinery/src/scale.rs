@@ -40,16 +40,16 @@ static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
 pub fn schema() -> Value {
     let count = |description: &str| json!({"type": "integer", "format": "int32", "description": description});
     let text = |description: &str| json!({"type": "string", "description": description});
-    json!({"type": "object", "description": "The number of replicas of an object, wanted and observed.",
+    json!({"type": "object", "description": "The number of replicas of an object, desired and observed.",
         "properties": {
             "apiVersion": text("Version of the schema of this representation."),
-            "kind": text("What this object is."),
+            "kind": text("Kind of this object."),
             "metadata": {"type": "object", "description": "Metadata of the object that is scaled."},
-            "spec": {"type": "object", "description": "What is wanted.",
-                "properties": {"replicas": count("Number of replicas that there should be.")}},
-            "status": {"type": "object", "description": "What is there.", "required": ["replicas"], "properties": {
-                "replicas": count("Number of replicas that there are."),
-                "selector": text("Which objects are replicas, as a label selector in text.")}}}})
+            "spec": {"type": "object", "description": "Desired state.",
+                "properties": {"replicas": count("Desired number of replicas.")}},
+            "status": {"type": "object", "description": "Observed state.", "required": ["replicas"], "properties": {
+                "replicas": count("Observed number of replicas."),
+                "selector": text("Label selector of the replicas, as text.")}}}})
 }
 
 /// Returns the compiled schema, for decoding.

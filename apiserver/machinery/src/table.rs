@@ -57,7 +57,7 @@ static AGE: LazyLock<[Column; 1]> = LazyLock::new(|| {
         kind: "date".to_owned(),
         json_path: ".metadata.creationTimestamp".to_owned(),
         priority: 0,
-        description: "How long ago the server made the object.".to_owned(),
+        description: "Time since the object was created.".to_owned(),
     }]
 });
 

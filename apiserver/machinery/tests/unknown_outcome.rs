@@ -39,7 +39,7 @@ enum Other {
 /// One lost answer.
 #[derive(Debug, Clone, Copy)]
 struct Loss {
-    /// Whether the write happens.
+    /// True if the write happens.
     happens: bool,
     other: Other,
 }

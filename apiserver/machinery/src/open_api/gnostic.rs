@@ -1,7 +1,7 @@
-//! The v2 document in protobuf, as `openapi.v2.Document` of the gnostic models has it: what kubectl
-//! asks for when it validates, and merges, by itself.
+//! The OpenAPI v2 document in protobuf, as `openapi.v2.Document` of the gnostic models. kubectl requests it for its own
+//! validation and merges.
 //!
-//! Values of no fixed shape (defaults, extensions) stand in it as YAML, of which JSON is a part.
+//! Values without a fixed type (defaults, extensions) are in it as YAML, of which JSON is a subset.
 
 use serde_json::{Map, Value};
 
@@ -115,7 +115,7 @@ fn schema(schema: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// What a schema says of its type and of the schemas within.
+/// Writes the type of a schema, and the schemas in it.
 fn structure(out: &mut Writer, schema: &Value) {
     match schema.get("additionalProperties") {
         Some(Value::Bool(allowed)) => {
@@ -143,7 +143,7 @@ fn structure(out: &mut Writer, schema: &Value) {
     }
 }
 
-/// Everything that begins with `x-`, as `NamedAny`.
+/// Writes everything that begins with `x-`, as `NamedAny`.
 pub(super) fn extensions(out: &mut Writer, number: u64, value: &Value) {
     for (name, value) in value.as_object().into_iter().flatten().filter(|(name, _)| name.starts_with("x-")) {
         out.bytes(number, &named(name, &any(value)));
@@ -161,7 +161,7 @@ pub(super) fn named(name: &str, value: &[u8]) -> Vec<u8> {
     out.finish()
 }
 
-/// A message of this one field.
+/// Returns a message with this one field.
 pub(super) fn wrapped(number: u64, value: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(number, value);
@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that `protoc --decode=openapi.v2.Document` reads back as this document.
+    /// `protoc --decode=openapi.v2.Document` reads these bytes back as this document.
     #[test]
     fn a_document_has_the_numbers_of_its_message() {
         let value = json!({"swagger": "2.0", "info": {"title": "T", "version": "1"},

@@ -1,4 +1,4 @@
-//! A v3 document in protobuf, as `openapi.v3.Document` of the gnostic models has it.
+//! An OpenAPI v3 document in protobuf, as `openapi.v3.Document` of the gnostic models.
 
 use serde_json::{Map, Value};
 
@@ -86,7 +86,7 @@ fn media_types(value: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// `SchemasOrReferences`, which properties are, too.
+/// Writes `SchemasOrReferences`, which properties are, too.
 fn named_schemas(schemas: &Value) -> Vec<u8> {
     let mut out = Writer::default();
     for (name, inner) in schemas.as_object().into_iter().flat_map(Map::iter) {
@@ -95,7 +95,7 @@ fn named_schemas(schemas: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// `SchemaOrReference`.
+/// Writes a `SchemaOrReference`.
 fn schema(schema: &Value) -> Vec<u8> {
     if schema.get("$ref").is_some() {
         let mut reference = Writer::default();
@@ -140,7 +140,7 @@ fn own_schema(schema: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// The schemas within a schema.
+/// Writes the schemas in a schema.
 fn structure(out: &mut Writer, schema: &Value) {
     for (number, name) in [(26, "allOf"), (27, "oneOf"), (28, "anyOf")] {
         items(schema, name).for_each(|inner| out.bytes(number, &self::schema(inner)));
@@ -165,7 +165,7 @@ fn structure(out: &mut Writer, schema: &Value) {
     }
 }
 
-/// `DefaultType`, which has no place for objects and lists.
+/// Writes a `DefaultType`, which cannot express objects and lists.
 fn default(value: &Value) -> Vec<u8> {
     let mut out = Writer::default();
     match value {
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that `protoc --decode=openapi.v3.Document` reads back as this document.
+    /// `protoc --decode=openapi.v3.Document` reads these bytes back as this document.
     #[test]
     fn a_document_has_the_numbers_of_its_message() {
         let value = json!({"openapi": "3.0.0", "info": {"title": "T", "version": "1"},

@@ -1,5 +1,5 @@
-//! OpenAPI v3 (one document per group and version) and v2 (one for all), from one set of
-//! operations and schemas computed from the registry.
+//! OpenAPI v3 (one document per group and version) and v2 (one document), from one set of operations and schemas that
+//! is computed from the registry.
 
 use std::sync::LazyLock;
 
@@ -14,13 +14,13 @@ mod operations;
 mod reviews;
 mod v2;
 
-/// Who says it.
+/// Name and version of the API.
 static INFO: LazyLock<Value> = LazyLock::new(|| json!({"title": "Capstan", "version": "unversioned"}));
 
-/// Name of `ObjectMeta` and its like in both documents.
+/// Name of `ObjectMeta` and similar schemas in both documents.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The v3 document of one group and version.
+/// Returns the v3 document of one group and version.
 pub fn v3(registry: &Registry, group: &str, version: &str) -> Value {
     let mut schemas = shared_schemas();
     let mut paths = Map::new();
@@ -32,7 +32,7 @@ pub fn v3(registry: &Registry, group: &str, version: &str) -> Value {
         "paths": paths, "components": {"schemas": schemas}})
 }
 
-/// The v2 document of everything.
+/// Returns the v2 document of all resources.
 pub fn v2(registry: &Registry) -> Value {
     let mut schemas = shared_schemas();
     let mut paths = Map::new();
@@ -46,17 +46,17 @@ pub fn v2(registry: &Registry) -> Value {
     document
 }
 
-/// The v2 document in protobuf.
+/// Encodes the v2 document in protobuf.
 pub fn v2_protobuf(document: &Value) -> Vec<u8> {
     gnostic::document(document)
 }
 
-/// A v3 document in protobuf.
+/// Encodes a v3 document in protobuf.
 pub fn v3_protobuf(document: &Value) -> Vec<u8> {
     gnostic_v3::document(document)
 }
 
-/// The v3 document of the reviews of one group.
+/// Returns the v3 document of the reviews of one group.
 pub fn v3_of_reviews(group: &str) -> Value {
     let mut schemas = shared_schemas();
     let mut paths = Map::new();
@@ -67,9 +67,9 @@ pub fn v3_of_reviews(group: &str) -> Value {
         "paths": paths, "components": {"schemas": schemas}})
 }
 
-/// The v3 document of a discovery path: `api`, `apis`, `apis/<group>` or `version`.
+/// Returns the v3 document of a discovery path: `api`, `apis`, `apis/<group>` or `version`.
 pub fn v3_of_path(path: &str) -> Value {
-    let operation = json!({"description": format!("What the server says at /{path}."),
+    let operation = json!({"description": format!("Discovery document at /{path}."),
         "operationId": operations::discovery_id(path), "tags": [path.replace(['/', '.', '-'], "_")],
         "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"type": "object",
             "x-kubernetes-preserve-unknown-fields": true}}}}, "401": {"description": "Unauthorized"}}});
@@ -77,7 +77,7 @@ pub fn v3_of_path(path: &str) -> Value {
         "components": {}})
 }
 
-/// Where a kind's schema stands, e.g. `io.x-k8s.cluster.v1beta2.Machine`.
+/// Returns the name of a kind's schema, e.g. `io.x-k8s.cluster.v1beta2.Machine`.
 pub fn schema_name(group: &str, version: &str, kind: &str) -> String {
     if group.is_empty() {
         return format!("io.k8s.api.core.{version}.{kind}");
@@ -86,7 +86,7 @@ pub fn schema_name(group: &str, version: &str, kind: &str) -> String {
     format!("{}.{version}.{kind}", reversed.join("."))
 }
 
-/// Where the schema of Scale stands.
+/// Returns the name of the schema of Scale.
 fn schema_name_of_scale() -> String {
     format!("io.k8s.api.{}.{}.{}", scale::GROUP, scale::VERSION, scale::KIND)
 }
@@ -126,7 +126,7 @@ fn reference(kind: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{META}.{kind}")})
 }
 
-/// The shapes every document refers to.
+/// Returns the schemas that every document refers to.
 fn shared_schemas() -> Map<String, Value> {
     let text = json!({"type": "string"});
     let mut object_meta = metadata::schema();
@@ -145,7 +145,7 @@ fn shared_schemas() -> Map<String, Value> {
         ),
         (
             "Status",
-            json!({"type": "object", "description": "What became of a request.", "properties": {
+            json!({"type": "object", "description": "Result of a request.", "properties": {
             "apiVersion": text, "kind": text, "metadata": reference("ListMeta"), "status": text, "message": text,
             "reason": text, "code": {"type": "integer", "format": "int32"},
             "details": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -153,14 +153,14 @@ fn shared_schemas() -> Map<String, Value> {
         ),
         (
             "DeleteOptions",
-            json!({"type": "object", "description": "How to delete.", "properties": {
+            json!({"type": "object", "description": "Options of a deletion.", "properties": {
             "apiVersion": text, "kind": text, "propagationPolicy": text,
             "gracePeriodSeconds": {"type": "integer", "format": "int64"}, "orphanDependents": {"type": "boolean"},
             "dryRun": {"type": "array", "items": text},
             "ignoreStoreReadErrorWithClusterBreakingPotential": {"type": "boolean"},
             "preconditions": {"type": "object", "properties": {"uid": text, "resourceVersion": text}}}}),
         ),
-        ("Patch", json!({"type": "object", "description": "A patch in the form its content type says."})),
+        ("Patch", json!({"type": "object", "description": "A patch, in the form of its content type."})),
     ];
     schemas.into_iter().map(|(kind, schema)| (format!("{META}.{kind}"), schema)).collect()
 }

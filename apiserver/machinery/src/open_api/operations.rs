@@ -1,4 +1,4 @@
-//! The paths: which operations each kind has, in the v3 form.
+//! OpenAPI paths: the operations of each kind, in the v3 form.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,14 @@ use crate::resource::Resource;
 use crate::reviews::{self, Review};
 use crate::scale;
 
-/// Forms in which patches are read.
+/// Media types of patches.
 const PATCH_TYPES: [&str; 3] =
     ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
-/// Forms in which objects are read and written.
+/// Media types of objects.
 pub(super) const FORMS: [&str; 2] = ["application/json", "application/yaml"];
 
-/// What one operation is.
+/// One operation.
 struct Operation<'a> {
     resource: &'a Resource,
     action: &'static str,
@@ -23,7 +23,7 @@ struct Operation<'a> {
     body: Option<(Vec<&'static str>, String)>,
     answer: String,
     code: &'static str,
-    /// Group, version and kind that it is about, where that is not the resource.
+    /// Group, version and kind of its object, if it is not the resource.
     about: Option<(&'static str, &'static str, &'static str)>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
             code: "201",
             about: None,
         };
-        // The answer's schema may stand in another document; an untyped answer is honest there.
+        // The schema of the response may be in another document; then the response has no schema here.
         let mut operation = operation.to_value();
         if answer_group != resource.group {
             operation["responses"]["201"] = json!({"description": "Created"});
@@ -198,7 +198,7 @@ fn all_namespaces_item(resource: &Resource) -> Value {
     json!({"get": list.to_value()})
 }
 
-/// An object, or a part of it that is another kind.
+/// Returns the operations of an object, or of a subresource with another kind.
 fn object_item(
     resource: &Resource,
     part: &str,
@@ -282,7 +282,7 @@ fn delete_operation(resource: &Resource, id: String) -> Value {
     operation
 }
 
-/// The subresource that is only replaced.
+/// Returns the operations of the subresource that can only be replaced.
 fn finalize_item(resource: &Resource) -> Value {
     let mut item = object_item(resource, "Finalize", None);
     if let Some(operations) = item.as_object_mut() {
@@ -291,18 +291,18 @@ fn finalize_item(resource: &Resource) -> Value {
     item
 }
 
-/// The id of the operation that asks a question.
+/// Returns the id of the operation that posts a review.
 pub(super) fn review_id(review: &Review) -> String {
     let scope = if review.namespaced { "Namespaced" } else { "" };
     format!("create{}{}{scope}{}", title(review.group), title(reviews::VERSION), review.kind)
 }
 
-/// The id of the operation that reads a discovery path.
+/// Returns the id of the operation that reads a discovery path.
 pub(super) fn discovery_id(path: &str) -> String {
     format!("get{}Discovery", path.split('/').map(title).collect::<String>())
 }
 
-/// `cluster.x-k8s.io` as a part of an operation id: `ClusterXK8sIo`.
+/// Converts a group such as `cluster.x-k8s.io` into a part of an operation id: `ClusterXK8sIo`.
 fn title(text: &str) -> String {
     text.split(['.', '-'])
         .map(|word| {

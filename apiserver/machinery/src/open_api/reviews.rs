@@ -1,11 +1,11 @@
-//! The questions that are answered at once: their schemas, and the one operation that each has.
+//! OpenAPI of the reviews: their schemas, and the one operation of each.
 
 use serde_json::{Map, Value, json};
 
 use super::{operations, reference, schema_name};
 use crate::reviews::{AUTHENTICATION, Review, VERSION};
 
-/// Adds the schema and the path of one kind of question.
+/// Adds the schema and the path of one review.
 pub(super) fn add(review: &Review, schemas: &mut Map<String, Value>, paths: &mut Map<String, Value>) {
     let own = json!({"group": review.group, "version": VERSION, "kind": review.kind});
     let name = schema_name_of(review);
@@ -29,7 +29,7 @@ pub(super) fn add(review: &Review, schemas: &mut Map<String, Value>, paths: &mut
     schemas.insert(name, schema(review));
 }
 
-/// Where upstream has it: below its own API's name, as it has the kinds of the core.
+/// Returns upstream's name of the schema: below the name of its own API, like the kinds of core.
 fn schema_name_of(review: &Review) -> String {
     let group = review.group.split('.').next().unwrap_or_default();
     let name = schema_name("", VERSION, review.kind);
@@ -51,11 +51,11 @@ fn schema(review: &Review) -> Value {
 
 fn description(kind: &str) -> &'static str {
     match kind {
-        "SelfSubjectReview" => "Asks the server for whom it takes the caller.",
-        "SelfSubjectRulesReview" => "Asks what the caller may do in a namespace.",
-        "SelfSubjectAccessReview" => "Asks whether the caller may do something.",
-        "LocalSubjectAccessReview" => "Asks whether somebody may do something in one namespace.",
-        _ => "Asks whether somebody may do something.",
+        "SelfSubjectReview" => "Returns the identity of the caller.",
+        "SelfSubjectRulesReview" => "Returns the permissions of the caller in a namespace.",
+        "SelfSubjectAccessReview" => "Checks whether the caller may perform an action.",
+        "LocalSubjectAccessReview" => "Checks whether a user or group may perform an action in a given namespace.",
+        _ => "Checks whether a user or group may perform an action.",
     }
 }
 
@@ -67,19 +67,19 @@ fn spec(kind: &str) -> Value {
     let text = json!({"type": "string"});
     let texts = list(&text);
     if kind == "SelfSubjectRulesReview" {
-        return json!({"type": "object", "description": "Of which namespace.", "properties": {"namespace": text}});
+        return json!({"type": "object", "description": "Namespace of the permissions.", "properties": {"namespace": text}});
     }
     let requirement = json!({"type": "object", "required": ["key", "operator"],
         "properties": {"key": text, "operator": text, "values": texts}});
     let selector =
         json!({"type": "object", "properties": {"rawSelector": text, "requirements": list(&requirement)}});
     let mut spec = json!({"type": "object",
-        "description": "What is to be done: resourceAttributes or nonResourceAttributes says it.",
+        "description": "The action: exactly one of resourceAttributes and nonResourceAttributes is set.",
         "properties": {
-            "resourceAttributes": {"type": "object", "description": "Something with objects of the API.",
+            "resourceAttributes": {"type": "object", "description": "Action on a resource of the API.",
                 "properties": {"namespace": text, "verb": text, "group": text, "version": text, "resource": text,
                     "subresource": text, "name": text, "fieldSelector": selector, "labelSelector": selector}},
-            "nonResourceAttributes": {"type": "object", "description": "Something with another path.",
+            "nonResourceAttributes": {"type": "object", "description": "Action on another path.",
                 "properties": {"path": text, "verb": text}}}});
     if kind != "SelfSubjectAccessReview" {
         spec["properties"]["user"] = text.clone();
@@ -94,20 +94,20 @@ fn status(kind: &str) -> Value {
     let text = json!({"type": "string"});
     let texts = list(&text);
     match kind {
-        "SelfSubjectReview" => json!({"type": "object", "description": "The answer.", "properties": {
-            "userInfo": {"type": "object", "description": "Who it is.", "properties": {"username": text, "uid": text,
+        "SelfSubjectReview" => json!({"type": "object", "description": "Result of the review.", "properties": {
+            "userInfo": {"type": "object", "description": "Attributes of the caller.", "properties": {"username": text, "uid": text,
                 "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}}}}),
         "SelfSubjectRulesReview" => {
             let resource = json!({"type": "object", "required": ["verbs"],
                 "properties": {"verbs": texts, "apiGroups": texts, "resources": texts, "resourceNames": texts}});
             let path = json!({"type": "object", "required": ["verbs"],
                 "properties": {"verbs": texts, "nonResourceURLs": texts}});
-            json!({"type": "object", "description": "The answer.",
+            json!({"type": "object", "description": "Result of the review.",
                 "required": ["resourceRules", "nonResourceRules", "incomplete"],
                 "properties": {"resourceRules": list(&resource), "nonResourceRules": list(&path),
                     "incomplete": {"type": "boolean"}, "evaluationError": text}})
         }
-        _ => json!({"type": "object", "description": "The answer.", "required": ["allowed"], "properties": {
+        _ => json!({"type": "object", "description": "Result of the review.", "required": ["allowed"], "properties": {
             "allowed": {"type": "boolean"}, "denied": {"type": "boolean"}, "reason": text, "evaluationError": text}}),
     }
 }

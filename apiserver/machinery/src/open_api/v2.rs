@@ -12,7 +12,7 @@ pub(super) fn rewrite(value: &mut Value) {
             if let Some(Value::String(target)) = map.get_mut("$ref") {
                 *target = target.replace("#/components/schemas/", "#/definitions/");
             }
-            // v2 has no such words.
+            // v2 does not have these keywords.
             for word in ["nullable", "oneOf", "anyOf", "not"] {
                 if !map.get(word).is_some_and(|value| value.is_object() && value.get("type").is_some()) {
                     map.remove(word);

@@ -1,5 +1,5 @@
-//! From JSON to protobuf, byte for byte as Go's generated encoders write it: fields in the order of
-//! their numbers, those that are no pointers even when they are empty, maps sorted by key.
+//! Encoder from JSON to protobuf, byte for byte like Go's generated encoders: fields in the order of their numbers,
+//! fields that are no pointers even if they are empty, maps sorted by key.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use super::messages::{
 use super::wire::Writer;
 use super::{ENVELOPE, Field, Shape};
 
-/// An object in its envelope; `None` when its kind has no protobuf form here.
+/// Encodes an object in its envelope; returns `None` if its kind has no protobuf form here.
 pub fn encode(object: &Value) -> Option<Vec<u8>> {
     let part = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let fields = match part("kind") {
@@ -38,7 +38,7 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     envelope.finish()
 }
 
-/// The beginning of an envelope: it says what is in it.
+/// Returns the start of an envelope, with the type of its content.
 fn opened(api_version: &str, kind: &str) -> Writer {
     let mut what = Writer::default();
     what.bytes(1, api_version.as_bytes());
@@ -48,7 +48,7 @@ fn opened(api_version: &str, kind: &str) -> Writer {
     envelope
 }
 
-/// A `PartialObjectMetadata` of this `metadata`.
+/// Encodes a `PartialObjectMetadata` with this `metadata`.
 pub fn partial(api_version: &str, metadata: &Value) -> Vec<u8> {
     envelope(api_version, "PartialObjectMetadata", &partial_message(metadata))
 }
@@ -59,29 +59,29 @@ fn partial_message(metadata: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// The fields of a `PartialObjectMetadataList` in this version.
+/// Returns the fields of a `PartialObjectMetadataList` in this version.
 fn partial_list(api_version: &str) -> &'static [Field] {
     if api_version == "meta.k8s.io/v1beta1" { OLDER_PARTIAL_LIST } else { PARTIAL_LIST }
 }
 
-/// A `PartialObjectMetadataList` that is written an item at a time. How long it is stands at its beginning, so that each
-/// item is counted before the first is written.
+/// A `PartialObjectMetadataList` that is written one item at a time. Its length is at its start, so each item is
+/// counted before the first one is written.
 #[derive(Debug)]
 pub struct PartialList {
     api_version: String,
-    /// Of all items.
+    /// Length of all items.
     length: usize,
-    /// What the message has before its items, and after them.
+    /// The bytes of the message before its items, and after them.
     around: [Vec<u8>; 2],
-    /// The number of the field that the items are.
+    /// Field number of the items.
     number: u64,
 }
 
 impl PartialList {
-    /// What is after the message: nothing is said of the encoding and the type of what is in the envelope.
+    /// The bytes after the message: the encoding and the type of the content are empty.
     const TAIL: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
-    /// A list with this `metadata` and no items.
+    /// Creates a list with this `metadata` and no items.
     pub fn new(api_version: &str, metadata: &Value) -> Self {
         let fields = partial_list(api_version);
         let mut parts = fields.split(|field| field.repeated).map(|fields| {
@@ -99,12 +99,12 @@ impl PartialList {
         self.length += self.item(metadata).len();
     }
 
-    /// How long the items that were counted are, in bytes.
+    /// Returns the length of the counted items, in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// What is before the first item.
+    /// Returns the bytes before the first item.
     pub fn head(&self) -> Vec<u8> {
         let [before, after] = &self.around;
         let mut head = opened(&self.api_version, "PartialObjectMetadataList");
@@ -112,20 +112,20 @@ impl PartialList {
         head.finish()
     }
 
-    /// An item with this `metadata`.
+    /// Encodes an item with this `metadata`.
     pub fn item(&self, metadata: &Value) -> Vec<u8> {
         let mut item = Writer::default();
         item.bytes(self.number, &partial_message(metadata));
         item.finish()
     }
 
-    /// What is after the last item.
+    /// Returns the bytes after the last item.
     pub fn tail(&self) -> Vec<u8> {
         [self.around[1].as_slice(), Self::TAIL].concat()
     }
 }
 
-/// One event of a watch around an encoded object: `WatchEvent`, with its length before it.
+/// Encodes one event of a watch with an encoded object: `WatchEvent`, after its length.
 pub fn event(kind: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Writer::default();
     raw.bytes(1, object);
@@ -133,7 +133,7 @@ pub fn event(kind: &str, object: &[u8]) -> Vec<u8> {
     event.bytes(1, kind.as_bytes());
     event.bytes(2, &raw.finish());
     let event = event.finish();
-    // No object is that long; a frame that lied of its length would be worse than one that ends.
+    // No object is that long. A frame with a wrong length would be worse than one that ends.
     let length = u32::try_from(event.len()).unwrap_or(u32::MAX);
     [length.to_be_bytes().as_slice(), &event].concat()
 }
@@ -159,7 +159,7 @@ fn message(object: &Value, fields: &[Field]) -> Vec<u8> {
     out.finish()
 }
 
-/// What is no pointer, list or map in Go is written whatever it holds.
+/// Returns true for fields that Go writes even if they are empty: all but pointers, lists and maps.
 fn is_always_written(field: &Field) -> bool {
     !field.pointer
         && !field.repeated
@@ -193,7 +193,7 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
         Shape::Json => {
             let mut inner = Writer::default();
             match value {
-                // As the cache has it; no such field is a text otherwise.
+                // The cache has it as text; no such field is a text otherwise.
                 Value::String(text) => inner.bytes(1, text.as_bytes()),
                 other => inner.bytes(1, other.to_string().as_bytes()),
             }
@@ -206,12 +206,12 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
             out.bytes(number, &inner.finish());
         }
         Shape::Message(fields) => out.bytes(number, &message(value, fields)),
-        // Maps are written entry by entry, and lists of texts in maps are only ever read.
+        // Maps are written entry by entry, and lists of texts in maps are only read.
         Shape::Texts | Shape::Blobs | Shape::TextLists => {}
     }
 }
 
-/// `Timestamp{seconds, nanos}`; no time is an empty message.
+/// Encodes `Timestamp{seconds, nanos}`; no time is an empty message.
 fn time(value: &Value, shape: Shape) -> Vec<u8> {
     let mut out = Writer::default();
     if let Some(moment) = value.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {

@@ -1,4 +1,4 @@
-//! The messages that belong to no kind of ours: metadata, and what requests and answers are made of.
+//! Tables of the messages that belong to no kind of Capstan: metadata, and the parts of requests and responses.
 
 use super::{Field, Shape};
 
@@ -99,7 +99,7 @@ pub(super) const PARTIAL: &[Field] = &[METADATA];
 pub const PARTIAL_LIST: &[Field] =
     &[Field::new(1, "metadata", LIST_META), Field::list(2, "items", Shape::Message(PARTIAL))];
 
-/// The same in `v1beta1`, where the numbers are the other way round.
+/// The same in `v1beta1`, with the numbers in the other order.
 pub const OLDER_PARTIAL_LIST: &[Field] =
     &[Field::list(1, "items", Shape::Message(PARTIAL)), Field::new(2, "metadata", LIST_META)];
 

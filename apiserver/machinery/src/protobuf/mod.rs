@@ -1,8 +1,7 @@
-//! Bodies that clients send or ask for in protobuf, and the JSON they stand for.
+//! Protobuf form of bodies, and their conversion to and from JSON.
 //!
-//! What a message's numbers mean is said in tables, one per kind, and read by one decoder and one
-//! encoder: a dozen kinds do not pay for generated code, and nothing between the two knows in which
-//! form a body comes or goes.
+//! Tables, one per kind, define the fields of each message. One decoder and one encoder read the tables. So a dozen
+//! kinds need no generated code, and the code between the two does not depend on the form of a body.
 
 mod encode;
 mod messages;
@@ -18,7 +17,7 @@ pub use messages::{DELETE_OPTIONS, METADATA, OLDER_PARTIAL_LIST, PARTIAL_LIST};
 pub(crate) use wire::Writer;
 use wire::{Datum, Reader};
 
-/// Why bytes are not the message they should be.
+/// Error of bytes that are not the expected message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("proto: {0}")]
 pub struct Malformed(String);
@@ -29,13 +28,13 @@ pub struct Field {
     number: u64,
     name: &'static str,
     shape: Shape,
-    /// A pointer in Go: what is sent was set, be it zero. Other fields are sent always, and zero
+    /// True for a pointer in Go: it is sent only if it is set, possibly to zero. Other fields are always sent, and zero
     /// means unset.
     pointer: bool,
     repeated: bool,
 }
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
     /// `string`.
@@ -54,40 +53,39 @@ pub enum Shape {
     Blobs,
     /// `map<string, ExtraValue>`: lists of texts.
     TextLists,
-    /// A message of nothing but texts: a list in JSON.
+    /// A message that contains texts only: a list in JSON.
     Items,
     /// `metav1.FieldsV1`: JSON in bytes.
     Json,
-    /// A message of its own.
+    /// Another message.
     Message(&'static [Field]),
 }
 
 impl Field {
-    /// A field whose zero value means that it is unset.
+    /// Defines a field whose zero value means that it is unset.
     pub const fn new(number: u64, name: &'static str, shape: Shape) -> Self {
         Self { number, name, shape, pointer: false, repeated: false }
     }
 
-    /// A field that may be set to its zero value.
+    /// Defines a field that may be set to its zero value.
     pub const fn pointer(number: u64, name: &'static str, shape: Shape) -> Self {
         Self { number, name, shape, pointer: true, repeated: false }
     }
 
-    /// A list.
+    /// Defines a list.
     pub const fn list(number: u64, name: &'static str, shape: Shape) -> Self {
         Self { number, name, shape, pointer: false, repeated: true }
     }
 }
 
-/// `runtime.Unknown`: says what it carries, and carries it.
+/// Prefix of `runtime.Unknown`, which names the type of its content and contains it.
 const ENVELOPE: [u8; 4] = *b"k8s\0";
 
-/// Decodes a body: the envelope, and in it a `kind`, whose fields are `fields`. An envelope that
-/// says it carries another kind yields an object of nothing but that kind and its version, for
-/// whoever checks kinds to refuse.
+/// Decodes a body: the envelope, and in it a `kind` with these `fields`. If the envelope names another kind, the object
+/// has only that kind and its version, and the check of kinds refuses it.
 ///
 /// # Errors
-/// [`Malformed`] says where the bytes end to be a message.
+/// [`Malformed`] names the position at which the bytes stop to be a message.
 pub fn decode(body: &[u8], kind: &str, fields: &[Field]) -> Result<Value, Malformed> {
     let Some(rest) = body.strip_prefix(&ENVELOPE) else {
         return Err(Malformed("the body does not begin with the prefix \"k8s\\x00\"".to_owned()));
@@ -111,7 +109,7 @@ pub fn decode(body: &[u8], kind: &str, fields: &[Field]) -> Result<Value, Malfor
 
 const TYPE: &[Field] = &[Field::new(1, "apiVersion", Shape::Text), Field::new(2, "kind", Shape::Text)];
 
-/// Reads a message into `object`. Fields that are not in the table are skipped, as protobuf has it.
+/// Reads a message into `object`. Fields that are not in the table are skipped, as in protobuf.
 fn read_message(object: &mut Map<String, Value>, bytes: &[u8], fields: &[Field]) -> Result<(), Malformed> {
     let mut reader = Reader::new(bytes);
     while let Some((number, datum)) = reader.next()? {
@@ -131,7 +129,7 @@ fn read_field(object: &mut Map<String, Value>, field: &Field, datum: Datum<'_>) 
             read_message(&mut item, datum.bytes()?, fields)?;
             push(object, name, Value::Object(item));
         }
-        // A message sent in parts is one message.
+        // A message that is sent in parts is one message.
         Shape::Message(fields) => {
             if let Value::Object(inner) = object.entry(name).or_insert_with(|| json!({})) {
                 read_message(inner, datum.bytes()?, fields)?;
@@ -179,7 +177,7 @@ fn read_scalar(shape: Shape, datum: Datum<'_>) -> Result<Value, Malformed> {
     }
 }
 
-/// `Timestamp{seconds, nanos}`; empty is no time.
+/// Reads `Timestamp{seconds, nanos}`; an empty message is no time.
 fn time(bytes: &[u8], format: &str) -> Result<Value, Malformed> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -197,7 +195,7 @@ fn time(bytes: &[u8], format: &str) -> Result<Value, Malformed> {
     Ok(json!(moment.strftime(format).to_string()))
 }
 
-/// The JSON in a message whose one field carries it.
+/// Reads the JSON in a message whose one field contains it.
 fn json_of(bytes: &[u8]) -> Result<Value, Malformed> {
     let mut reader = Reader::new(bytes);
     let mut value = Value::Null;
@@ -209,7 +207,7 @@ fn json_of(bytes: &[u8]) -> Result<Value, Malformed> {
     Ok(value)
 }
 
-/// One entry of a map. What is left out is empty.
+/// Reads one entry of a map. An omitted part is empty.
 fn read_entry(bytes: &[u8], shape: Shape) -> Result<(String, Value), Malformed> {
     let empty = if matches!(shape, Shape::TextLists) { json!([]) } else { json!("") };
     let (mut key, mut value) = (String::new(), empty);
@@ -226,7 +224,7 @@ fn read_entry(bytes: &[u8], shape: Shape) -> Result<(String, Value), Malformed> 
     Ok((key, value))
 }
 
-/// `ExtraValue{items}`.
+/// Reads `ExtraValue{items}`.
 fn texts(bytes: &[u8]) -> Result<Value, Malformed> {
     let mut reader = Reader::new(bytes);
     let mut list = Vec::new();

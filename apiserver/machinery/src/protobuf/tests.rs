@@ -1,4 +1,4 @@
-//! Bytes made by an encoder that knows nothing of the decoder.
+//! Tests with bytes of an encoder that does not depend on the decoder.
 
 use super::*;
 
@@ -122,7 +122,7 @@ fn what_is_no_message_is_refused_and_never_panics() {
     }
 }
 
-/// What a kube-apiserver 1.36.3 answered for the same object.
+/// The response of a kube-apiserver 1.36.3 for the same object.
 #[test]
 fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
     let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
@@ -166,7 +166,7 @@ fn what_is_encoded_is_read_again() {
     assert_eq!(decode(&bytes, "PartialObjectMetadata", &[METADATA]), Ok(object));
 }
 
-/// As the cache has them: with sets of fields as text, or with no metadata at all.
+/// The forms of the cache: with sets of fields as text, or without metadata.
 #[test]
 fn metadata_an_item_at_a_time_are_as_the_whole_list() {
     let set = json!({"f:spec": {"f:a": {}, "f:ü\"": {}}});

@@ -1,15 +1,15 @@
-//! The wire format: numbered fields of four kinds, one after the other.
+//! Protobuf wire format: numbered fields of four kinds.
 
 use super::Malformed;
 
-/// What one field carries.
+/// Value of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Datum<'a> {
     /// A varint.
     Number(u64),
     /// Text, bytes or a message.
     Bytes(&'a [u8]),
-    /// Eight or four bytes; no message read here has such a field.
+    /// Eight or four bytes; no message here has such a field.
     Fixed,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// Reads the fields of one message.
+/// Reader of the fields of one message.
 #[derive(Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next field's number and what it carries; `None` at the end.
+    /// Returns the number and the value of the next field, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Datum<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Seven bits a byte, the lowest first, at most ten bytes.
+    /// Reads a varint: seven bits per byte, the lowest first, at most ten bytes.
     fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -88,12 +88,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes the fields of one message.
+/// Writer of the fields of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A message after `prefix`.
+    /// Creates a writer that starts with `prefix`.
     pub(crate) fn starting_with(prefix: &[u8]) -> Self {
         Self(prefix.to_vec())
     }
@@ -107,7 +107,7 @@ impl Writer {
         self.begin(field, value.len(), value);
     }
 
-    /// A field of so many bytes, of which these are the first.
+    /// Writes a field of this length, of which `first` are the first bytes.
     pub(crate) fn begin(&mut self, field: u64, length: usize, first: &[u8]) {
         self.varint(field << 3 | 2);
         self.varint(u64::try_from(length).unwrap_or(u64::MAX));

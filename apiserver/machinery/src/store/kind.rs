@@ -1,4 +1,4 @@
-//! A kind as a request asks for it.
+//! Kind of a request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::conversion::ConversionError;
 use crate::resource::Resource;
 use crate::status::{ApiError, ApiResult};
 
-/// One registered kind in the version of a request, and how it is kept.
+/// One registered kind in the version of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind<'a> {
-    /// What is known of it in the request's version.
+    /// The resource in the request's version.
     pub resource: &'a Arc<Resource>,
-    /// The same in the stored version.
+    /// The resource in the stored version.
     pub stored: &'a Arc<Resource>,
-    /// The section of the cache with its objects: its place among the stored kinds.
-    pub(super) section: usize,
+    /// Index of its cache: the position among the stored kinds.
+    pub(super) cache_index: usize,
 }
 
 impl Kind<'_> {
-    /// An object of the request's version as it is stored.
+    /// Converts an object from the request's version into the stored version.
     pub(super) fn as_stored<'a>(&self, object: &'a Value) -> ApiResult<Cow<'a, Value>> {
         match &self.resource.conversion {
             None => Ok(Cow::Borrowed(object)),
@@ -31,7 +31,7 @@ impl Kind<'_> {
         }
     }
 
-    /// A stored object in the request's version.
+    /// Converts a stored object into the request's version.
     pub(super) fn served(&self, object: Value) -> ApiResult<Value> {
         match &self.resource.conversion {
             None => Ok(object),

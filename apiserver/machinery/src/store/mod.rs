@@ -1,7 +1,6 @@
 //! The generic store: objects of any registered kind in a [`Store`] of bytes.
 //!
-//! One file per verb, named as HTTP calls it. Reads are served from the watch cache as ready-made
-//! bytes; every write is one compare-and-swap of the key's revision.
+//! Reads are served from the watch cache as encoded bytes. Every write is one compare-and-swap of the key's revision.
 
 pub(crate) mod cached;
 mod kind;
@@ -44,33 +43,33 @@ pub use write::replacement::Replacement;
 pub use write::strict_decoding::{check_metadata, strictly_refused, unknown_field, unknown_fields};
 pub use write::update::{Method, Target};
 
-/// How long a consistent read waits for the cache before it reads the store itself: the follower is
-/// a few milliseconds behind when all is well.
+/// Time that a consistent read waits for the cache before it reads the store itself. The reflector is usually a few
+/// milliseconds behind.
 const CATCH_UP: Duration = Duration::from_millis(500);
 
-/// How long a read waits for a revision that the client named: upstream's limit.
+/// Time that a read waits for a revision that the client named: upstream's limit.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
 
-/// Who writes when the server writes by itself.
+/// Field manager of writes that the server starts by itself.
 pub const SERVER: &str = "capstan";
 
-/// How a write is to be done.
+/// Options of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// Everything but the storing.
+    /// If true, nothing is stored.
     pub dry_run: bool,
-    /// Unknown fields.
+    /// Treatment of unknown fields.
     pub field_validation: FieldValidation,
-    /// Who comes to own what is written.
+    /// Field manager of the written fields.
     pub manager: String,
 }
 
-/// What an object about to be stored was made from.
+/// Source of an object that is about to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// What a client sent as the whole, or as a change to it. A null there means nothing.
+    /// A client sent the object, or a change of it. A null means that the field is absent.
     Sent,
-    /// What a client applied. A null there means null.
+    /// A client applied a configuration. A null is a value.
     Applied,
 }
 
@@ -88,7 +87,7 @@ pub struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// Opens the objects in `store` and starts their cache, which ends with `shutdown`.
+    /// Opens the objects in `store` and starts their cache, which stops with `shutdown`.
     pub fn open(
         registry: Arc<Registry>,
         store: Arc<dyn Store>,
@@ -111,66 +110,66 @@ impl ObjectStore {
         Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining }
     }
 
-    /// The kinds.
+    /// Returns the registered kinds.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Whether reads can be served.
+    /// Returns true if reads can be served.
     pub fn is_ready(&self) -> bool {
         self.cache.is_ready()
     }
 
-    /// Asks the store whether it answers.
+    /// Checks that the store answers.
     ///
     /// # Errors
-    /// 503 when it does not.
+    /// 503 if it does not.
     pub async fn ping(&self) -> ApiResult<Revision> {
         self.store.current_revision().await.map_err(|error| ApiError::storage(&error))
     }
 
-    /// The kind with this group, version and plural.
+    /// Returns the kind with this group, version and plural.
     pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Kind<'_>> {
         self.kind_from(self.registry.find(group, version, plural)?)
     }
 
     fn kind_from<'a>(&'a self, resource: &'a Arc<Resource>) -> Option<Kind<'a>> {
-        let (section, stored) = self.registry.stored_of(resource)?;
-        Some(Kind { resource, stored, section })
+        let (cache_index, stored) = self.registry.stored_of(resource)?;
+        Some(Kind { resource, stored, cache_index })
     }
 
-    /// The kind with this group and plural as it is stored.
+    /// Returns the kind with this group and plural, in its stored version.
     pub fn kind_of(&self, group: &str, plural: &str) -> Option<Kind<'_>> {
         let mut all = self.registry.stored().iter();
         self.kind_from(all.find(|resource| resource.group == group && resource.plural == plural)?)
     }
 
-    /// How many objects of each kind there are.
+    /// Returns the number of objects of each kind.
     pub fn counts(&self) -> Vec<(String, usize)> {
-        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |section| section.len());
+        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |cache| cache.len());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
-    /// How many changes of each kind the cache holds, for watches to go on with.
+    /// Returns the number of changes of each kind in the history, from which watches can continue.
     pub fn kept_changes(&self) -> Vec<(String, usize)> {
-        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |section| section.changes());
+        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |cache| cache.changes());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
-    /// Up to where the cache shows everything.
+    /// Returns the revision up to which the cache shows every change.
     pub fn cached_revision(&self) -> Revision {
         self.cache.revision()
     }
 
-    /// How many objects of one kind there are.
+    /// Returns the number of objects of one kind.
     pub fn count(&self, kind: Kind<'_>) -> usize {
-        self.cache.resource_cache(kind.section).map_or(0, |section| section.len())
+        self.cache.resource_cache(kind.cache_index).map_or(0, |cache| cache.len())
     }
 
-    fn section(&self, kind: Kind<'_>) -> Option<&Arc<ResourceCache<CachedObject>>> {
-        self.cache.resource_cache(kind.section)
+    fn resource_cache(&self, kind: Kind<'_>) -> Option<&Arc<ResourceCache<CachedObject>>> {
+        self.cache.resource_cache(kind.cache_index)
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
@@ -179,7 +178,7 @@ impl ObjectStore {
     }
 }
 
-/// Whether finalizers keep an object whose deletion was asked for.
+/// Returns true if finalizers delay the deletion of an object.
 fn is_held(resource: &Resource, object: &Value) -> bool {
     let in_spec = resource.strategy.has_spec_finalizers() && !object::spec_finalizers(object).is_empty();
     in_spec || !object::finalizers(object).is_empty()

@@ -1,4 +1,4 @@
-//! Objects as bytes, and back.
+//! Conversion between objects and the bytes of the store.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, Kind, ObjectStore, text};
 
 impl ObjectStore {
-    /// A stored entry as the cache holds it, in the request's version.
+    /// Converts a stored entry into a cached object, in the request's version.
     pub(crate) fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
         Arc::new(CachedObject::of_entry(&self.registry, kind.stored, &self.encryption, entry))
             .view(kind.resource)
     }
 
-    /// The stored object now, decoded and defaulted, with its entry.
+    /// Reads an object from the store, decoded and defaulted, with its entry.
     pub(crate) async fn read(&self, kind: Kind<'_>, key: &Key) -> ApiResult<Option<(Value, Entry)>> {
         let entry = self.store.get(key).await.map_err(|error| ApiError::storage(&error))?;
         let Some(entry) = entry else { return Ok(None) };
@@ -30,7 +30,7 @@ impl ObjectStore {
         Ok(Some((object, entry)))
     }
 
-    /// The object behind an entry, in the request's version.
+    /// Decodes an entry, in the request's version.
     pub(crate) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
         let plain = open(kind.stored, &self.encryption, entry);
         let object = plain.and_then(|plain| decode(&self.registry, kind.stored, entry, &plain));
@@ -38,14 +38,14 @@ impl ObjectStore {
         kind.served(object)
     }
 
-    /// Whether an entry is written as it would be written now: in this version, with this key.
+    /// Returns true if an entry has the form that a write would give it now: this version, this encryption key.
     pub(crate) fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
         let stored = open(kind.stored, &self.encryption, entry).and_then(|plain| parse(entry, &plain));
         self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
-    /// An object with serialized owners, as it is to be stored. What was untouched of it is put in.
+    /// Encodes an object with serialized field managers for the store. The untouched field is included.
     pub(crate) fn encode(
         &self,
         kind: Kind<'_>,
@@ -62,7 +62,7 @@ impl ObjectStore {
         Ok(Prepared::new(kind.stored, &stored, object_json, value))
     }
 
-    /// Sends a write, of which the cache will hear.
+    /// Sends a write, and announces it to the cache.
     pub(crate) async fn send(
         &self,
         key: &Key,
@@ -76,19 +76,19 @@ impl ObjectStore {
     }
 }
 
-/// A stored entry's bytes, decrypted. The error names the key.
+/// Decrypts the bytes of a stored entry. The error names the key.
 pub(crate) fn open(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Bytes, String> {
     let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
     plain.map_err(|error| error.to_string())
 }
 
-/// What they say. The error names the key.
+/// Parses the decrypted bytes. The error names the key.
 fn parse(entry: &Entry, plain: &Bytes) -> Result<Value, String> {
     serde_json::from_slice(plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
 }
 
-/// The object behind a stored entry, in the version that is stored now, defaulted, with its
-/// revision. It may have been written when another version was. The error names the key.
+/// Decodes a stored entry, in the version that is stored now, defaulted, with its revision. It may have been written
+/// when another version was stored. The error names the key.
 pub(crate) fn decode(
     registry: &Registry,
     resource: &Resource,

@@ -1,7 +1,7 @@
-//! An object's JSON as the cache holds it.
+//! JSON of an object in the cache, with shared field sets.
 //!
-//! The sets in `managedFields` are nearly half of an object, and those of objects that the same programs made from the
-//! same template say the same. Each such set is in memory once, however many objects have it.
+//! The sets in `managedFields` are nearly half of an object. Objects that the same programs created from the same
+//! template have the same sets. Each such set is in memory once.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,36 +14,36 @@ use serde_json::{Value, json};
 
 use super::raw_field::{self, RawField};
 
-/// Previous each set.
+/// Prefix of each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
 
-/// What stands for a set in [`CachedJson::brief`].
+/// Placeholder of a set in [`CachedJson::brief`].
 const EMPTY: &[u8] = b"{}";
 
-/// A set that is shorter costs more to share than to have twice. Unit: bytes.
+/// Shortest set that is shared. Sharing a shorter one costs more than a copy. Unit: bytes.
 const SHORTEST: usize = 96;
 
-/// JSON, of which some is shared with others.
+/// JSON that shares some sets with other objects.
 #[derive(Debug)]
 pub struct CachedJson {
-    /// All of it, but for the sets that are shared: these are empty here.
+    /// The JSON, with placeholders for the shared sets.
     brief: Box<[u8]>,
-    /// Where in that the value of `metadata` stands.
+    /// Range of the value of `metadata` in `brief`.
     metadata: Range<usize>,
-    /// What stands where instead, in order.
+    /// The shared sets with the offsets of their placeholders, in order.
     sets: Box<[(usize, Arc<[u8]>)]>,
-    /// How much longer it is with them.
+    /// Bytes of the shared sets, without those of the placeholders.
     set_bytes: usize,
 }
 
 impl CachedJson {
-    /// Of JSON in which the value of `metadata` stands there.
+    /// Creates it from JSON in which the value of `metadata` has this range.
     pub(crate) fn new(json: &[u8], metadata: Range<usize>) -> Self {
         let slots = slots(json, &metadata);
         Self::with_slots(json, metadata, slots)
     }
 
-    /// The same, where it is known where the sets are.
+    /// Creates it from JSON with sets at these ranges.
     pub(crate) fn with_sets(json: &[u8], metadata: Range<usize>, sets: &[Range<usize>]) -> Self {
         let is_long = |set: &&Range<usize>| set.len() >= SHORTEST;
         Self::with_slots(json, metadata, sets.iter().filter(is_long).cloned().collect())
@@ -65,33 +65,33 @@ impl CachedJson {
         Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice(), set_bytes }
     }
 
-    /// The object without what is shared: the sets of fields in `managedFields` are empty. Everything else is there.
+    /// Returns the object without the shared sets in `managedFields`, which are empty. Everything else is there.
     pub(crate) fn brief(&self) -> &[u8] {
         &self.brief
     }
 
-    /// How long it is, in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> usize {
         self.brief.len() + self.set_bytes
     }
 
-    /// Appends it.
+    /// Appends the whole JSON.
     pub fn write(&self, to: &mut Vec<u8>) {
         self.write_range(0, self.brief.len(), to);
     }
 
-    /// All of it in one piece.
+    /// Returns the whole JSON.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut json = Vec::with_capacity(self.size());
         self.write(&mut json);
         json
     }
 
-    /// The object with serialized managers: what is shared is taken over as it is. A field that is untouched is not decoded, and
-    /// beside the object.
+    /// Returns the object with serialized field managers: the shared sets are copied as text. The untouched field is
+    /// not decoded, and is returned beside the object.
     ///
     /// # Errors
-    /// What is wrong with the JSON.
+    /// Returns the error of invalid JSON.
     pub(crate) fn to_serialized(
         &self,
         untouched: Option<&'static str>,
@@ -106,16 +106,17 @@ impl CachedJson {
         };
         let (mut object, untouched) = serialized(&self.brief)?;
         if self.fill(&mut object).is_none() {
-            // Somebody owns nothing, so that it is not clear where what is shared belongs.
+            // A manager has an empty set, so it is unclear which placeholder belongs to which set.
             return serialized(&self.to_vec());
         }
         Ok((object, untouched))
     }
 
-    /// The value of `metadata` with serialized managers; null where there is none. Nothing else is read.
+    /// Returns the value of `metadata` with serialized field managers, or null if there is none. Nothing else is
+    /// decoded.
     ///
     /// # Errors
-    /// What is wrong with the JSON.
+    /// Returns the error of invalid JSON.
     pub(crate) fn to_serialized_metadata(&self) -> Result<Value, String> {
         let serialized = |metadata: &[u8]| {
             let mut object = json!({"metadata": parse(metadata)?});
@@ -132,7 +133,7 @@ impl CachedJson {
         Ok(object["metadata"].take())
     }
 
-    /// Puts what is shared into serialized managers; none if there is more or less slots for it.
+    /// Puts the shared sets into serialized field managers. Returns `None` if there are more or fewer slots than sets.
     fn fill(&self, serialized: &mut Value) -> Option<()> {
         let entries = serialized.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
         let entries = entries.and_then(Value::as_array_mut).into_iter().flatten();
@@ -144,7 +145,7 @@ impl CachedJson {
         slots.next().is_none().then_some(())
     }
 
-    /// How long the value of `metadata` is, in bytes.
+    /// Returns the length of the value of `metadata`, in bytes.
     pub fn metadata_size(&self) -> usize {
         if self.metadata.is_empty() { NULL.len() } else { self.metadata.len() + self.set_bytes }
     }
@@ -158,12 +159,12 @@ impl CachedJson {
         }
     }
 
-    /// Where in the whole the value of `metadata` stands.
+    /// Returns the range of the value of `metadata` in the whole JSON.
     pub(crate) fn metadata(&self) -> Range<usize> {
         self.metadata.start..self.metadata.end + self.set_bytes
     }
 
-    /// Appends what a range of the brief form stands for that has `metadata` in it, and so all sets.
+    /// Appends a range of the brief form that contains `metadata`, and so all placeholders, with the sets.
     fn write_range(&self, start: usize, end: usize, to: &mut Vec<u8>) {
         let mut done = start;
         for (at, set) in &self.sets {
@@ -175,18 +176,18 @@ impl CachedJson {
     }
 }
 
-/// Reads JSON.
+/// Parses JSON.
 pub(crate) fn parse(json: &[u8]) -> Result<Value, String> {
-    // Whether it is text is asked once, and not of each name and value.
+    // Checks the encoding once, and not for each name and value.
     let json = std::str::from_utf8(json).map_err(|error| error.to_string())?;
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-/// What stands for metadata where there is none.
+/// Placeholder of absent metadata.
 const NULL: &[u8] = b"null";
 
-/// Where in the JSON the sets are that are worth sharing. Values of labels and annotations are text, so what is called
-/// so and is an object is one.
+/// Returns the ranges of the sets that are long enough to share. Values of labels and annotations are texts, so an
+/// object of this name is a set.
 fn slots(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
     let mut slots = Vec::new();
     let mut at = metadata.start;
@@ -202,7 +203,7 @@ fn slots(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
     slots
 }
 
-/// How long the JSON object is that this begins with.
+/// Returns the length of the JSON object at the start of `text`.
 fn object(text: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     loop {
@@ -218,7 +219,7 @@ fn object(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the quotation mark stands that ends what begins here.
+/// Returns the offset of the quotation mark that ends the text at `from`.
 fn end_of_text(text: &[u8], mut from: usize) -> Option<usize> {
     loop {
         let found = from + memchr2(b'"', b'\\', text.get(from..)?)?;
@@ -232,14 +233,15 @@ fn end_of_text(text: &[u8], mut from: usize) -> Option<usize> {
 /// The sets of all objects of this process.
 static SETS: LazyLock<Sets> = LazyLock::new(Sets::default);
 
-/// Sets that objects have, and some that none has any set_bytes.
+/// Sets that objects have, and some that no object has any more.
 #[derive(Debug, Default)]
 struct Sets(Mutex<(Shared, usize)>);
 
-/// By a hash that takes a tenth of the standard one's time, with a seed for each process: clients say what is in them.
+/// The hash takes a tenth of the time of the standard one. It has a seed per process, because clients choose the
+/// content of the sets.
 type Shared = HashSet<Arc<[u8]>, RandomState>;
 
-/// How many there are at least before those are looked for that no object has any set_bytes.
+/// Fewest sets at which unused ones are removed.
 const CLEANUP_MIN: usize = 1024;
 
 impl Sets {
@@ -252,7 +254,7 @@ impl Sets {
         if all.len() >= (*limit).max(CLEANUP_MIN) {
             all.retain(|set| Arc::strong_count(set) > 1);
             all.shrink_to(CLEANUP_MIN);
-            // As many again have to come before it is worth another look.
+            // The number must double before the next removal.
             *limit = 2 * all.len();
         }
         let new: Arc<[u8]> = Arc::from(set);

@@ -1,4 +1,4 @@
-//! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
+//! Object in the watch cache: its JSON for clients, and the fields for selectors.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::selectors::{FieldSelector, LabelSelector};
 
-/// What a watch event says happened.
+/// Type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// New to the watcher.
@@ -31,7 +31,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The word on the wire.
+    /// Returns the text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -44,8 +44,7 @@ impl EventKind {
 /// One object as of one revision.
 #[derive(Debug)]
 pub struct CachedObject {
-    /// The JSON that clients read, or why there is none: a damaged object must be named, never
-    /// silently untouched out.
+    /// The JSON for clients, or the error: a damaged object must be named, and never be omitted silently.
     pub json: Result<CachedJson, String>,
     /// Its revision.
     pub revision: Revision,
@@ -53,14 +52,14 @@ pub struct CachedObject {
     memo: Mutex<Option<Box<Memo>>>,
 }
 
-/// What was made of an object for those who ask at about the same time.
+/// Encoded forms of an object, for clients that request them at about the same time.
 #[derive(Debug, Default)]
 struct Memo {
-    /// The events that were encoded, by [`EventKind`].
+    /// The encoded events, by [`EventKind`].
     frames: [Option<Bytes>; 3],
     /// The object in other versions than the stored one.
     views: Vec<(String, Arc<CachedObject>)>,
-    /// Whether somebody asked since it was last put in order.
+    /// True if it was used since it was last trimmed.
     is_used: bool,
 }
 
@@ -73,7 +72,7 @@ impl CachedObject {
         }
     }
 
-    /// An object whose JSON has been written.
+    /// Creates an object from encoded JSON.
     pub(crate) fn of_json(object_json: &ObjectJson, revision: Revision, selectable: Selectable) -> Self {
         let (json, metadata) = object_json.at(revision);
         let json = match object_json.sets() {
@@ -83,12 +82,12 @@ impl CachedObject {
         Self { json: Ok(json), revision, selectable, memo: Mutex::default() }
     }
 
-    /// What is there and cannot be read. Of what it says only the name is known, from its key.
+    /// Creates an object that cannot be decoded. Only its name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
         Self { json: Err(why), revision, selectable: Selectable::named(name), memo: Mutex::default() }
     }
 
-    /// The object behind a stored entry.
+    /// Creates an object from a stored entry.
     pub(crate) fn of_entry(
         registry: &Registry,
         resource: &Resource,
@@ -110,7 +109,7 @@ impl CachedObject {
         }
     }
 
-    /// The same at a later revision: so what was deleted, or is selected no more, is shown.
+    /// Returns the object at a later revision, to show that it was deleted, or is no longer selected.
     pub(crate) fn at(&self, revision: Revision) -> Self {
         let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
             let (json, metadata) = object_json::with_revision(json.to_vec(), json.metadata(), revision);
@@ -119,8 +118,8 @@ impl CachedObject {
         Self { json, revision, selectable: self.selectable.clone(), memo: Mutex::default() }
     }
 
-    /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
-    /// untouched out in silence.
+    /// Returns true if both selectors select it. A damaged object is selected unless the name excludes it, so that it
+    /// is never omitted silently.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         if self.json.is_err() {
             return fields.name().is_none_or(|name| self.selectable.name() == Some(name));
@@ -128,7 +127,7 @@ impl CachedObject {
         self.selectable.is_selected(labels, fields)
     }
 
-    /// The object in the version of `resource`. Converted and encoded once, however many ask.
+    /// Returns the object in the version of `resource`. It is converted and encoded once for all clients.
     pub(crate) fn view(self: &Arc<Self>, resource: &Resource) -> Arc<Self> {
         let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
         if self.json.is_err() {
@@ -153,12 +152,12 @@ impl CachedObject {
         view
     }
 
-    /// What is memo of it, to be looked at or added to by one at a time.
+    /// Locks the encoded forms.
     fn memo(&self) -> MutexGuard<'_, Option<Box<Memo>>> {
         self.memo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops what nobody asked for since the last time.
+    /// Drops the encoded forms that were not used since the last call.
     fn trim(&self) {
         let mut memo = self.memo();
         if memo.as_mut().is_some_and(|memo| !std::mem::take(&mut memo.is_used)) {
@@ -166,7 +165,7 @@ impl CachedObject {
         }
     }
 
-    /// The watch event with this object, one line. Encoded once for all that watch.
+    /// Returns the watch event with this object, one line. It is encoded once for all watches.
     pub fn frame(&self, kind: EventKind) -> Bytes {
         let mut memo = self.memo();
         let Memo { frames: [added, modified, deleted], is_used, .. } = &mut **memo.get_or_insert_default();
@@ -192,23 +191,23 @@ impl CachedObject {
         .clone()
     }
 
-    /// Its `metadata` alone, decoded, with sets of fields as text: as they go out in protobuf. Null where there is none.
+    /// Returns `metadata`, decoded, with sets of fields as text, for protobuf. Null if there is none.
     ///
     /// # Errors
-    /// What is wrong with the stored value.
+    /// Returns the error of the stored value.
     pub fn to_serialized_metadata(&self) -> Result<Value, String> {
         self.json.as_ref().map_err(Clone::clone)?.to_serialized_metadata()
     }
 
-    /// The object, decoded again: for forms that are not copied, and rare events.
+    /// Decodes the object, for response forms that are not copied and for rare events.
     ///
     /// # Errors
-    /// What is wrong with the stored value.
+    /// Returns the error of the stored value.
     pub fn to_value(&self) -> Result<Value, String> {
         parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
     }
 
-    /// The same with serialized owners, but for a field that is untouched.
+    /// Decodes the object with serialized field managers, without the untouched field.
     pub(crate) fn to_serialized(
         &self,
         untouched: Option<&'static str>,
@@ -217,7 +216,7 @@ impl CachedObject {
     }
 }
 
-/// Turns stored entries into cached objects.
+/// Conversion of stored entries into cached objects.
 #[derive(Debug)]
 pub(crate) struct ObjectProjection {
     registry: Arc<Registry>,

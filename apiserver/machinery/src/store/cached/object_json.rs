@@ -1,7 +1,7 @@
-//! An object's JSON, written once for the store, the answer and the cache.
+//! JSON of an object, encoded once for the store, the response and the cache.
 //!
-//! What is stored has no revision: that is given by the store. So the JSON is written without, and where the revision
-//! belongs is remembered; the answer and what the cache holds are the same bytes with the revision put in.
+//! The stored JSON has no revision, because the store assigns it. So the JSON is encoded without it, and the offset of
+//! the revision is recorded. The response and the cache have the same bytes, with the revision inserted.
 
 use std::ops::Range;
 
@@ -12,35 +12,35 @@ use storage_contract::Revision;
 
 use super::raw_field::RawField;
 
-/// The field that is put in.
+/// Name of the inserted field.
 pub(crate) const REVISION: &str = "resourceVersion";
 
-/// Room for most objects, so that few are with_revision while they grow: a Machine with its status and its managers has
-/// about 5 KB.
+/// Initial capacity, so that few buffers grow: a Machine with its status and its field managers has about 5 KB.
 const TYPICAL_SIZE: usize = 8 * 1024;
 
-/// Room for `"resourceVersion":"…"` with the largest revision, and a comma.
+/// Capacity for `"resourceVersion":"…"` with the largest revision, and a comma.
 const LONGEST_REVISION: usize = 48;
 
 /// The JSON of an object without its revision.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectJson {
     pub(crate) json: Bytes,
-    /// Where in it the value of `metadata` stands.
+    /// Range of the value of `metadata`.
     metadata: Range<usize>,
-    /// Where the revision belongs; none if there is no `metadata` to have it.
+    /// Offset of the revision; none without `metadata`.
     at: Option<usize>,
-    /// Where the sets of its managers stand, all of them before the revision; none if that was not noted.
+    /// Ranges of the sets of its field managers, all before the revision; none if they were not recorded.
     sets: Option<Vec<Range<usize>>>,
 }
 
 impl ObjectJson {
-    /// Writes an object.
+    /// Encodes an object.
     pub(crate) fn of(object: &Value) -> serde_json::Result<Self> {
         Self::encode(object, None, false)
     }
 
-    /// Writes an object with serialized managers, as it is when these are not, and with what was untouched of it.
+    /// Encodes an object with serialized field managers, and with its untouched field. The result is the same as with
+    /// parsed ones.
     pub(crate) fn of_serialized(object: &Value, untouched: Option<&RawField>) -> serde_json::Result<Self> {
         Self::encode(object, untouched, true)
     }
@@ -54,21 +54,21 @@ impl ObjectJson {
             _ => serde_json::to_writer(&mut object_json.json, object)?,
         }
         let Writer { json, metadata, at, sets } = object_json;
-        // The store keeps it for a moment, and others for long: its buffer is as long as it is.
+        // The store holds the buffer briefly, and the cache for long, so it has no spare capacity.
         Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at, sets })
     }
 
-    /// Of JSON that was written before, where it is known what stands where.
+    /// Creates it from encoded JSON with known offsets.
     pub(crate) fn of_json(json: Bytes, metadata: Range<usize>, at: usize) -> Self {
         Self { json, metadata, at: Some(at), sets: None }
     }
 
-    /// Where the sets of its managers stand with and without a revision, if that was noted.
+    /// Returns the ranges of the sets, which are the same with and without a revision, if they were recorded.
     pub(crate) fn sets(&self) -> Option<&[Range<usize>]> {
         self.sets.as_deref()
     }
 
-    /// The JSON with this revision, and where in it the value of `metadata` stands.
+    /// Returns the JSON with this revision, and the range of the value of `metadata` in it.
     pub(crate) fn at(&self, revision: Revision) -> (Bytes, Range<usize>) {
         let Some((before, after)) = self.at.and_then(|at| self.json.split_at_checked(at)) else {
             return (self.json.clone(), self.metadata.clone());
@@ -79,7 +79,7 @@ impl ObjectJson {
         if !first {
             json.push(b',');
         }
-        // Without the machinery for formats, which takes longer than the copies around it.
+        // The formatting machinery would take longer than the copies.
         let number = revision.number().to_string();
         ["\"", REVISION, "\":\"", &number, "\""]
             .iter()
@@ -94,7 +94,7 @@ impl ObjectJson {
     }
 }
 
-/// JSON that has a revision, and knows where its `metadata` stands, with another revision.
+/// Replaces the revision in JSON with a known range of `metadata`.
 pub(crate) fn with_revision(
     json: Vec<u8>,
     metadata: Range<usize>,
@@ -104,13 +104,13 @@ pub(crate) fn with_revision(
         .and_then(|range| Some((json.get(..range.start)?, json.get(range.end..)?)));
     let Some((before, after)) = parts else { return (json, metadata) };
     let with_revision = [before, revision.to_string().as_bytes(), after].concat();
-    // What stands after `metadata` is as long as it was.
+    // The JSON after `metadata` has the same length.
     let end = with_revision.len().saturating_sub(json.len().saturating_sub(metadata.end));
     (with_revision, metadata.start..end)
 }
 
-/// Where in JSON as it is written here the revision stands. Of the fields of `metadata` none that come later has
-/// fields itself, so it is the last that is called so.
+/// Returns the range of the revision in JSON that this module encoded. No later field of `metadata` is an object, so it
+/// is the last field of this name.
 fn revision_range(json: &[u8], metadata: &Range<usize>) -> Option<Range<usize>> {
     let name = format!("\"{REVISION}\":\"");
     let fields = json.get(metadata.clone())?;
@@ -120,12 +120,12 @@ fn revision_range(json: &[u8], metadata: &Range<usize>) -> Option<Range<usize>> 
     Some(start..start + length)
 }
 
-/// Writes an object's first two levels by itself, to know what stands where.
+/// Writer of an object's first two levels, which records offsets.
 struct Writer {
     json: Vec<u8>,
     metadata: Range<usize>,
     at: Option<usize>,
-    /// Where the sets of `managedFields` are, where they are text.
+    /// Ranges of the sets in `managedFields`, if those are text.
     sets: Option<Vec<Range<usize>>>,
 }
 
@@ -161,7 +161,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what was not decoded.
+    /// Writes the field that was not decoded.
     fn write_untouched(&mut self, is_first: bool, untouched: &RawField) -> serde_json::Result<()> {
         self.write_name(is_first, untouched.field)?;
         self.json.extend_from_slice(untouched.json.get().as_bytes());
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever an object's metadata has, the revision stands where it would if it had been written with the rest.
+    /// For any metadata, the revision is where it would be if it had been encoded with the other fields.
     #[test]
     fn the_revision_is_put_where_it_belongs() {
         let metadatas = [
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The sets of serialized managers.
+    /// Returns the sets of serialized field managers.
     fn owned_by(serialized: &Value) -> impl Iterator<Item = &str> {
         let managers = serialized["metadata"]["managedFields"].as_array().into_iter().flatten();
         managers.filter_map(|manager| manager.get(SET_FIELD)?.as_str())

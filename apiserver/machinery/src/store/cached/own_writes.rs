@@ -1,7 +1,7 @@
-//! Writes of ours that the cache is about to be told of.
+//! Writes of this process that the watch will report to the cache.
 //!
-//! Whoever writes has the object decoded and its JSON written already. The cache would decode what comes back from the
-//! store and write it again; instead it takes what was written, if the bytes that come back are those that were sent.
+//! A write has encoded the object already. The cache would decode the reported value and encode it again. Instead it
+//! takes the JSON of the write, if the reported bytes are those that were sent.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +15,14 @@ use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
 
-/// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told
-/// anything they would become more and more.
+/// Most writes that are recorded. It exceeds the usual number of writes in flight; without a limit they would
+/// accumulate while the watch is interrupted.
 const CAPACITY: usize = 1024;
 
-/// An object as it is about to be stored.
+/// An object that is ready to be stored.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// What the store is given.
+    /// The bytes for the store.
     pub(crate) value: Bytes,
     pub(crate) object_json: ObjectJson,
     selectable: Selectable,
@@ -33,13 +33,13 @@ impl Prepared {
         Self { value, object_json, selectable: Selectable::of(resource, stored) }
     }
 
-    /// What the cache shows once the object is stored.
+    /// Returns the cached object once the write has its revision.
     fn into_cached(self, revision: Revision) -> CachedObject {
         CachedObject::of_json(&self.object_json, revision, self.selectable)
     }
 }
 
-/// A write that is under way. It is withdrawn if it fails, and if nobody waits any more for what comes of it.
+/// A write in flight. It is withdrawn if it fails, or if its request is dropped.
 #[derive(Debug)]
 pub(crate) struct Announced<'a> {
     all: &'a OwnWrites,
@@ -48,7 +48,7 @@ pub(crate) struct Announced<'a> {
 }
 
 impl Announced<'_> {
-    /// The cache will hear of it.
+    /// Keeps the record: the watch will report the write.
     pub(crate) fn written(mut self) {
         self.is_written = true;
     }
@@ -67,7 +67,7 @@ impl Drop for Announced<'_> {
 pub(crate) struct OwnWrites(Mutex<HashMap<Key, Prepared>>);
 
 impl OwnWrites {
-    /// A write is about to be sent.
+    /// Records a write that is about to be sent.
     pub(crate) fn announce<'a>(&'a self, key: &'a Key, prepared: Prepared) -> Announced<'a> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < CAPACITY || all.contains_key(key) {
@@ -76,7 +76,7 @@ impl OwnWrites {
         Announced { all: self, key, is_written: false }
     }
 
-    /// What the cache shows of an entry that came from the store, if it was written here.
+    /// Returns the cached object of an entry that the watch reports, if this process wrote it.
     pub(crate) fn take(&self, key: &Key, value: &Bytes, revision: Revision) -> Option<CachedObject> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(key)?.value != *value {

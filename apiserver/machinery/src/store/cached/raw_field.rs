@@ -1,10 +1,10 @@
-//! The part of an object that a write leaves as it is.
+//! Raw field: the part of an object that a write leaves unchanged, as JSON.
 //!
-//! Where `status` is a subresource, a write of the object itself does not change it, and one of the status does not change
-//! `spec`. What is untouched is half of many objects, and was decoded, copied, compared, checked and written for nothing. So a
-//! write that says nothing of it starts from the object without, if the kind's own rules do not ask for it, and its JSON
-//! is put back where it stood. What would be refused is looked at once more as a whole, so that errors are those of whole
-//! objects.
+//! Where `status` is a subresource, a write of the object itself does not change it, and a write of the status does not
+//! change `spec`. The unchanged field is half of many objects. To decode, copy, compare, validate and encode it is
+//! useless work. So a write that does not mention the field starts from the object without it, if the kind's rules do
+//! not read it, and its JSON returns to its position. A refused write is tried again on the whole object, so that its
+//! errors are those of whole objects.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// A field of an object that is JSON still.
+/// A field of an object that is still JSON.
 #[derive(Debug)]
 pub(crate) struct RawField {
-    /// What it is called.
+    /// Name of the field.
     pub(crate) field: &'static str,
     pub(crate) json: Box<RawValue>,
 }
 
 impl RawField {
-    /// Puts it into its object, whatever that has in its place.
+    /// Puts the field into its object, and replaces any value there.
     ///
     /// # Errors
-    /// What is wrong with its JSON.
+    /// Returns the error of its JSON.
     pub(crate) fn put_back(&self, object: &mut Value) -> serde_json::Result<()> {
         if let Some(fields) = object.as_object_mut() {
             fields.insert(self.field.to_owned(), serde_json::from_str(self.json.get())?);
@@ -32,7 +32,7 @@ impl RawField {
         Ok(())
     }
 
-    /// Takes out of its object what stands in its place: defaults.
+    /// Removes the value at the field's position from its object: defaults.
     pub(crate) fn clear(&self, object: &mut Value) {
         if let Some(fields) = object.as_object_mut() {
             fields.remove(self.field);
@@ -40,10 +40,10 @@ impl RawField {
     }
 }
 
-/// Reads the JSON of an object, but for one field.
+/// Parses the JSON of an object, but for one field.
 ///
 /// # Errors
-/// What is wrong with the JSON; also that it is no object.
+/// Returns the error of the JSON, or of a value that is no object.
 pub(crate) fn parse(json: &[u8], untouched: &'static str) -> Result<(Value, Option<RawField>), String> {
     let json = std::str::from_utf8(json).map_err(|error| error.to_string())?;
     let mut reader = serde_json::Deserializer::from_str(json);
@@ -51,7 +51,7 @@ pub(crate) fn parse(json: &[u8], untouched: &'static str) -> Result<(Value, Opti
     read.map_err(|error| error.to_string())
 }
 
-/// Reads all fields but this.
+/// Reads all fields but this one.
 struct AllBut(&'static str);
 
 impl<'de> DeserializeSeed<'de> for AllBut {

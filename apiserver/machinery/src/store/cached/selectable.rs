@@ -1,4 +1,4 @@
-//! What selectors look at of an object in the cache.
+//! Fields of a cached object that selectors read.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,14 @@ use crate::object;
 use crate::resource::Resource;
 use crate::selectors::{FieldSelector, LabelSelector};
 
-/// What selectors look at, as small as it can be, and in one piece: there is one of these for every object, and one is
-/// made with every write.
+/// Fields that selectors read, in one compact allocation: there is one for every object, and each write creates one.
 ///
 /// Texts, each after its length: the name, the namespace, keys and values of the labels, and paths and values of the
-/// fields that only some kinds are selected by.
+/// other selectable fields of the kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selectable {
     texts: Box<[u8]>,
-    /// Where those of the labels end.
+    /// Offset of the end of the labels.
     labels: usize,
 }
 
@@ -41,13 +40,13 @@ impl Selectable {
         texts.into_selectable()
     }
 
-    /// The same, of a kind whose objects can be selected by nothing else.
+    /// Creates it for a kind with no other selectable fields.
     pub(crate) fn of_parts(labels: &BTreeMap<String, String>, name: &str, namespace: &str) -> Self {
         let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Texts::of(name, namespace, labels).into_selectable()
     }
 
-    /// The same, of what only the name is known of.
+    /// Creates it for an object of which only the name is known.
     pub(crate) fn named(name: &str) -> Self {
         Texts::of(name, "", std::iter::empty()).into_selectable()
     }
@@ -57,7 +56,7 @@ impl Selectable {
         texts(&self.texts).next().and_then(text)
     }
 
-    /// Whether both selectors select it.
+    /// Returns true if both selectors select it.
     pub(crate) fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         (labels.is_empty() || labels.selects(|key| self.label(key)))
             && (fields.is_empty() || fields.matches(|path| self.field(path).map(str::to_owned)))
@@ -76,16 +75,16 @@ impl Selectable {
     }
 }
 
-/// The texts before those of the labels: name and namespace.
+/// Number of texts before the labels: name and namespace.
 const NAMES: usize = 2;
 
 /// Bytes of a length.
 const LENGTH: usize = size_of::<u32>();
 
-/// Room for what most objects have: two names, and three labels whose keys have a domain.
+/// Capacity for most objects: two names, and three labels whose keys have a domain.
 const TYPICAL: usize = 256;
 
-/// What a [`Selectable`] is made of.
+/// Builder of a [`Selectable`].
 struct Texts {
     all: Vec<u8>,
     labels: usize,
@@ -104,7 +103,7 @@ impl Texts {
         texts
     }
 
-    /// Adds one. What is longer than 4 GiB is no part of a request.
+    /// Adds a text. No part of a request is longer than 4 GiB.
     fn push(&mut self, text: &str) {
         let (length, text) = u32::try_from(text.len()).map_or((0, ""), |length| (length, text));
         self.all.extend_from_slice(&length.to_le_bytes());
@@ -116,7 +115,7 @@ impl Texts {
     }
 }
 
-/// The texts in turn.
+/// Returns the texts in order.
 fn texts(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, after) = rest.split_first_chunk::<LENGTH>()?;
@@ -127,7 +126,7 @@ fn texts(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Of names and values in turn, the value of this name.
+/// Returns the value of this name in alternating names and values.
 fn value<'a>(mut pairs: impl Iterator<Item = &'a [u8]>, name: &str) -> Option<&'a str> {
     loop {
         let (found, value) = (pairs.next()?, pairs.next()?);

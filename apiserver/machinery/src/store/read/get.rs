@@ -1,4 +1,4 @@
-//! Get.
+//! Get: one object.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use storage_contract::Revision;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{CATCH_UP, CachedObject, Kind, ObjectStore, WAIT_FOR_REVISION};
 
-/// How fresh a read must be.
+/// Freshness of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Not older than anything acknowledged before the read began.
+    /// At least as fresh as every write that was acknowledged before the read began.
     Consistent,
-    /// Whatever is at hand.
+    /// Any age.
     Any,
-    /// Not older than this.
+    /// At least as fresh as this revision.
     AtLeast(Revision),
 }
 
 impl ObjectStore {
-    /// One object.
+    /// Returns one object.
     ///
     /// # Errors
-    /// 404; 503; 504 when the revision asked for has not happened.
+    /// 404; 503; 504 if the requested revision has not happened.
     pub async fn get(
         &self,
         kind: Kind<'_>,
@@ -33,7 +33,7 @@ impl ObjectStore {
         let key = self.key(kind, namespace, name)?;
         let not_found = || ApiError::not_found(kind.resource, name);
         if self.freshen(freshness).await? {
-            let snapshot = self.section(kind).ok_or_else(not_found)?.snapshot();
+            let snapshot = self.resource_cache(kind).ok_or_else(not_found)?.snapshot();
             return snapshot.get(key.as_str()).map(|item| item.view(kind.resource)).ok_or_else(not_found);
         }
         let entry =
@@ -41,7 +41,7 @@ impl ObjectStore {
         Ok(self.project(kind, &entry))
     }
 
-    /// Waits until the cache is as fresh as asked; `false` when the store must be read instead.
+    /// Waits until the cache is fresh enough; returns false if the store must be read instead.
     pub(crate) async fn freshen(&self, freshness: Freshness) -> ApiResult<bool> {
         match freshness {
             Freshness::Any if self.cache.is_ready() => Ok(true),

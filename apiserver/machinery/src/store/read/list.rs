@@ -1,4 +1,4 @@
-//! List: from a snapshot of the cache where one will do, else from the store.
+//! List: from a snapshot of the cache if possible, else from the store.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::store::{CATCH_UP, CachedObject, Freshness, Kind, ObjectStore};
 /// Entries fetched at a time when a list is read from the store: a few MiB.
 const PAGE: usize = 500;
 
-/// How a list's revision is meant.
+/// Meaning of a list's revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevisionMatch {
-    /// This fresh or fresher.
+    /// At least this fresh.
     AtLeast(Freshness),
-    /// Exactly as it was.
+    /// Exactly at this revision.
     Exactly(Revision),
 }
 
-/// What is asked for.
+/// Request of a list.
 #[derive(Debug, Clone)]
 pub struct ListRequest {
-    /// Empty for all namespaces, or for cluster-scoped kinds.
+    /// Namespace; empty for all namespaces, or for cluster-scoped kinds.
     pub namespace: String,
-    /// By labels.
+    /// Label selector.
     pub labels: LabelSelector,
-    /// By fields.
+    /// Field selector.
     pub fields: FieldSelector,
-    /// At most so many items; 0 is all.
+    /// Most items; 0 means no limit.
     pub limit: usize,
-    /// Where the last page ended.
+    /// Position of the page.
     pub token: Option<ContinueToken>,
-    /// At which revision. Not used with a token, which says its own.
+    /// Revision of the list. A token has its own.
     pub revision: RevisionMatch,
 }
 
@@ -51,11 +51,11 @@ impl ListRequest {
 pub struct Listing {
     /// The items in key order.
     pub items: Vec<Arc<CachedObject>>,
-    /// The revision the list shows.
+    /// The revision that the list shows.
     pub revision: Revision,
     /// The token of the next page; empty on the last.
     pub next: String,
-    /// How many items come after, when that is known.
+    /// Number of items after the page, if it is known.
     pub remaining: Option<u64>,
 }
 
@@ -63,8 +63,8 @@ impl ObjectStore {
     /// Lists objects.
     ///
     /// # Errors
-    /// 410 with a token to go on with when the page's revision is compacted; 500 naming the key of
-    /// an object that cannot be read; 503; 504.
+    /// 410 with a token to continue, if the page's revision is compacted; 500 that names the key of an object that
+    /// cannot be decoded; 503; 504.
     pub async fn list(&self, kind: Kind<'_>, request: &ListRequest) -> ApiResult<Listing> {
         let scope = Scope::new(kind, request);
         let revision = match &request.token {
@@ -82,32 +82,32 @@ impl ObjectStore {
         }
     }
 
-    /// What the cache has to show, and the revision it is of; `None` when the store must be read.
+    /// Returns the snapshot of the cache and its revision, or `None` if the store must be read.
     async fn snapshot(
         &self,
         kind: Kind<'_>,
         revision: RevisionMatch,
     ) -> ApiResult<Option<(Revision, Snapshot<CachedObject>)>> {
-        let Some(section) = self.section(kind) else { return Ok(None) };
+        let Some(cache) = self.resource_cache(kind) else { return Ok(None) };
         match revision {
             RevisionMatch::AtLeast(freshness) => {
                 if !self.freshen(freshness).await? {
                     return Ok(None);
                 }
-                // The position first: the snapshot then shows at least everything up to it.
+                // The revision is read first: the snapshot then shows at least every change up to it.
                 let position = self.cache.revision();
-                let snapshot = section.snapshot();
+                let snapshot = cache.snapshot();
                 Ok(Some((position.max(snapshot.revision), snapshot)))
             }
-            // What the cache has not reached is not what was then, but what was before.
+            // A revision that the cache has not reached needs the store.
             RevisionMatch::Exactly(revision) if self.cache.wait_for(revision, CATCH_UP).await => {
-                Ok(section.snapshot_at(revision).map(|snapshot| (revision, snapshot)))
+                Ok(cache.snapshot_at(revision).map(|snapshot| (revision, snapshot)))
             }
             RevisionMatch::Exactly(_) => Ok(None),
         }
     }
 
-    /// Reads the range from the store itself and pages over that.
+    /// Reads the range from the store and pages over it.
     async fn list_store(
         &self,
         kind: Kind<'_>,
@@ -141,9 +141,9 @@ impl ObjectStore {
     }
 }
 
-/// Which keys a list covers.
+/// Range of keys of a list.
 struct Scope {
-    /// What all of them begin with.
+    /// Common prefix of the keys.
     base: String,
     start: String,
     end: String,
@@ -161,7 +161,7 @@ impl Scope {
             request.fields.name().filter(|_| !kind.resource.namespaced || !request.namespace.is_empty());
         let (first, end) = match one {
             Some(name) => (format!("{base}{name}"), format!("{base}{name}\0")),
-            // '0' follows '/': the first key past everything below the base.
+            // '0' follows '/': the first key after everything below the prefix.
             None => (base.clone(), format!("{}0", base.trim_end_matches('/'))),
         };
         let start = match &request.token {
@@ -189,7 +189,7 @@ impl Scope {
                 let place = |start: String| PagePosition { start, end: self.end.clone(), revision };
                 let remaining = match counted.from(&place(self.start.clone())) {
                     Some(here) => here.saturating_sub(collector.items.len()).max(1),
-                    // The one that found no place, and what comes after it.
+                    // The item that did not fit, and the items after it.
                     None => rest.count().saturating_add(1),
                 };
                 counted.note(place(format!("{}\0", collector.last)), remaining);
@@ -200,7 +200,7 @@ impl Scope {
     }
 }
 
-/// Fills a page.
+/// Builder of a page.
 struct Collector<'a> {
     request: &'a ListRequest,
     items: Vec<Arc<CachedObject>>,
@@ -213,7 +213,7 @@ impl<'a> Collector<'a> {
         Self { request, items: Vec::new(), last: String::new(), more: false }
     }
 
-    /// Takes an item if it is selected; `false` when the page is full.
+    /// Adds an item if it is selected; returns false if the page is full.
     fn take(&mut self, key: &str, item: &Arc<CachedObject>) -> bool {
         if !item.is_selected(&self.request.labels, &self.request.fields) {
             return true;
@@ -227,8 +227,8 @@ impl<'a> Collector<'a> {
         true
     }
 
-    /// `remaining` keys come after. How many of them are selected nobody has counted, so it is told
-    /// only when all are.
+    /// Completes the page. `remaining` keys follow it. With selectors, the number of selected ones is unknown and not
+    /// reported.
     fn finish(self, scope: &Scope, revision: Revision, remaining: u64) -> Listing {
         let next = if self.more {
             let start = format!("{}\0", self.last.strip_prefix(&scope.base).unwrap_or(&self.last));
@@ -241,7 +241,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// A page that can no longer be shown gets a token with which the client can go on all the same.
+/// Returns the error of a page that can no longer be shown, with a token to continue.
 fn expired(error: &StoreError, request: &ListRequest) -> ApiError {
     match (error, &request.token) {
         (StoreError::Compacted { .. }, Some(token)) => {

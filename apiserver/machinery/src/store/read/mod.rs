@@ -1,4 +1,4 @@
-//! Reads: get, list and watch, answered from the watch cache.
+//! Reads: get, list and watch, served from the watch cache.
 
 pub(crate) mod get;
 pub(crate) mod list;

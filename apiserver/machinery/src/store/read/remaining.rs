@@ -1,18 +1,18 @@
-//! How many objects come after a page.
+//! Number of objects after a page.
 //!
-//! A snapshot cannot say how many keys lie between two: somebody has to go there, a step for each. That is done for the
-//! first page of a list. Every other page begins where one ended whose rest was counted, at the same revision; so a list
-//! costs what it has, in however many pages it is read.
+//! A snapshot does not know the number of keys in a range: counting them takes a step for each. That is done for the
+//! first page of a list. Every other page starts where a counted one ended, at the same revision. So a list costs one
+//! step per key, for any number of pages.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use storage_contract::Revision;
 
-/// Pages that are remembered. Many more readers at a time than this, and some pages are counted anew.
+/// Most pages that are recorded. With many more readers at a time, some pages are counted again.
 const MOST: usize = 1024;
 
-/// Where a page begins, where its list ends, and the revision that it shows.
+/// Start of a page, end of its list, and the revision that it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PagePosition {
     pub(crate) start: String,
@@ -20,17 +20,17 @@ pub(crate) struct PagePosition {
     pub(crate) revision: Revision,
 }
 
-/// What has been counted.
+/// Recorded counts.
 #[derive(Debug, Default)]
 pub(crate) struct Remaining(Mutex<HashMap<PagePosition, usize>>);
 
 impl Remaining {
-    /// How many keys there are from a position on, if that was counted.
+    /// Returns the number of keys from a position on, if it is recorded.
     pub(crate) fn from(&self, position: &PagePosition) -> Option<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(position).copied()
     }
 
-    /// Remembers it.
+    /// Records a count.
     pub(crate) fn note(&self, position: PagePosition, count: usize) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.len() >= MOST {

@@ -1,4 +1,4 @@
-//! Watch: a section's changes, seen through selectors.
+//! Watch: the changes of a resource cache, filtered by selectors.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use crate::selectors::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, EventKind, Freshness, Kind, ListRequest, ObjectStore, RevisionMatch};
 
-/// What is asked for.
+/// Request of a watch.
 #[derive(Debug, Clone)]
 pub struct WatchRequest {
-    /// Empty for all namespaces, or for cluster-scoped kinds.
+    /// Namespace; empty for all namespaces, or for cluster-scoped kinds.
     pub namespace: String,
-    /// By labels.
+    /// Label selector.
     pub labels: LabelSelector,
-    /// By fields.
+    /// Field selector.
     pub fields: FieldSelector,
-    /// Where it begins.
+    /// Start of the watch.
     pub start: WatchStart,
 }
 
-/// Where a watch begins.
+/// Start of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchStart {
-    /// With what there is, this fresh or fresher, each object as if it were new.
+    /// All existing objects, at least this fresh, each as an added object.
     Everything(Freshness),
-    /// With the first change after this revision.
+    /// The first change after this revision.
     After(Revision),
-    /// With the next change.
+    /// The next change.
     Now,
 }
 
-/// One event as a watcher is told it.
+/// One event of a watch.
 #[derive(Debug, Clone)]
 pub enum ObjectEvent {
-    /// Something happened to an object.
+    /// A change of an object.
     Object(EventKind, Arc<CachedObject>),
-    /// Everything that was there at the beginning has been told.
+    /// All objects that existed at the start have been sent.
     InitialEnd(Revision),
 }
 
@@ -57,7 +57,7 @@ pub struct ObjectWatch {
 }
 
 impl ObjectStore {
-    /// The same request with "now" as the moment of this call, for who starts it later.
+    /// Returns the request with "now" replaced by the present revision, for a watch that starts later.
     pub fn with_fixed_start(&self, request: WatchRequest) -> WatchRequest {
         match request.start {
             WatchStart::Now => WatchRequest { start: WatchStart::After(self.cache.revision()), ..request },
@@ -68,14 +68,15 @@ impl ObjectStore {
     /// Starts a watch.
     ///
     /// # Errors
-    /// 410 when it would start before the history kept; 503; 504.
+    /// 410 if it would start before the oldest revision of the history; 503; 504.
     pub async fn watch(&self, kind: Kind<'_>, request: WatchRequest) -> ApiResult<ObjectWatch> {
         let (initial, after) = match request.start {
             WatchStart::Everything(freshness) => self.initial(kind, &request, freshness).await?,
             WatchStart::After(revision) => (VecDeque::new(), revision),
             WatchStart::Now => (VecDeque::new(), self.cache.revision()),
         };
-        let changes = self.cache.watch(kind.section, after).await.map_err(|error| too_old(after, &error))?;
+        let changes =
+            self.cache.watch(kind.cache_index, after).await.map_err(|error| too_old(after, &error))?;
         let changes = changes.ok_or_else(|| ApiError::internal("the kind has no place in the cache"))?;
         let prefix = kind.resource.prefix();
         let key_prefix =
@@ -108,15 +109,15 @@ impl ObjectStore {
 }
 
 impl ObjectWatch {
-    /// The next event; `None` when the watch is over because it fell behind, and another one from
-    /// the last event on is wanted. Cancel safe.
+    /// Returns the next event. `None` means that the watch fell behind and ended; the client needs another one from the
+    /// last event on. Cancel safe.
     ///
     /// # Errors
-    /// 500 naming the key of an object that cannot be read; 503 when the server is going away. The
-    /// watch is then over.
+    /// 500 that names the key of an object that cannot be decoded; 503 if the server is shutting down. The watch has
+    /// then ended.
     pub async fn next(&mut self) -> ApiResult<Option<ObjectEvent>> {
         if !self.initial.is_empty() {
-            // Whoever has much to be told lets others have their turn.
+            // A watch with many events yields to other tasks.
             coop::consume_budget().await;
         }
         if let Some(event) = self.initial.pop_front() {
@@ -134,14 +135,14 @@ impl ObjectWatch {
         }
     }
 
-    /// Everything up to this revision that this watcher is to see has been yielded: what a bookmark
-    /// may say. `None` while what was there at the beginning is still being told, and before the
-    /// revision that the watch begins after has happened.
+    /// Returns the revision of a bookmark: every event up to it has been yielded. Returns `None` before the end of the
+    /// initial events, and before the revision that the watch starts after has happened.
     pub fn reported(&mut self) -> Option<Revision> {
         self.initial.is_empty().then(|| self.changes.reached()).flatten()
     }
 
-    /// What the change is to this watcher: what comes into view is added, what leaves it is deleted.
+    /// Returns the event of a change for this watch: an object that enters the selection is added, and one that leaves
+    /// it is deleted.
     fn visible(&self, change: &Change<CachedObject>) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
         if !change.key.starts_with(&self.key_prefix) {
             return Ok(None);
@@ -157,7 +158,7 @@ impl ObjectWatch {
             (None, Some(item)) => (EventKind::Added, item),
             (Some(_), Some(item)) => (EventKind::Modified, item),
             (Some(_), None) if deleted => (EventKind::Deleted, change.item.view(&self.resource)),
-            // It left the selection: its last selected content, at the revision of leaving.
+            // It left the selection: the event has its last selected content, at the revision of the change.
             (Some(previous), None) => (EventKind::Deleted, Arc::new(previous.at(change.revision))),
         };
         match &event.1.json {

@@ -1,4 +1,4 @@
-//! Server-side apply: say what you want, and own it.
+//! Server-side apply: merges a configuration into the object and updates its field managers.
 
 use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
 use serde_json::Value;
@@ -11,25 +11,25 @@ use crate::resource::Resource;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{FieldValidation, Kind, ObjectStore, Origin, Target, WriteOptions, Written};
 
-/// Lost races between creating and changing before an apply gives up.
+/// Lost races between creating and changing before an apply fails.
 const ATTEMPTS: usize = 20;
 
-/// What somebody wants an object to be.
+/// Configuration that a client applies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// The fields they have an opinion about.
+    /// The fields of the configuration.
     pub fields: Value,
-    /// Whether it is taken from others what they own and think otherwise about.
+    /// If true, it takes over conflicting fields from other managers.
     pub force: bool,
-    /// What to say of the keys that occur duplicates in it.
+    /// Warnings about duplicate keys in it.
     pub duplicates: Vec<String>,
 }
 
 impl Configuration {
-    /// What the writer is told of its form. That is looked at when it has been merged, and no sooner.
+    /// Returns the warnings about duplicate keys. They are reported after the merge, like upstream's.
     ///
     /// # Errors
-    /// 400 in strict validation, when there is anything.
+    /// 400 in strict validation, if there are any.
     pub(crate) fn duplicate_warnings(&self, validation: FieldValidation) -> ApiResult<Vec<String>> {
         match validation {
             FieldValidation::Strict if !self.duplicates.is_empty() => Err(ApiError::bad_request(format!(
@@ -42,18 +42,18 @@ impl Configuration {
     }
 }
 
-/// What an apply came to.
+/// Result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppliedObject {
-    /// The object and what its writer should be told.
+    /// The object and the warnings for the client.
     pub written: Written,
-    /// Whether there was none before.
+    /// True if the object did not exist before.
     pub created: bool,
 }
 
 impl ObjectStore {
-    /// Applies a configuration to an object, which is created when there is none. Done again on the
-    /// newest object when somebody else was faster.
+    /// Applies a configuration to an object, which is created if it does not exist. If another client wrote first, the
+    /// apply starts again with the newest object.
     ///
     /// # Errors
     /// 400, 403 (creating), 404, 409, 413, 422, 500 (a configuration that the schema does not know),
@@ -100,7 +100,7 @@ impl ObjectStore {
             Modification { target, options, origin, has_managers: true, skips_unchanged, method };
         let mut warnings = Vec::new();
         let change = |live: &Value| {
-            // Of a part this is asked when there is something to have it, and not before.
+            // For a subresource, this is checked only if the object exists.
             check_kind(&configuration.fields, &kind.resource.api_version(), &kind.resource.kind)?;
             let applied = self.merge(kind, Some(live), configuration, target, options)?;
             warnings = configuration.duplicate_warnings(options.field_validation)?;
@@ -147,7 +147,7 @@ impl ObjectStore {
         self.create_applied(kind, creation.namespace, object, options).await
     }
 
-    /// The live object with the configuration in it.
+    /// Returns the live object with the configuration merged into it.
     fn merge(
         &self,
         kind: Kind<'_>,
@@ -166,7 +166,7 @@ impl ObjectStore {
     }
 }
 
-/// A configuration must be of the kind and version of its URL, and may not say who owns what.
+/// Checks that a configuration has the kind and version of its URL, and no field managers.
 pub(crate) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiResult<()> {
     let part = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let given = (part("apiVersion"), part("kind"));
@@ -179,7 +179,7 @@ pub(crate) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiRe
     Ok(())
 }
 
-/// A kind as upstream prints it: `group/version, Kind=Name`.
+/// Formats a kind like upstream: `group/version, Kind=Name`.
 fn kind_text(api_version: &str, kind: &str) -> String {
     let slash = if api_version.contains('/') { "" } else { "/" };
     format!("{slash}{api_version}, Kind={kind}")

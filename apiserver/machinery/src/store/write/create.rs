@@ -1,4 +1,4 @@
-//! Create.
+//! Create: defaults, validates and stores a new object.
 
 use serde_json::Value;
 
@@ -13,21 +13,21 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject, now, text};
 use apiserver_schema::Schema;
 
-/// Tries for a free name out of a `generateName`: upstream's number. With 27^5 suffixes more means
-/// something else is wrong.
+/// Attempts to find a free name for a `generateName`: upstream's number. With 27^5 suffixes, more failures have another
+/// cause.
 const NAME_ATTEMPTS: usize = 8;
 
-/// Longest prefix of a generated name: 63 less the suffix.
+/// Longest prefix of a generated name: 63 minus the suffix.
 const LONGEST_PREFIX: usize = 58;
 
-/// No vowels, no look-alikes, so that no words are spelled and none misread.
+/// Letters of a suffix: no vowels and no similar letters, so that it spells no words and is not misread.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl ObjectStore {
     /// Creates `object` in `namespace` (empty for cluster-scoped kinds).
     ///
     /// # Errors
-    /// 400, 404 (namespace), 409, 413, 422, 503, as the API answers them.
+    /// 400, 404 (namespace), 409, 413, 422, 503, 504.
     pub async fn create(
         &self,
         kind: Kind<'_>,
@@ -57,17 +57,17 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let namespace = self.namespace_state(kind, namespace, object::name(&object)).await?;
-        // What is no number says no version.
+        // A text that is no number is no version.
         let versioned =
             object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
         object::remove_meta(&mut object, "resourceVersion");
         kind.resource.schema.fill_in(&mut object);
         kind.resource.strategy.canonicalize(&mut object);
-        // Whoever moves an object from elsewhere sends these along, and does not come to own them.
+        // A client that moves an object from another server sends these fields, and does not become their manager.
         forget_deletion(&mut object);
         self.assign_managers(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
-        // What else is wrong with the object is said first.
+        // Other errors of the object are reported first.
         let dry_run = options.dry_run || versioned;
         let created = self.create_named(kind, &namespace, object, dry_run).await?;
         if versioned && !options.dry_run {
@@ -77,7 +77,7 @@ impl ObjectStore {
         Ok(created)
     }
 
-    /// Creates it under its name, or under one that is free and begins as it wants.
+    /// Creates it under its name, or under a generated one.
     async fn create_named(
         &self,
         kind: Kind<'_>,
@@ -88,7 +88,7 @@ impl ObjectStore {
         let generate = object::meta(&object, "generateName").to_owned();
         if !object::name(&object).is_empty() || generate.is_empty() {
             let created = self.create_once(kind, namespace, object, Origin::Sent, dry_run).await;
-            // Upstream takes it for a name that it made itself.
+            // Upstream treats it as a name that it generated itself.
             return created
                 .map_err(|error| if generate.is_empty() { error } else { error.of_generated_name() });
         }
@@ -102,7 +102,7 @@ impl ObjectStore {
         Err(ApiError::name_exhausted(kind.resource, object::name(&object)))
     }
 
-    /// Creates what an apply makes of nothing.
+    /// Creates the result of an apply to a missing object.
     pub(crate) async fn create_applied(
         &self,
         kind: Kind<'_>,
@@ -121,7 +121,7 @@ impl ObjectStore {
         Written::with_warnings(created, warnings)
     }
 
-    /// Tries it under one name; the answer is the object and what the writer should know.
+    /// Tries to create it under one name; returns the object and the warnings for the client.
     async fn create_once(
         &self,
         kind: Kind<'_>,
@@ -150,14 +150,14 @@ impl ObjectStore {
     }
 }
 
-/// A new object is not being deleted.
+/// Removes the deletion fields: a new object is not being deleted.
 fn forget_deletion(object: &mut Value) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         object::remove_meta(object, field);
     }
 }
 
-/// What the server sets on every new object, and what it takes away.
+/// Sets the fields that the server assigns to a new object, and removes those that clients may not set.
 fn prepare(kind: Kind<'_>, object: &mut Value) {
     forget_deletion(object);
     for field in ["selfLink", "generation"] {
@@ -173,8 +173,8 @@ fn prepare(kind: Kind<'_>, object: &mut Value) {
     }
 }
 
-/// Drops owners that are named twice, and returns what the writer should know of that. Upstream finds those of a patch
-/// late, and says so.
+/// Drops duplicate owner references, and returns the warnings for the client. Upstream finds those of a patch late, and
+/// its text says so.
 pub(crate) fn drop_duplicate_owners(object: &mut Value, patched: bool) -> Vec<String> {
     let dropped = metadata::dedup_owners(object);
     if dropped.is_empty() {
@@ -188,7 +188,7 @@ pub(crate) fn drop_duplicate_owners(object: &mut Value, patched: bool) -> Vec<St
     )]
 }
 
-/// What the kind itself sets, and the defaults. The kind's own rules know its stored version alone.
+/// Applies the defaults of the kind's strategy and of the schema. The strategy knows only the stored version.
 pub(crate) fn prepare_by_kind(
     kind: Kind<'_>,
     new: &mut Value,
@@ -203,7 +203,7 @@ pub(crate) fn prepare_by_kind(
         true => schema.fill_in_defaults(object),
     };
     if kind.resource.conversion.is_none() {
-        // Previous the kind's own defaults, which fill in what is not there.
+        // Before the strategy's defaults, which fill in absent fields.
         if origin == Origin::Applied && !keeps_nulls {
             kind.stored.schema.fill_in(new);
         }
@@ -224,7 +224,7 @@ pub(crate) fn prepare_by_kind(
     Ok(())
 }
 
-/// Everything that can be wrong with an object about to be stored.
+/// Validates an object that is about to be stored.
 pub(crate) fn check(
     kind: Kind<'_>,
     new: &Value,
@@ -245,7 +245,7 @@ pub(crate) fn check(
     errors.extend(crate::scale::validate(resource, new));
     resource.schema.add_rule_errors(new, old, &mut errors);
     if let Some(conversion) = &resource.conversion {
-        // What is there already is not held against an update.
+        // Errors that the stored object has, too, do not count against an update.
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
         errors.extend(conversion.validate(new).into_iter().filter(|error| !before.contains(error)));
     }
@@ -265,7 +265,7 @@ pub(crate) fn check(
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &errors)) }
 }
 
-/// The URL says the namespace; the body may repeat it.
+/// Sets the namespace of the URL; the body may repeat it.
 pub(crate) fn set_namespace(kind: Kind<'_>, namespace: &str, object: &mut Value) -> ApiResult<()> {
     let given = object.get("metadata").map(|meta| text(meta, "namespace")).unwrap_or_default();
     if !kind.resource.namespaced {
@@ -285,7 +285,7 @@ fn generate_name(prefix: &str) -> String {
     let random = uuid::Uuid::new_v4();
     let letter =
         |byte: &u8| ALPHABET.get(usize::from(*byte) % ALPHABET.len()).map(|letter| char::from(*letter));
-    // The first bytes of a v4 UUID are all random.
+    // The first bytes of a v4 UUID are random.
     let suffix: String = random.as_bytes().iter().take(5).filter_map(letter).collect();
     format!("{prefix}{suffix}")
 }

@@ -1,9 +1,8 @@
-//! What a write starts from.
+//! Current object: the object that a write starts from.
 //!
-//! Every write is a compare-and-swap, so it may start from anything that is likely to be what is stored: the swap
-//! finds out. What the cache shows is that nearly always, and costs no question to the store. Whatever else than
-//! a swap comes of it, a refusal or that nothing changes, is told only when the store has the same revision. Dry runs
-//! swap nothing, and start from the store.
+//! Every write is a compare-and-swap. So it may start from the cached object: if that is stale, the swap fails. The
+//! cache is nearly always current, and costs no read of the store. A result without a swap, such as a refusal or no
+//! change, is returned only if the store has the same revision. Dry runs do not swap, and start from the store.
 
 use apiserver_structured_merge::serialize_sets;
 use serde_json::Value;
@@ -14,41 +13,41 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore};
 
-/// An object that a write starts from, in the request's version. Its owners are [serialized](apiserver_structured_merge::serialize_sets),
-/// and stay so until the object is written or answered.
+/// The object that a write starts from, in the request's version. Its field managers are
+/// [serialized](apiserver_structured_merge::serialize_sets), and stay so until the object is stored or returned.
 #[derive(Debug)]
 pub(crate) struct CurrentObject {
     pub(crate) object: Value,
-    /// What the write leaves of it, and is not in the object.
+    /// The field that the write leaves unchanged; it is not in the object.
     pub(crate) untouched: Option<RawField>,
-    /// What is swapped only if it is still the newest.
+    /// The revision that the swap requires.
     pub(crate) revision: Revision,
-    /// As it was read from the store; none if the cache had it.
+    /// The stored entry; none if the object is from the cache.
     pub(crate) entry: Option<Entry>,
 }
 
 impl CurrentObject {
-    /// Whether it was read from the store since the request came.
+    /// Returns true if it was read from the store during this request.
     pub(crate) fn is_stored(&self) -> bool {
         self.entry.is_some()
     }
 
-    /// Whether all of it is in the object.
+    /// Returns true if no field is missing in the object.
     pub(crate) fn is_whole(&self) -> bool {
         self.untouched.is_none()
     }
 
-    /// Takes out of what was made of it what stands where something was untouched.
+    /// Removes the untouched field from the changed object: only defaults can be there.
     pub(crate) fn clear(&self, new: &mut Value) {
         if let Some(untouched) = &self.untouched {
             untouched.clear(new);
         }
     }
 
-    /// Puts into what was made of it what was untouched.
+    /// Puts the untouched field into the changed object.
     ///
     /// # Errors
-    /// 500 for JSON of our own that cannot be read.
+    /// 500 for stored JSON that cannot be parsed.
     pub(crate) fn make_whole(&self, new: &mut Value) -> ApiResult<()> {
         let Some(untouched) = &self.untouched else { return Ok(()) };
         untouched.put_back(new).map_err(|error| ApiError::internal(error.to_string()))
@@ -68,15 +67,15 @@ pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&
 }
 
 impl ObjectStore {
-    /// What the cache shows, but for a field that is untouched. None if it has nothing, or nothing that can be read: that is
-    /// for the store to say.
+    /// Returns the cached object, without the untouched field. Returns `None` if the cache does not have it, or if it
+    /// cannot be decoded: the store then reports the error.
     pub(crate) fn cached_object(
         &self,
         kind: Kind<'_>,
         key: &Key,
         untouched: Option<&'static str>,
     ) -> Option<CurrentObject> {
-        let snapshot = self.section(kind)?.snapshot();
+        let snapshot = self.resource_cache(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
         let (object, untouched) = item.to_serialized(untouched).ok()?;
         Some(CurrentObject {
@@ -87,10 +86,10 @@ impl ObjectStore {
         })
     }
 
-    /// What is stored.
+    /// Reads the object from the store.
     ///
     /// # Errors
-    /// 404; 500 for what cannot be read; 503.
+    /// 404; 500 for an object that cannot be decoded; 503.
     pub(crate) async fn stored_object(
         &self,
         kind: Kind<'_>,

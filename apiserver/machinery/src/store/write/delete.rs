@@ -1,4 +1,4 @@
-//! Delete.
+//! Delete: removes an object, or records its deletion if finalizers delay it.
 
 use apiserver_structured_merge::parse_sets;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
 
-/// Lost races in a row before a deletion gives up, see the same number for patches.
+/// Lost races in a row before a deletion fails; see the same number for patches.
 const ATTEMPTS: usize = 200;
 
 impl DeleteOptions {
@@ -38,20 +38,20 @@ impl DeleteOptions {
     }
 }
 
-/// How a deletion ended.
+/// Result of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deletion {
-    /// The object is gone; this was it.
+    /// The object was removed; this was its last state.
     Gone(Value),
-    /// Finalizers hold it; this is it now.
+    /// Finalizers delay the deletion; this is the object now.
     Pending(Value),
 }
 
 impl ObjectStore {
-    /// Deletes an object, or marks it when finalizers hold it.
+    /// Deletes an object, or records its deletion if finalizers delay it.
     ///
     /// # Errors
-    /// 403, 404, 409, 503.
+    /// 403, 404, 409, 503, 504.
     pub async fn delete(
         &self,
         kind: Kind<'_>,
@@ -73,7 +73,7 @@ impl ObjectStore {
                     parse_sets(object);
                     return Ok(deletion);
                 }
-                // What is wrong with what was at hand may be right with what is stored.
+                // The stored object may pass where the cached one failed.
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 Ok(None) | Err(_) => {}
             }
@@ -81,7 +81,7 @@ impl ObjectStore {
         Err(ApiError::modified(kind.resource, name))
     }
 
-    /// Deletes or marks `current`; `None` when it must be done again on what is stored by now.
+    /// Deletes `current`, or records its deletion. Returns `None` if it must start again with the stored object.
     async fn attempt_deletion(
         &self,
         kind: Kind<'_>,
@@ -128,8 +128,7 @@ impl ObjectStore {
     }
 }
 
-/// The finalizers of an object that is deleted in the way asked for. Where no way is asked for, it is the one that they
-/// say already.
+/// Returns the finalizers for a propagation policy. Without a policy, the present finalizers define it.
 fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
     let found = object::finalizers(old);
     let required = match propagation {
@@ -149,7 +148,7 @@ fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
     others
 }
 
-/// The object with its deletion asked for, in the way asked for.
+/// Returns the object with its deletion recorded.
 fn with_deletion(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
     let mut new = old.clone();
     let finalizers = finalizers(old, propagation);
@@ -160,7 +159,7 @@ fn with_deletion(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) 
     }
     if !object::is_deleting(old) {
         object::set_meta(&mut new, "deletionTimestamp", now());
-        // Namespaces go when they are empty: nobody speaks of seconds there.
+        // A namespace is removed when it is empty, so it has no grace period.
         if !kind.stored.strategy.has_spec_finalizers() {
             object::set_meta(&mut new, "deletionGracePeriodSeconds", 0);
         }

@@ -1,4 +1,5 @@
-//! Delete everything that is selected. Not atomic: what vanishes meanwhile is no error.
+//! Delete of a collection: all selected objects, one by one. It is not atomic: an object that another client deletes
+//! first is no error.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, DeleteOptions, Kind, ListRequest, Listing, ObjectStore};
 
 impl ObjectStore {
-    /// Deletes what `request` lists, and answers what that was.
+    /// Deletes the objects of a list, and returns that list.
     ///
     /// # Errors
-    /// As list and delete; single objects that are gone meanwhile excepted.
+    /// Those of list and delete, except for objects that are gone already.
     pub async fn delete_collection(
         &self,
         kind: Kind<'_>,
@@ -32,14 +33,14 @@ impl ObjectStore {
     ) -> ApiResult<()> {
         let object = item.to_value().map_err(ApiError::internal)?;
         let name = object::name(&object);
-        // The uid keeps a namesake safe that was made after the list.
+        // The uid protects an object of the same name that was created after the list.
         let is_guarded = options.uid.is_some() || options.resource_version.is_some();
         let uid = options.uid.clone().or_else(|| Some(object::meta(&object, "uid").to_owned()));
         let options = DeleteOptions { uid, ..options.clone() };
         match self.delete(kind, object::namespace(&object), name, &options).await {
             Ok(_) => Ok(()),
             Err(error) if error.code == 404 => Ok(()),
-            // A precondition of the client's own is its business; ours says that this object is gone.
+            // A precondition of the client is reported. If only the uid of the list does not match, the object is gone.
             Err(error) if error.code == 409 && !is_guarded => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! What a client says of a deletion.
+//! Options of a deletion.
 
 use serde_json::{Value, json};
 
@@ -6,33 +6,33 @@ use crate::metadata::word;
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-/// What becomes of what the object owns.
+/// Propagation policy: the treatment of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Deleted afterwards.
+    /// They are deleted afterwards.
     Background,
-    /// Deleted first.
+    /// They are deleted first.
     Foreground,
-    /// Left, without the owner.
+    /// They stay, without the owner reference.
     Orphan,
 }
 
 /// `metav1.DeleteOptions`, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// What becomes of what the object owns; `None` is background.
+    /// The propagation policy; `None` is background.
     pub propagation: Option<Propagation>,
-    /// Asked for by the old `orphanDependents: false`, whose clients are told of a deletion that is not over by 202.
+    /// True for the old `orphanDependents: false`, whose clients get 202 for a deletion that is not complete.
     pub cascades: bool,
-    /// Delete only this very object.
+    /// Precondition: the uid.
     pub uid: Option<String>,
-    /// Delete only this very version.
+    /// Precondition: the revision.
     pub resource_version: Option<String>,
-    /// Everything but the deleting.
+    /// If true, nothing is deleted.
     pub dry_run: bool,
 }
 
-/// Go's name of a field's type, which clients find in the error.
+/// Go type of a field, which errors name.
 #[derive(Clone, Copy)]
 struct Type {
     name: &'static str,
@@ -48,11 +48,11 @@ const TEXTS: Type = Type { name: "[]string", is: Value::is_array };
 const PRECONDITIONS: Type = Type { name: "v1.Preconditions", is: Value::is_object };
 
 impl DeleteOptions {
-    /// Reads a decoded body, or what the query has of the same names.
+    /// Decodes a body, or the query parameters of the same names.
     ///
     /// # Errors
-    /// 400 for another kind and for a value of another type, 422 for one that is not supported: a guard that cannot be
-    /// understood must not be dropped.
+    /// 400 for another kind and for a value of another type; 422 for an unsupported value: a precondition that cannot
+    /// be decoded must not be dropped.
     pub fn from_value(value: &Value) -> ApiResult<Self> {
         if value.is_null() {
             return Ok(Self::default());
@@ -135,7 +135,7 @@ fn propagation(
     }
 }
 
-/// The field when it is there and not null.
+/// Returns the field if it is present and not null.
 fn typed<'a>(value: &'a Value, within: &str, name: &str, wanted: Type) -> ApiResult<Option<&'a Value>> {
     let Some(found) = value.get(name).filter(|found| !found.is_null()) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Who owns which field of what is written.
+//! Field managers of a write, by kind and version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -13,17 +13,17 @@ use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::store::{Kind, Target};
 
-/// What nobody owns through the object itself, where `status` is a subresource.
+/// Fields without a manager in writes of the object itself, if `status` is a subresource.
 static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of([Path::of_fields(["status"])]));
 
-/// What nobody owns through `status`.
+/// Fields without a manager in writes of `status`.
 static ALL_BUT_STATUS: LazyLock<Set> =
     LazyLock::new(|| Set::of([Path::of_fields(["spec"]), Path::of_fields(["metadata"])]));
 
-/// Where nothing is exempt.
+/// The empty set: all fields have managers.
 static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
 
-/// How the objects of every kind are merged, in every version.
+/// Merge types of every kind in every version.
 #[derive(Debug, Default)]
 pub(crate) struct FieldManagers(HashMap<(String, String), KindVersions>);
 
@@ -33,7 +33,7 @@ struct KindVersions(Vec<Version>);
 
 #[derive(Debug)]
 struct Version {
-    /// Its group and version as objects name them.
+    /// Its group and version, as in objects.
     api_version: String,
     resource: Arc<Resource>,
     /// Compiled by the first write that needs it.
@@ -54,7 +54,7 @@ impl FieldManagers {
         Self(kinds)
     }
 
-    /// A write of `manager`; `None` for a kind that is not registered.
+    /// Returns the field manager of one write, or `None` for a kind that is not registered.
     pub(crate) fn write<'a>(
         &'a self,
         kind: Kind<'_>,
@@ -84,7 +84,7 @@ impl Versions for KindVersions {
     fn of_version(&self, api_version: &str) -> Option<Arc<Type>> {
         let version = self.find(api_version)?;
         let compile = || {
-            // A schema that does not say how its objects are merged leaves that to the objects.
+            // Without merge keywords in the schema, the type is deduced from the objects.
             let free = || Type::of_object(&json!({"type": "object"}));
             let compiled = Type::of_object(&version.resource.schema.published()).or_else(|_| free());
             Arc::new(compiled.unwrap_or(Type::Deduced))
@@ -109,8 +109,7 @@ impl Versions for KindVersions {
     }
 }
 
-/// A write that changes nothing but the times at which managers wrote is no write: gives `new` the
-/// managers of `old` then.
+/// Keeps the managers of `old` if only their times differ: then the write changes nothing.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
     if !is_same(new, old) || !same_managers(new, old) {
         return;

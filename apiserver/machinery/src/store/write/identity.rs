@@ -1,5 +1,4 @@
-//! Whether a write is to the object that is there: its names, its revision, its uid, and what of its metadata nobody
-//! may change.
+//! Identity checks of a write: names, revision, uid and immutable metadata.
 
 use serde_json::Value;
 
@@ -10,16 +9,16 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, Target};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-/// Checks that `new` is a version of `old` and not another object, and that nobody was faster. Returns what it would
-/// change that may not be changed: that is told together with all else that is wrong.
+/// Checks that `new` is a version of `old` and not another object, and that no other client wrote first. Returns errors
+/// for changes of immutable metadata, which are reported together with all others.
 pub(crate) fn check(kind: Kind<'_>, new: &Value, old: &Value, target: Target) -> ApiResult<Vec<FieldError>> {
     check_names(new, object::namespace(old), object::name(old))?;
     check_revision(kind, new, old)?;
-    // What is written through a part leaves the metadata alone, whatever it says.
+    // A write of a subresource leaves the metadata unchanged.
     Ok(if target == Target::Object { immutable(new, old) } else { Vec::new() })
 }
 
-/// Checks that an object has the names that it was sent to.
+/// Checks that an object has the names in its URL.
 pub(crate) fn check_names(object: &Value, namespace: &str, name: &str) -> ApiResult<()> {
     let given = object::namespace(object);
     if !given.is_empty() && given != namespace {
@@ -51,7 +50,7 @@ fn check_revision(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     if matches!(revision, "" | "0") && !kind.stored.strategy.allow_unconditional_update() {
         let field = FieldPath::new("metadata.resourceVersion");
         let error = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
-        // Here, and nowhere else, upstream names the plural.
+        // Only here, upstream's text has the plural.
         return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[error]));
     }
     if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
@@ -60,7 +59,7 @@ fn check_revision(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Whoever replaces an object and names a uid means that very object.
+/// Checks the uid: a client that sends one means that very object.
 pub(crate) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     let (uid, given) = (object::meta(old, "uid"), object::meta(new, "uid"));
     if given.is_empty() || given == uid {
@@ -75,7 +74,7 @@ pub(crate) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<(
     Err(ApiError::conflict(kind.resource, object::name(old), &why))
 }
 
-/// What `new` has otherwise that stays as it is: deletion is asked for with DELETE, and once begun goes on.
+/// Returns errors for changes of other immutable metadata: only DELETE starts a deletion, and it cannot be stopped.
 fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
     let of = |object: &Value, field: &str| {
         object.get("metadata")?.get(field).filter(|value| !value.is_null()).cloned()
@@ -83,7 +82,7 @@ fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let (given, there) = (of(new, field).filter(|given| *given != ""), of(old, field));
-        // When it is to go is not asked again, and so is nobody refused for another moment.
+        // The time of the deletion is kept, so a different one is no error.
         let is_settled = field == "deletionTimestamp" && there.is_some();
         if let Some(given) = given.filter(|given| !is_settled && Some(given) != there.as_ref()) {
             let field = FieldPath::new("metadata").child(field);
@@ -93,8 +92,8 @@ fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Checks that an object which is to be another's new version is of its kind. Where it is not, no schema says what else
-/// it is to be, and its metadata alone are looked at.
+/// Checks that the new version of an object has its kind. If it does not, no schema applies, and only the metadata is
+/// validated.
 pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Previous<'_>) -> ApiResult<()> {
     match wrong_kind(kind.resource, new) {
         None => Ok(()),
@@ -106,7 +105,7 @@ pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Previous<'_>) -> A
     }
 }
 
-/// What is wrong with the kind that an object says to be of.
+/// Returns the error of an object with another kind.
 pub(crate) fn wrong_kind(resource: &Resource, object: &Value) -> Option<FieldError> {
     let given = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let detail = || format!("must be {}", resource.kind);
@@ -114,7 +113,7 @@ pub(crate) fn wrong_kind(resource: &Resource, object: &Value) -> Option<FieldErr
         .then(|| FieldError::invalid(FieldPath::new("kind"), &Value::from(given), &detail()))
 }
 
-/// Refuses an object as what it says to be.
+/// Returns the refusal of an object with another kind.
 pub(crate) fn refuse_kind(resource: &Resource, object: &Value, errors: &[FieldError]) -> ApiError {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let qualified =
@@ -122,7 +121,7 @@ pub(crate) fn refuse_kind(resource: &Resource, object: &Value, errors: &[FieldEr
     ApiError::invalid_kind(&qualified, object::name(object), errors)
 }
 
-/// A patch may not lead to another version.
+/// Checks that a patch does not change the version.
 pub(crate) fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
     let wanted = kind.resource.api_version();
     let given = new.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
@@ -131,7 +130,7 @@ pub(crate) fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
     }
     let detail = format!("must be {wanted}");
     let error = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
-    // The kind is named as the patch has it.
+    // The text has the kind of the patched object.
     let named = new.get("kind").and_then(Value::as_str).unwrap_or_default();
     let qualified =
         given.split_once('/').map_or_else(|| named.to_owned(), |(group, _)| format!("{named}.{group}"));

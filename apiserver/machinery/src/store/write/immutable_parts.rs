@@ -1,4 +1,4 @@
-//! What of an object a write may not change, and what the server keeps itself.
+//! Parts of an object that a write may not change, and the fields that the server maintains.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::object;
 use crate::status::ApiResult;
 use crate::store::Kind;
 
-/// Makes of what was sent for the status the object as it was, with that status and the managers that were sent: of the
-/// rest nothing counts, and so nothing is done with it.
+/// Reduces an update of the status to the stored object with the new status and the field managers that were sent. All
+/// other fields are ignored.
 pub(crate) fn keep_status(kind: Kind<'_>, new: &mut Value, old: &Value) {
     restore(kind, new, old, Target::Status);
 }
 
-/// Restores what this write may not change, sets what the server keeps.
+/// Restores the parts that this write may not change, and sets the fields that the server maintains.
 pub(crate) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
     if how.target != Target::Status {
         restore(kind, new, old, how.target);
@@ -30,7 +30,7 @@ pub(crate) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
     ] {
         let (kept, sent) = (object::metadata_field(old, field), object::metadata_field(new, field));
         match kept {
-            // Mostly it was sent as it is.
+            // Usually the client sends it unchanged.
             _ if kept == sent => {}
             Some(value) => object::set_meta(new, field, value.clone()),
             None => object::remove_meta(new, field),
@@ -42,7 +42,7 @@ pub(crate) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
     create::prepare_by_kind(kind, new, Some(old), how.target, how.origin)
 }
 
-/// Restores what this write may not change.
+/// Restores the parts that this write may not change.
 fn restore(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     let managers = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
     restore_other_parts(kind, new, old, target);
@@ -52,7 +52,7 @@ fn restore(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     }
 }
 
-/// Counts the generations of what is wanted.
+/// Increments the generation if the desired state changes.
 pub(crate) fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
     if kind.resource.generation && is_new_generation(kind, new, old) {
         let generation = object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
@@ -60,11 +60,11 @@ pub(crate) fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
     }
 }
 
-/// Leaves of `new` the part that is written, and has the others from `old`.
+/// Keeps the written part of `new`, and restores the other parts from `old`.
 fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     match target {
         Target::Status => {
-            // Null is none, whoever says so.
+            // A null status is an absent one, in any write.
             let status = new.get_mut("status").map(Value::take).filter(|status| !status.is_null());
             *new = object::without(old, &["status"]);
             set_or_remove(new, "status", status);
@@ -85,7 +85,7 @@ fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Tar
     }
 }
 
-/// Whether anything changed that controllers must react to.
+/// Returns true if a change requires a reaction of controllers.
 fn is_new_generation(kind: Kind<'_>, new: &Value, old: &Value) -> bool {
     let counts =
         |field: &str| field != "metadata" && !(field == "status" && kind.resource.status_subresource);

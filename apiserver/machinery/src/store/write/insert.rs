@@ -1,4 +1,4 @@
-//! The last step of a create: the object is stored, if there is none of its name and its namespace is as it was.
+//! Last step of a create: stores the object, if its name is free and its namespace is unchanged.
 
 use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
@@ -9,12 +9,12 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WrittenObject};
 
-/// Changes of a namespace in a row, each just before the object was stored, before a create gives up. Nobody changes
+/// Changes of a namespace in a row, each just before the object is stored, before a create fails. No client changes
 /// namespaces so often.
 const ATTEMPTS: usize = 8;
 
 impl ObjectStore {
-    /// Stores a new object; the answer has its revision.
+    /// Stores a new object; returns it with its revision.
     pub(crate) async fn insert(
         &self,
         kind: Kind<'_>,
@@ -49,7 +49,8 @@ impl ObjectStore {
         )))
     }
 
-    /// An object that a client sent is stored without its owners when it is too large with them.
+    /// Encodes and stores the object. If it is too large with its field managers, an object that a client sent is
+    /// stored without them.
     async fn try_insert(
         &self,
         kind: Kind<'_>,
@@ -73,18 +74,18 @@ impl ObjectStore {
         create(smaller).await
     }
 
-    /// What to say when there is an object of that name.
+    /// Returns the error of a create whose name is taken.
     async fn already_exists(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiError {
         match self.read(kind, key).await {
             Ok(Some((existing, _))) => exists(kind, &existing),
-            // Gone since; it was there, and nothing was created.
+            // It is gone by now, but nothing was created.
             Ok(None) => ApiError::already_exists(kind.resource, object::name(object), false),
             Err(error) => error,
         }
     }
 }
 
-/// The refusal to create what is there.
+/// Returns the error of a create whose name is taken by `existing`.
 pub(crate) fn exists(kind: Kind<'_>, existing: &Value) -> ApiError {
     ApiError::already_exists(kind.resource, object::name(existing), object::is_deleting(existing))
 }

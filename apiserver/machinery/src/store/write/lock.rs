@@ -1,9 +1,9 @@
-//! Locks by name, for what one compare-and-swap cannot decide: one holder at a time, across all
-//! servers on the same store, for the length of one request.
+//! Locks by name, for decisions that need more than one compare-and-swap: one holder at a time, across all servers on
+//! the same store, for the duration of one request.
 //!
-//! A lock is a key that exists. A holder that dies leaves it behind; whoever waits then takes it
-//! over once it has seen it unchanged for [`ABANDONED`], by its own clock alone. The holder, by its
-//! own clock, stops trusting its lock long before that.
+//! A lock is a key that exists. A holder that dies leaves the key behind. A waiter takes the lock over when the key has
+//! been unchanged for [`ABANDONED`] by the waiter's own clock. The holder, by its own clock, stops relying on its lock
+//! long before that.
 
 use std::time::{Duration, Instant};
 
@@ -15,21 +15,21 @@ use crate::resource::ROOT;
 use crate::status::{ApiError, ApiResult};
 use crate::store::ObjectStore;
 
-/// How long a waiter must see a lock unchanged before it takes it over: [`HELD`](crate::lock::HELD), and time for a
-/// write that was on its way then to arrive.
+/// Time without a change after which a waiter takes a lock over: [`HELD`](crate::lock::HELD), plus time for a write in
+/// flight to arrive.
 const ABANDONED: Duration = Duration::from_secs(15);
 
-/// How long a waiter waits in all: it must live to see an abandoned lock, and answer in time.
+/// Longest wait: long enough to take over an abandoned lock and to respond in time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Between two looks at a lock: about as long as one is held.
+/// Interval between two reads of a lock: about as long as a lock is held.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl ObjectStore {
-    /// Takes the lock of this name (a path of one or more segments), after whoever has it now.
+    /// Takes the lock of this name (a path of one or more segments) when it is free.
     ///
     /// # Errors
-    /// 503 when it cannot be had in time or storage does not answer.
+    /// 503 if it does not become free in time, or if storage does not answer.
     pub async fn lock(&self, name: &str) -> ApiResult<Lock> {
         let key =
             Key::new(format!("{ROOT}locks/{name}")).map_err(|error| ApiError::internal(error.to_string()))?;
@@ -51,8 +51,8 @@ impl ObjectStore {
         Err(ApiError::unavailable("others are changing the same thing, please try again"))
     }
 
-    /// One try: for a free lock, or for the one that a dead `holder` left. An answer that got lost
-    /// leaves a lock of nobody's, which is taken over like any other.
+    /// Tries once to take a free lock, or the one that a dead `holder` left. If the answer is lost, the lock has no
+    /// holder, and is taken over like any other.
     async fn try_lock(&self, key: &Key, holder: Option<Revision>) -> ApiResult<Option<Revision>> {
         let answer = match holder {
             None => self.store.create(key, Bytes::new()).await,
@@ -67,9 +67,9 @@ impl ObjectStore {
         }
     }
 
-    /// Gives a lock back. If that fails it is taken over in time.
+    /// Returns a lock. If that fails, it is taken over in time.
     pub async fn unlock(&self, lock: Lock) {
-        // There is nobody to tell, and nothing to be done.
+        // A failure needs no action.
         let _ = self.store.delete(&lock.key, lock.revision).await;
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     use crate::resource::Registry;
     use crate::store::OwnNamespaces;
 
-    /// Two servers on one store.
+    /// Returns two servers on one store.
     fn servers(directory: &tempfile::TempDir) -> [Arc<ObjectStore>; 2] {
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         [(), ()].map(|()| {
@@ -113,7 +113,7 @@ mod tests {
                 let (objects, inside) = (Arc::clone(&servers[index % 2]), Arc::clone(&inside));
                 tokio::spawn(async move {
                     let lock = objects.lock("machines/a").await.unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "another client has the lock");
                     tokio::task::yield_now().await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     assert_eq!(lock.check(), Ok(()));

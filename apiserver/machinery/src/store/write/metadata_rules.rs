@@ -1,5 +1,5 @@
-//! Which rules a write asks for, and how often: upstream has several layers that look at the same, each with a cause of
-//! its own for every error.
+//! Rules of `metadata` for each kind of write. Upstream validates metadata in several layers, and each layer adds its
+//! own cause for the same error.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,19 +14,19 @@ use crate::resource::Resource;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_schema::go_text::quoted;
 
-/// What an update meets.
+/// Stored object of an update, and facts about the update.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Previous<'a> {
     /// The stored object.
     pub(crate) object: &'a Value,
-    /// What the update would change of it that stays as it is.
+    /// Errors of the immutable fields that the update would change.
     pub(crate) immutable: &'a [FieldError],
-    /// Whether `spec` is as it was when the update was sent. Then nothing that is there already is held against it: who
-    /// writes a status, a label or takes a finalizer off need not mend the rest first.
+    /// True if the update does not change `spec`. Then errors that the stored object has, too, do not count: a client
+    /// that writes a status or a label, or removes a finalizer, need not repair the object first.
     pub(crate) keeps_spec: bool,
 }
 
-/// Every error of `new`'s metadata. `old` is the stored object, absent on create.
+/// Returns every error of `new`'s metadata. `old` is the stored object, absent on create.
 pub fn validate_metadata(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match old {
         None => validate_new(resource, new),
@@ -34,7 +34,7 @@ pub fn validate_metadata(resource: &Resource, new: &Value, old: Option<&Value>) 
     }
 }
 
-/// Every error of a new object's metadata.
+/// Returns every error of a new object's metadata.
 pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let mut errors = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> 
     errors
 }
 
-/// Every error of a new version's metadata, as often as upstream finds it.
+/// Returns every error of an updated object's metadata, as often as upstream.
 pub(crate) fn validate_update(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let written = Written::of(new, &path);
@@ -53,7 +53,7 @@ pub(crate) fn validate_update(new: &Value, before: Previous<'_>) -> Vec<FieldErr
     errors
 }
 
-/// The same of one layer fewer: the last is that of the kind itself.
+/// The same with one layer fewer: without that of the kind itself.
 pub(crate) fn validate_update_once(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     validate_version(new, before, &path, &Written::of(new, &path))
@@ -67,18 +67,18 @@ fn validate_version(
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let prefix = object::meta(new, "generateName");
-    // It was the beginning of a name, and whatever it is now, no name will be made of it.
+    // It was the prefix of a name. No name is generated from it any more.
     refuse(&path.child("generateName"), &json!(prefix), path_segment_errors(prefix), &mut errors);
     written.add_with_finalizers(new, path, &mut errors);
     add_change_errors(new, before, path, written, &mut errors);
     errors
 }
 
-/// What is wrong with what people and programs write, found once: upstream's layers each tell it.
+/// Errors of the metadata that clients write, which each of upstream's layers repeats.
 struct Written {
-    /// Of labels, annotations and owners.
+    /// Errors of labels, annotations and owner references.
     errors: Vec<FieldError>,
-    /// Of managers, which some layers tell of after the finalizers.
+    /// Errors of field managers, which some layers report after the finalizers.
     managers: Vec<FieldError>,
 }
 
@@ -99,7 +99,7 @@ impl Written {
     }
 }
 
-/// What one layer says of a change.
+/// Adds the errors of one layer for a change.
 fn add_change_errors(
     new: &Value,
     before: Previous<'_>,
@@ -128,8 +128,8 @@ fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, errors: &mu
     }
 }
 
-/// A prefix as the rules of names meet it: a hyphen at its end is followed by more. Upstream puts a letter in the place
-/// of it and of the byte before.
+/// Converts a prefix for the validation of names: a final hyphen is followed by a suffix. Upstream replaces it and the
+/// byte before it by a letter.
 fn without_hyphen(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         None | Some("") => prefix.to_owned(),
@@ -156,7 +156,7 @@ fn validate_managers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>
     }
 }
 
-/// What is being deleted waits for no more than it did.
+/// Refuses additional finalizers on an object that is being deleted.
 fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let before: HashSet<&str> = object::finalizers(old).into_iter().collect();
     let added: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Nothing is created in a namespace that does not exist or is going away.
+//! Namespace check of a create: the namespace must exist and must not be terminating.
 
 use std::sync::LazyLock;
 
@@ -12,22 +12,22 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, Kind, ObjectStore};
 
-/// Where a namespace may be known that is not in our own store: the host cluster.
+/// Another source of namespaces than the store: the host cluster.
 #[async_trait]
 pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
-    /// The namespace object, if it is known without asking anybody.
+    /// Returns the namespace object, if it is known without a request.
     fn known(&self, _name: &str) -> Option<Value> {
         None
     }
 
-    /// The namespace object, or `None` when it does not exist there either.
+    /// Returns the namespace object, or `None` if it does not exist there either.
     ///
     /// # Errors
-    /// 503 when the source cannot be asked.
+    /// 503 if the source does not answer.
     async fn namespace(&self, name: &str) -> ApiResult<Option<Value>>;
 }
 
-/// There is no other place.
+/// No other source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnNamespaces;
 
@@ -38,20 +38,21 @@ impl NamespaceSource for OwnNamespaces {
     }
 }
 
-/// Where an object is created: a namespace that was there and alive when it was looked at.
+/// State of the namespace of a create: it existed and was not terminating when it was read.
 #[derive(Debug)]
 pub(crate) struct NamespaceState<'a> {
     pub(crate) name: &'a str,
-    /// What has to be as it was for a creation to happen; none where that is not ours to say.
+    /// The revision that the namespace must still have when the object is stored; none if the namespace is not in the
+    /// store.
     pub(crate) unchanged: Option<Unchanged>,
 }
 
 impl ObjectStore {
-    /// The namespace as a place to create an object in. What is known is taken for what is: the creation happens only
-    /// if the namespace is still as it was.
+    /// Returns the state of a namespace for a create. The cached namespace is sufficient, because the create fails if
+    /// the namespace has changed since.
     ///
     /// # Errors
-    /// 403 when it is going away; 404 when there is none; 503.
+    /// 403 if it is terminating; 404 if it does not exist; 503.
     pub(crate) async fn namespace_state<'a>(
         &self,
         kind: Kind<'_>,
@@ -63,7 +64,7 @@ impl ObjectStore {
         };
         let key = self.key(namespaces, "", namespace)?;
         let cached =
-            self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
+            self.resource_cache(namespaces).and_then(|cache| cache.snapshot().get(key.as_str()).cloned());
         if let Some(cached) = cached.filter(|cached| is_known_alive(cached)) {
             let unchanged = Some(Unchanged { key, modified: cached.revision });
             return Ok(NamespaceState { name: namespace, unchanged });
@@ -74,7 +75,7 @@ impl ObjectStore {
         self.stored_namespace_state(kind, namespace, name).await
     }
 
-    /// The same, for a namespace that is not known, or has changed since.
+    /// The same from the store, for a namespace that is not cached or has changed.
     pub(crate) async fn stored_namespace_state<'a>(
         &self,
         kind: Kind<'_>,
@@ -99,7 +100,7 @@ impl ObjectStore {
     }
 }
 
-/// What tells whether a namespace is going away.
+/// Fields that show whether a namespace is terminating.
 static TERMINATION: LazyLock<Excerpt> = LazyLock::new(|| {
     let mut excerpt = Excerpt::default();
     excerpt.add(["metadata", "deletionTimestamp"].into_iter());
@@ -107,18 +108,19 @@ static TERMINATION: LazyLock<Excerpt> = LazyLock::new(|| {
     excerpt
 });
 
-/// Words of which at least one is in the JSON of a namespace that is going away. The last begins what may be any word.
+/// Texts of which at least one is in the JSON of a terminating namespace. The last one is the start of an escape, which
+/// may hide the others.
 static TERMINATION_WORDS: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["\"deletionTimestamp\"", "\"Terminating\"", "\\u"].map(Finder::new));
 
-/// Whether a namespace that is cached is not going away. Every create asks: most need not read the JSON.
+/// Returns true if a cached namespace is not terminating. Every create calls it; most need not decode the JSON.
 fn is_known_alive(cached: &CachedObject) -> bool {
     let Ok(json) = &cached.json else { return false };
     TERMINATION_WORDS.iter().all(|sign| sign.find(json.brief()).is_none())
         || TERMINATION.of(json.brief()).is_ok_and(|found| is_alive(&found))
 }
 
-/// Whether a namespace is not going away.
+/// Returns true if a namespace is not terminating.
 fn is_alive(namespace: &Value) -> bool {
     let terminating = object::at(namespace, "status.phase") == Some(&json!("Terminating"));
     !object::is_deleting(namespace) && !terminating

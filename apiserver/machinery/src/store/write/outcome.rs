@@ -1,8 +1,8 @@
-//! Objects on their way to the store, and as they are there.
+//! Pending write, and the written object.
 //!
-//! A write waits for the store longer than it works. Were the trees that it made kept meanwhile, those of all that wait
-//! would be held for nobody, and would have left a core's cache when they are freed. So it is JSON that waits; whoever
-//! needs a tree after all reads it again.
+//! A write waits for the store longer than it computes. If it kept its tree while it waits, the trees of all waiting
+//! writes would be in memory, and would have left the CPU caches when they are freed. So it keeps JSON, which is
+//! decoded again if a tree is needed.
 
 use apiserver_structured_merge::parse_sets;
 use bytes::Bytes;
@@ -14,17 +14,17 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::Kind;
 use crate::store::cached::object_json::ObjectJson;
 
-/// An object on its way to the store, in the request's version and with serialized owners.
+/// A write in flight, in the request's version, with serialized field managers.
 #[derive(Debug)]
 pub(crate) enum PendingWrite {
-    /// What is stored.
+    /// The stored JSON.
     Json(ObjectJson),
-    /// What is stored is of another version.
+    /// The object, if another version of it is stored.
     Tree(Value),
 }
 
 impl PendingWrite {
-    /// `object`, of which this is stored.
+    /// Creates it for `object`, of which `stored` is stored.
     pub(crate) fn new(kind: Kind<'_>, object: Value, stored: &ObjectJson) -> Self {
         match &kind.resource.conversion {
             None => Self::Json(stored.clone()),
@@ -32,10 +32,10 @@ impl PendingWrite {
         }
     }
 
-    /// The object itself.
+    /// Returns the object.
     ///
     /// # Errors
-    /// 500 for JSON of our own that cannot be read.
+    /// 500 for stored JSON that cannot be parsed.
     pub(crate) fn into_value(self) -> ApiResult<Value> {
         match self {
             Self::Json(object_json) => parse(&object_json.json),
@@ -46,7 +46,7 @@ impl PendingWrite {
         }
     }
 
-    /// The object as it is stored at this revision.
+    /// Returns the object at this revision.
     pub(crate) fn at(self, revision: Revision) -> WrittenObject {
         match self {
             Self::Json(object_json) => WrittenObject::Json(object_json.at(revision).0),
@@ -58,26 +58,26 @@ impl PendingWrite {
     }
 }
 
-/// An object as it was written, or would be, in the request's version.
+/// An object as it was written, or as it would be, in the request's version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WrittenObject {
-    /// Its JSON, as it was written on the way to the store.
+    /// The JSON that was encoded for the store.
     Json(Bytes),
-    /// Where there is no such JSON: nothing was stored, or an object of another version.
+    /// The object, if there is no such JSON: nothing was stored, or another version.
     Tree(Value),
 }
 
 impl WrittenObject {
-    /// An object of which there is no JSON, with serialized owners.
+    /// Creates it from an object with serialized field managers.
     pub(crate) fn of_serialized(mut object: Value) -> Self {
         parse_sets(&mut object);
         Self::Tree(object)
     }
 
-    /// The object, decoded.
+    /// Returns the object, decoded.
     ///
     /// # Errors
-    /// 500 for JSON of our own that cannot be read.
+    /// 500 for stored JSON that cannot be parsed.
     pub fn into_value(self) -> ApiResult<Value> {
         match self {
             Self::Json(json) => parse(&json),
@@ -86,20 +86,20 @@ impl WrittenObject {
     }
 }
 
-/// A written object and what its writer should be told.
+/// A written object and the warnings for the client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
-    /// The object as stored (or as it would be).
+    /// The object as stored, or as it would be.
     pub object: WrittenObject,
-    /// Warnings, without the header's decoration.
+    /// Warnings, without the syntax of the header.
     pub warnings: Vec<String>,
 }
 
 impl Written {
-    /// How a write ended, after what else its writer is to be told: of a refusal, too.
+    /// Adds warnings before those of a result, also of an error.
     ///
     /// # Errors
-    /// The write's own.
+    /// Those of the write.
     pub fn with_warnings(result: ApiResult<Self>, mut warnings: Vec<String>) -> ApiResult<Self> {
         match result {
             Ok(mut written) => {

@@ -1,4 +1,4 @@
-//! The store as strategies see it.
+//! Related objects of one write, read from the store.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -35,8 +35,8 @@ impl ObjectReader for ObjectStore {
     }
 }
 
-/// The store as one write sees it. An object is read once: what is filled in and what is judged go by
-/// the same, and a large one is not decoded twice.
+/// Reader of related objects for one write. Each object is read and decoded once, so defaults and validation depend on
+/// the same state.
 #[derive(Debug)]
 pub(crate) struct RelatedObjects<'a> {
     store: &'a ObjectStore,
@@ -62,12 +62,12 @@ impl ObjectReader for RelatedObjects<'_> {
 }
 
 impl<'a> RelatedObjects<'a> {
-    /// Nothing has been read yet.
+    /// Creates a reader that has read nothing.
     pub(crate) fn by(store: &'a ObjectStore) -> Self {
         Self { store, found: Mutex::default() }
     }
 
-    /// Lets other objects fill in what a write leaves open. Whoever sent it does not own that.
+    /// Applies defaults that depend on related objects. The client does not become their field manager.
     pub(crate) async fn default(
         &self,
         kind: Kind<'_>,
@@ -89,7 +89,7 @@ impl<'a> RelatedObjects<'a> {
         Ok(())
     }
 
-    /// What other objects say about a write; the answer is what the writer should know.
+    /// Validates a write against related objects; returns the warnings for the client.
     pub(crate) async fn validate(
         &self,
         kind: Kind<'_>,
@@ -120,7 +120,7 @@ impl<'a> RelatedObjects<'a> {
 }
 
 impl ObjectStore {
-    /// Whether other objects keep one from being deleted.
+    /// Checks that related objects do not prevent the deletion.
     pub(crate) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let stored = kind.as_stored(object)?;
         let why = kind.stored.strategy.refuse_deletion_with(&stored, self).await?;
@@ -128,7 +128,7 @@ impl ObjectStore {
             None => Ok(()),
             Some(why) => {
                 let resource = kind.resource;
-                // Upstream's webhook names the kind where others name the plural.
+                // The text of upstream's webhook has the kind instead of the plural.
                 Err(ApiError::forbidden(&resource.group, &resource.kind, object::name(object), &why))
             }
         }

@@ -1,4 +1,4 @@
-//! What is sent to change an object, made ready to be what it is to be.
+//! Replacement of an object: the decoded body of an update, and the result of a patch.
 
 use serde_json::{Value, json};
 
@@ -8,15 +8,15 @@ use crate::patch::{self, Patch};
 use crate::status::ApiResult;
 use crate::store::{FieldValidation, Kind, Target};
 
-/// What is looked at of an object that is sent for its status: what it is, and the status.
+/// Fields of a status update that count: the type, the metadata and the status.
 const OF_STATUS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// What is to be in an object's place. It is used up by the first try, and nearly always that is the only one; whoever has
-/// to try again makes it again of what was sent.
+/// The object of an update. The first attempt consumes it, and usually it is the only attempt. Another attempt decodes
+/// it again.
 pub struct Replacement<'a> {
     /// The object, decoded.
     pub object: Value,
-    /// Decodes it once more.
+    /// Decodes the object again.
     pub again: &'a (dyn Fn() -> ApiResult<Value> + Sync),
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Replacement<'_> {
     }
 }
 
-/// What was sent as it replaces something, and what to say of it.
+/// Checks a replacement; returns it with the warnings for the client.
 pub(crate) fn prepared(
     kind: Kind<'_>,
     mut new: Value,
@@ -42,14 +42,14 @@ pub(crate) fn prepared(
     Ok((new, warnings))
 }
 
-/// Of what is written through a part nobody asks the kind.
+/// Sets the kind: a write of a subresource need not name it.
 fn name_part(kind: Kind<'_>, new: &mut Value, target: Target) {
     if let Some(root) = new.as_object_mut().filter(|_| target != Target::Object) {
         root.insert("kind".to_owned(), json!(kind.resource.kind));
     }
 }
 
-/// The object with the patch carried out, and what to say of that.
+/// Applies a patch; returns the result with the warnings for the client.
 pub(crate) fn patched(
     kind: Kind<'_>,
     base: Value,
@@ -60,7 +60,7 @@ pub(crate) fn patched(
     let mut new = patch.carry_out(base)?;
     identity::check_version(kind, &new)?;
     check_version(kind.resource, &new)?;
-    // What a patch leaves behind is at error, and not what was sent.
+    // The error is one of the patched object, and not of the body.
     if let Some(why) = metadata_error(&new) {
         return Err(patch::invalid(&new, &why));
     }
@@ -69,8 +69,8 @@ pub(crate) fn patched(
     Ok((new, warnings))
 }
 
-/// What to say of the patch, and of the fields that it leaves behind and nobody knows. In strict
-/// validation that is refused, and shown as it was patched.
+/// Checks the patch and its result for unknown fields; returns the warnings. In strict validation, they are errors that
+/// repeat the patched object.
 fn check_patched(
     kind: Kind<'_>,
     new: &mut Value,

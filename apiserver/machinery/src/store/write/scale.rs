@@ -1,4 +1,4 @@
-//! The subresource `scale`: one number of the object, written as any other update.
+//! The subresource `scale`: one number of the object, written like any other update.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -18,24 +18,24 @@ use crate::scale;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject};
 
-/// Nothing is exempt in a Scale.
+/// The empty set: all fields of a Scale have managers.
 static NO_FIELDS: LazyLock<Set> = LazyLock::new(Set::default);
 
 static TYPE: LazyLock<Arc<Type>> =
     LazyLock::new(|| Arc::new(Type::of_object(&scale::schema()).unwrap_or(Type::Deduced)));
 
-/// What a write makes of a Scale that has its managers, and that is_set how many replicas are wanted or does not.
+/// Change of a Scale with field managers. The flag says whether the object has a desired number of replicas.
 type Change<'a> = dyn FnMut(&Value, bool) -> ApiResult<Value> + Send + 'a;
 
-/// What a patch finds where the object does not say how many replicas it wants: no number that anybody wants, so that
-/// a patch which leaves it is_set nothing either.
+/// The number that a patch gets if the object has no desired number of replicas. No client requests it, so a result
+/// with this number is a patch that does not set one.
 const UNSET: i32 = i32::MIN;
 
 impl ObjectStore {
-    /// Writes the Scale that `change` makes of the present one; the answer's object is the Scale.
+    /// Writes the Scale that `change` returns for the present one; the object in the result is the Scale.
     ///
     /// # Errors
-    /// What `change` refuses; else as updates do: 400, 404, 409, 422, 503.
+    /// The errors of `change`; else those of an update: 400, 404, 409, 422, 503.
     pub async fn scale(
         &self,
         kind: Kind<'_>,
@@ -58,7 +58,7 @@ impl ObjectStore {
                     "the spec replicas field {path:?} cannot be empty"
                 )));
             }
-            // A Scale does not say zero, so that nobody owns it: whoever scales to it leaves the number to others.
+            // A Scale omits zero, so no manager owns it: a client that scales to zero does not own the number.
             if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == 0) {
                 object::remove_at(&mut new, &["spec", "replicas"]);
             }
@@ -68,7 +68,7 @@ impl ObjectStore {
         self.rescale(kind, scale, (namespace, name), (&options, method), &mut with_managers).await
     }
 
-    /// Applies a configuration to the Scale of an object; the answer's object is the Scale.
+    /// Applies a configuration to the Scale of an object; the object in the result is the Scale.
     ///
     /// # Errors
     /// 400, 404, 409, 413, 422, 500 (a configuration that is no Scale), 503.
@@ -108,7 +108,7 @@ impl ObjectStore {
         let paths = ScalePaths { replicas: &replicas, api_version: &api_version };
         let change = |old: &Value| {
             let managers = object::at(old, "metadata.managedFields");
-            // FieldManagers that cannot be read own nothing here.
+            // Field managers that cannot be decoded own nothing here.
             let managers = Entries::decode(managers).unwrap_or_default();
             let (mut present, is_set) = scale::of(scale, old)?;
             set_managers(&mut present, &to_scale(&managers, &paths));
@@ -117,7 +117,7 @@ impl ObjectStore {
             if method == Method::Put {
                 identity::check_uid(kind, &new, old)?;
             }
-            // A patch of a Scale names no object by its uid.
+            // A patch of a Scale cannot name an object by its uid.
             object::set_meta(&mut new, "uid", object::meta(old, "uid"));
             let scalers = Entries::decode(object::at(&wanted, "metadata.managedFields")).unwrap_or_default();
             set_managers(&mut new, &from_scale(&managers, &scalers, &paths));
@@ -131,7 +131,7 @@ impl ObjectStore {
         Ok(Written { object: WrittenObject::Tree(shown), warnings: written.warnings })
     }
 
-    /// Where the number stands, in every version of the kind.
+    /// Returns the path of the number, in every version of the kind.
     fn replicas(&self, kind: Kind<'_>) -> BTreeMap<String, Path> {
         let resources = self.registry.resources().iter();
         let same =
@@ -146,7 +146,7 @@ impl ObjectStore {
     }
 }
 
-/// Scale as the only version of a kind of its own.
+/// Scale as the only version of its kind.
 struct ScaleVersion;
 
 impl Versions for ScaleVersion {
@@ -175,7 +175,7 @@ fn field_manager<'a>(api_version: &'a str, manager: &'a str) -> FieldManager<'a>
     }
 }
 
-/// Clients do not see the managers of a Scale.
+/// Removes the field managers, which clients of a Scale do not see.
 fn without_managers(scale: &Value) -> Value {
     let mut scale = scale.clone();
     object::remove_meta(&mut scale, "managedFields");

@@ -1,4 +1,4 @@
-//! What a body is checked for when it has been decoded, before it is an object of its kind.
+//! Checks of a decoded body, before it is an object of its kind.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::{FieldValidation, text};
 use apiserver_schema::field_errors::FieldPath;
 
-/// Checks that a body says to be of a kind, is of the version that it was sent to, and has metadata that can be read.
+/// Checks that a body names its kind, has the version of its URL, and has metadata that can be decoded.
 pub(crate) fn check_version_and_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
     check_version(resource, object)?;
     check_metadata(resource, object)
 }
 
-/// Checks that a body says to be of a kind, and is of the version that it was sent to.
+/// Checks that a body names its kind, and has the version of its URL.
 pub(crate) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()> {
     let unrecognized = |why: &str| {
         let kind = &resource.kind;
@@ -37,7 +37,7 @@ pub(crate) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()
     Ok(())
 }
 
-/// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
+/// Checks the types in `metadata`: a wrong one is a malformed request, not an invalid object.
 ///
 /// # Errors
 /// 400.
@@ -48,14 +48,14 @@ pub fn check_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
     }
 }
 
-/// Why `metadata` cannot be read, if it cannot.
+/// Returns the error of `metadata` that cannot be decoded.
 pub(crate) fn metadata_error(object: &Value) -> Option<String> {
     let metadata = object.get("metadata").filter(|metadata| !metadata.is_null());
     metadata.and_then(crate::metadata::wrong_type)
 }
 
-/// Prunes an object and says what to do about what was dropped. An object of another kind is left alone: what it is to
-/// have nobody knows, and that it is none of these is told later, with all else.
+/// Prunes an object, and treats its unknown fields as the request demands. An object of another kind is unchanged: its
+/// fields are unknown here, and its kind is refused later, with all other errors.
 pub(crate) fn check_known_fields(
     resource: &Resource,
     object: &mut Value,
@@ -74,20 +74,20 @@ pub(crate) fn check_known_fields(
     }
 }
 
-/// Prunes `object`; what to say of each field that was dropped.
+/// Prunes `object`; returns a text for each dropped field.
 pub fn unknown_fields(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut unknown = resource.schema.prune(object, &FieldPath::default());
-    // Upstream decodes metadata by itself, and names the rest in order, which they have.
+    // Upstream decodes metadata separately, and names the other fields in order.
     unknown.sort_by_key(|path| !path.starts_with("metadata."));
     unknown.iter().map(|path| unknown_field(path)).collect()
 }
 
-/// What to say of a field that nobody knows.
+/// Returns the text for an unknown field.
 pub fn unknown_field(path: &str) -> String {
     format!("unknown field \"{path}\"")
 }
 
-/// The refusal of fields that occur twice or that nobody knows.
+/// Returns the refusal of duplicate and unknown fields.
 pub fn strictly_refused(resource: &Resource, texts: &[String]) -> ApiError {
     undecodable(resource, &format!("strict decoding error: {}", texts.join(", ")))
 }

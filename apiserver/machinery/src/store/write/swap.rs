@@ -1,4 +1,4 @@
-//! The last step of a change: compare-and-swap.
+//! Last step of an update: compare-and-swap.
 
 use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError};
@@ -13,7 +13,7 @@ use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore, Origin, WrittenObject, is_held};
 
 impl ObjectStore {
-    /// Stores `new` if nobody was faster; `None` when somebody was, and when only what is stored can tell.
+    /// Stores `new` unless another client wrote first. Returns `None` then, or if only the stored object can decide.
     pub(crate) async fn swap(
         &self,
         kind: Kind<'_>,
@@ -39,7 +39,7 @@ impl ObjectStore {
                     _ => return Ok(None),
                 },
             };
-            // What is not written as it would be written now is written anew.
+            // An unchanged object is written if its stored form is not the present one.
             if self.is_current(kind, &entry) {
                 current.make_whole(&mut new)?;
                 return Ok(Some(WrittenObject::of_serialized(new)));
@@ -70,7 +70,7 @@ impl ObjectStore {
         }
     }
 
-    /// The last finalizer is gone: so is the object.
+    /// Removes the object: its last finalizer is gone.
     async fn finish_deletion(
         &self,
         kind: Kind<'_>,
@@ -84,7 +84,7 @@ impl ObjectStore {
         }
         match self.store.delete(key, revision).await {
             Ok(_) => Ok(Some(WrittenObject::of_serialized(new))),
-            // Gone, by us or somebody else, is what was wanted.
+            // It is gone, through this write or another one, as requested.
             Err(StoreError::Conflict { .. }) => {
                 Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_serialized(new)))
             }

@@ -1,4 +1,4 @@
-//! Unknown outcomes: learns by reading whether a write that the store did not confirm happened.
+//! Unknown outcomes: a read finds out whether an unconfirmed write happened.
 //!
 //! A change is sent again only if it is proved that the first one did not happen. The proof of an update is the key's
 //! revision: if the key still has the one that the update started from, the update has not happened, and the same update

@@ -1,4 +1,4 @@
-//! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
+//! Update and patch: read, change, validate, compare and swap. If another client wrote first, the write starts again.
 
 use apiserver_structured_merge::{parse_sets, serialize_sets};
 use serde_json::Value;
@@ -16,23 +16,23 @@ use crate::patch::Patch;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written};
 
-/// Lost races in a row before a patch gives up. Each loss means that somebody else won, so this is
-/// reached only under a storm; the request's deadline usually ends it first.
+/// Lost races in a row before a patch fails. Each loss means that another client won, so only an extreme load reaches
+/// this limit; the request's deadline usually ends it first.
 const ATTEMPTS: usize = 200;
 
-/// Which part of an object a write may change.
+/// Part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Everything but `status` where that is a subresource.
+    /// Everything, except `status` where it is a subresource.
     Object,
     /// `status` alone.
     Status,
-    /// `spec.finalizers` alone, where those are.
+    /// `spec.finalizers` alone, where the kind has them.
     Finalizers,
 }
 
 impl Target {
-    /// The subresource it is written through; empty for the object itself.
+    /// Returns the subresource of the write; empty for the object itself.
     pub fn subresource(self) -> &'static str {
         match self {
             Self::Object => "",
@@ -41,7 +41,7 @@ impl Target {
         }
     }
 
-    /// The field that a write of it does not change, and may be large.
+    /// Returns the field that a write of this part leaves unchanged, and that may be large.
     pub(crate) fn unchanged_field(self) -> Option<&'static str> {
         match self {
             Self::Object => Some("status"),
@@ -51,33 +51,33 @@ impl Target {
     }
 }
 
-/// How an object is changed.
+/// Parameters of a change.
 #[derive(Clone, Copy)]
 pub(crate) struct Modification<'a> {
     pub(crate) target: Target,
     pub(crate) options: &'a WriteOptions,
     pub(crate) origin: Origin,
-    /// Whether what the change makes has its managers already.
+    /// True if the result of the change has its field managers already.
     pub(crate) has_managers: bool,
-    /// Whether the change neither reads nor writes what its target [leaves](Target::unchanged_field).
+    /// True if the change neither reads nor writes the [unchanged field](Target::unchanged_field) of its target.
     pub(crate) skips_unchanged: bool,
     pub(crate) method: Method,
 }
 
-/// Whether a client says what the object is to be, or what is to be changed.
+/// Method of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// What it is to be.
+    /// A client sends the whole object.
     Put,
-    /// What is to be changed.
+    /// A client sends a change.
     Patch,
 }
 
 impl ObjectStore {
-    /// Replaces an object with what was sent, which names the revision it was made from.
+    /// Replaces an object by the one that the client sent, which names the revision that it is based on.
     ///
     /// # Errors
-    /// 400, 404, 409, 413, 422, 503.
+    /// 400, 404, 409, 413, 422, 503, 504.
     pub async fn update(
         &self,
         kind: Kind<'_>,
@@ -113,11 +113,11 @@ impl ObjectStore {
         Written::with_warnings(updated, warnings)
     }
 
-    /// Patches an object; tried again on the newest object when somebody else was faster, unless
-    /// the patch itself names a revision.
+    /// Patches an object. If another client wrote first, it is tried again on the newest object, unless the patch names
+    /// a revision.
     ///
     /// # Errors
-    /// 400, 404, 409, 413, 422, 503.
+    /// 400, 404, 409, 413, 422, 503, 504.
     pub async fn patch(
         &self,
         kind: Kind<'_>,
@@ -130,7 +130,7 @@ impl ObjectStore {
         let mut warnings = Vec::new();
         let change = |old: &Value| {
             let checked = |current: Value| patched(kind, current, patch, target, options.field_validation);
-            // A refusal shows all of the object.
+            // A refusal repeats the whole object.
             let brief = patch.leaves_managers().then(|| checked(object::without(old, &[])).ok()).flatten();
             let new = brief.map_or_else(|| checked(with_parsed_sets(old)), Ok)?;
             warnings = new.1;
@@ -169,8 +169,8 @@ impl ObjectStore {
             match self.attempt(kind, &key, current, how, &mut change).await {
                 Ok(Some(written)) => return Ok(written),
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
-                // What is wrong with what was at hand may be right with what is stored, if that is another; and how it is
-                // wrong is said of all of it.
+                // An error on the cached object may not occur on the stored one, if that is another; and its text has
+                // to repeat the whole object.
                 Err(error) => {
                     let stored = self.stored_object(kind, &key, name).await?;
                     if is_whole && stored.revision == revision {
@@ -184,7 +184,7 @@ impl ObjectStore {
         Err(ApiError::modified(kind.resource, name))
     }
 
-    /// Changes `current` and stores what that makes; `None` when it must be done again on what is stored by now.
+    /// Changes `current` and stores the result. Returns `None` if it must start again with the stored object.
     async fn attempt(
         &self,
         kind: Kind<'_>,
@@ -201,14 +201,14 @@ impl ObjectStore {
         identity::check_kind(kind, &new, before)?;
         let mut warnings = Vec::new();
         if how.target == Target::Status {
-            // What is wrong with what was sent is told, also where it does not count.
+            // Errors in parts that do not count are reported, too.
             metadata::normalize(&mut new);
             warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
             keep_status(kind, &mut new, old);
         }
         metadata::normalize(&mut new);
         if how.has_managers {
-            // Whoever applied owns what was said, and not the form that it takes.
+            // An apply owns the fields as they were applied, and not their canonical form.
             kind.resource.strategy.canonicalize(&mut new);
         } else {
             kind.resource.schema.fill_in(&mut new);
@@ -235,7 +235,7 @@ impl ObjectStore {
         Ok(swapped.map(|object| Written { object, warnings }))
     }
 
-    /// Gives `new` its managers: those of `old`, but for what the writer has changed.
+    /// Gives `new` its field managers: those of `old`, plus the client's changes.
     pub(crate) fn assign_managers(
         &self,
         kind: Kind<'_>,
@@ -247,7 +247,7 @@ impl ObjectStore {
         let api_version = kind.resource.api_version();
         match self.field_managers.write(kind, &api_version, &options.manager, target) {
             Some(field_manager) => field_manager.update(old, new),
-            // What was changed may have been a copy without them.
+            // The changed object may be a copy without them.
             None => match old.and_then(|old| object::at(old, "metadata.managedFields")) {
                 Some(managers) => object::set_meta(new, "managedFields", managers.clone()),
                 None => serialize_sets(new),
