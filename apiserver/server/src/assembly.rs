@@ -1,23 +1,23 @@
-//! What a server is made of beyond its configuration.
+//! Assembly of a server: the kinds, namespaces and controllers that its configuration does not set.
 
 use apiserver_machinery::resource::{Registry, Resource};
 
-/// Namespaces that a real server has from the start, and a host, too.
+/// Namespaces that a kube-apiserver creates at startup. A host cluster has them, too.
 const KUBERNETES: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
-/// What is served beside the product's kinds, and what runs.
+/// Additions to the kinds of the product, and the parts that run.
 #[derive(Debug, Clone)]
 pub struct Assembly {
-    /// Kinds beside the product's.
+    /// Kinds in addition to those of the product.
     pub kinds: Vec<Resource>,
-    /// Namespaces that are there from the start.
+    /// Namespaces that the server creates at startup.
     pub namespaces: Vec<String>,
-    /// Whether our controllers run.
+    /// True if the controllers run. Default: true.
     pub controllers: bool,
 }
 
 impl Default for Assembly {
-    /// The product.
+    /// Returns the assembly of the product.
     fn default() -> Self {
         let namespaces = ["default", "capstan-system"].map(str::to_owned).to_vec();
         Self { kinds: Vec::new(), namespaces, controllers: true }
@@ -25,7 +25,7 @@ impl Default for Assembly {
 }
 
 impl Assembly {
-    /// Namespaces that are there from the start.
+    /// Returns all namespaces that the server creates at startup.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         let mut all = self.namespaces.clone();
         for name in KUBERNETES {
@@ -36,7 +36,7 @@ impl Assembly {
         all
     }
 
-    /// Every kind that is served.
+    /// Returns the registry of all kinds that are served.
     pub(crate) fn registry(&self) -> Registry {
         let own = apiserver_registry::registry();
         if self.kinds.is_empty() {

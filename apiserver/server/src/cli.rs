@@ -1,12 +1,12 @@
-//! The command line.
+//! Command line of `capstan`, with its help texts.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-/// The management plane for Kubernetes clusters on OpenStack: the Cluster API, served from one
-/// binary with its own storage, endpoint and identity.
+/// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
+/// with its own storage, endpoint and identities.
 #[derive(Debug, Parser)]
 #[command(name = "capstan", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -18,25 +18,25 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the API
     ///
-    /// With nothing given, serves on loopback from an embedded store, with certificates of its own
-    /// making, and prints where everything lies:
+    /// Without options, the server listens on loopback, uses an embedded store and creates its own
+    /// certificates. It logs the paths of its files at startup:
     ///
     ///   DATA/store.redb*       the objects, and the journal of the newest writes
-    ///   DATA/pki/              the CA, the serving certificate, their keys
-    ///   DATA/encryption.yaml   the key that Secrets are encrypted with: back it up
+    ///   DATA/pki/              the CA, the serving certificate and their keys
+    ///   DATA/encryption.yaml   the key that encrypts Secrets: back it up
     ///
     /// Example: capstan serve --data-dir /var/lib/capstan --listen 192.0.2.10:7443
     #[command(verbatim_doc_comment)]
     Serve(ServeArguments),
-    /// Mint a client certificate and print a kubeconfig with it
+    /// Create a client certificate and print a kubeconfig that contains it
     ///
-    /// The certificate is signed by the server's own CA, so this runs where the data directory is.
-    /// Group system:masters may do everything; anybody else may read discovery and health.
+    /// The server's own CA signs the certificate, so run this on the machine with the data directory.
+    /// Group system:masters may do everything. All other users may read only discovery and health.
     ///
     /// Example: capstan kubeconfig --user alice --expires 8h --output alice.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
-    /// Connect a host cluster: manifests to apply there, and a wait until they work
+    /// Connect a host cluster: print its manifests, and wait until it serves the APIs
     #[command(subcommand)]
     Host(HostCommand),
     /// Print the version
@@ -45,22 +45,22 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
-    /// Print everything a host applies to serve our groups through us
+    /// Print the manifests with which a host cluster serves Capstan's API groups
     ///
-    /// Namespace, Service, permissions, CRD objects as metadata, and one APIService for each group
-    /// and version, with the CA of our serving certificate.
+    /// The manifests are a Namespace, a Service, permissions, CRD objects as metadata, and one
+    /// APIService for each group and version with the CA of Capstan's serving certificate.
     ///
-    /// With --kubeconfig the host is looked at first: where it already serves one of the groups
-    /// from CRDs of its own, those CRDs are left alone, and the patch that takes the group over
-    /// and the command that gives it back are printed to standard error.
+    /// With --kubeconfig the command reads the host first. If the host already serves one of the
+    /// groups from its own CRDs, the command skips that group. It prints to standard error a patch
+    /// that switches the group to Capstan, and a command that switches it back.
     ///
     /// Example: capstan host manifests --external-name 192.0.2.10 | kubectl apply -f -
     #[command(verbatim_doc_comment)]
     Manifests(ManifestsArguments),
-    /// Wait until the host serves every API version through Capstan
+    /// Wait until the host cluster serves every API version through Capstan
     ///
-    /// Run it after `capstan serve`, before the first kubectl apply: when an APIService says Available,
-    /// the host's own proxy may still answer 503 for up to a second.
+    /// Run this after `capstan serve` and before the first kubectl apply. If an APIService is
+    /// Available, the host's proxy may still return 503 for up to a second.
     ///
     /// Example: capstan host wait --kubeconfig admin.kubeconfig
     #[command(verbatim_doc_comment)]
@@ -69,7 +69,7 @@ pub(crate) enum HostCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArguments {
-    /// A kubeconfig of the host
+    /// Kubeconfig of the host cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: PathBuf,
     /// Longest wait, e.g. 30s or 5m
@@ -82,10 +82,10 @@ pub(crate) struct ManifestsArguments {
     /// The server's data directory [default: as for serve]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Host name or address where the host reaches us; without it, pods labelled app=capstan are selected
+    /// Name or address at which the host reaches Capstan [default: the pods with label app=capstan]
     #[arg(long, value_name = "NAME")]
     pub(crate) external_name: Option<String>,
-    /// Port we serve on
+    /// Port that Capstan serves on
     #[arg(long, default_value_t = 7443)]
     pub(crate) port: u16,
     /// Namespace of the Service
@@ -94,10 +94,10 @@ pub(crate) struct ManifestsArguments {
     /// Name of the Service
     #[arg(long, default_value = "capstan")]
     pub(crate) service: String,
-    /// The user that we are in the host: the one of --host-kubeconfig
+    /// User of Capstan in the host cluster: the one in --host-kubeconfig
     #[arg(long, default_value = "capstan")]
     pub(crate) user: String,
-    /// A kubeconfig of the host, to look at what it has
+    /// Kubeconfig of the host cluster, to find the API groups that it already serves
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
@@ -107,32 +107,32 @@ pub(crate) struct ServeArguments {
     /// Configuration file (kind ServerConfiguration); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where everything lies [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
+    /// Directory for all state [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Address and port to serve on [default: 127.0.0.1:7443]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Store in this etcd instead of the embedded store; several endpoints with commas
+    /// Endpoints of an etcd to use instead of the embedded store, separated by commas
     #[arg(long, value_name = "URL,...", value_delimiter = ',')]
     pub(crate) etcd_endpoints: Vec<String>,
-    /// Serve a host cluster, too: a kubeconfig with our user in it (see `capstan host manifests`)
+    /// Kubeconfig with Capstan's user in a host cluster, to serve that host, too (see `capstan host manifests`)
     #[arg(long, value_name = "FILE")]
     pub(crate) host_kubeconfig: Option<PathBuf>,
-    /// How long to serve on after SIGTERM, not ready any more, e.g. 0s [default: 30s with etcd, else 0s]
+    /// Time to keep serving after SIGTERM while not ready, e.g. 0s [default: 30s with etcd, else 0s]
     ///
-    /// Whoever spreads requests over several servers needs that long to see that this one ends.
-    /// SIGINT, and any second signal, cut it short.
+    /// A load balancer needs this time to notice that the replica is shutting down.
+    /// SIGINT or a second signal ends it early.
     #[arg(long, value_name = "DURATION")]
     pub(crate) shutdown_delay: Option<String>,
-    /// Form of log lines: text or json [default: text]
-    #[arg(long, value_name = "FORM")]
+    /// Format of log lines: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct KubeconfigArguments {
-    /// The server's configuration file, which says where its data directory is and where it listens
+    /// The server's configuration file, with its data directory and its listen address
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The server's data directory [default: as for serve]
@@ -144,18 +144,18 @@ pub(crate) struct KubeconfigArguments {
     /// Group: the certificate's O
     #[arg(long, default_value = "system:masters")]
     pub(crate) group: String,
-    /// How long the certificate is good, e.g. 30m, 8h, 365d
+    /// Lifetime of the certificate, e.g. 30m, 8h, 365d
     #[arg(long, default_value = "365d", value_parser = duration)]
     pub(crate) expires: Duration,
-    /// URL of the server [default: where it listens, else https://127.0.0.1:7443]
+    /// URL of the server [default: from `listen` in --config, else https://127.0.0.1:7443]
     #[arg(long, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
-    /// Write it to this file, which nobody else can read, instead of printing it
+    /// File to write to instead of standard output; only its owner can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// `https://host:port`: nothing else is served.
+/// Parses `--server`, such as `https://host:port`. The server has no other scheme.
 fn server(text: &str) -> Result<String, String> {
     let url: Option<http::Uri> = text.parse().ok();
     let is_good = url.is_some_and(|url| {
@@ -168,12 +168,12 @@ fn server(text: &str) -> Result<String, String> {
     }
 }
 
-/// `30s`, or `0s` for none.
+/// Parses a duration that may be zero, such as `30s` or `0s`.
 pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration(text) }
 }
 
-/// `30m`, `8h`, `365d`.
+/// Parses a duration above zero, such as `30m`, `8h` or `365d`.
 fn duration(text: &str) -> Result<Duration, String> {
     let error = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
     let unit = text.chars().last().ok_or_else(error)?;

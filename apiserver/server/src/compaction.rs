@@ -1,10 +1,10 @@
-//! Forgetting old history, so that the store does not grow for ever.
+//! Periodic compaction of the store's history, so that the store does not grow without limit.
 //!
-//! Servers on one store share a mark: a key whose value is the store's revision when it was
-//! written. Whoever has seen the mark unchanged for one interval tries to write it anew, guarded by
-//! what it saw; one succeeds, and forgets the history before the old mark, which is then at least
-//! one interval old. So history is forgotten once per interval however many servers there are, and
-//! nobody's clock is compared with another's.
+//! All servers on one store share a compaction record: a key whose value is the store's revision when the record was
+//! written. A server that has observed the same record for one interval tries to replace it, guarded by the record's
+//! revision. One server succeeds. It compacts the history before the old record, which is then at least one interval
+//! old. So the store is compacted once per interval, however many servers there are. No server compares its clock with
+//! the clock of another server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,54 +14,54 @@ use bytes::Bytes;
 use storage_contract::{Entry, Key, Revision, Store, StoreError, StoreResult};
 use tokio_util::sync::CancellationToken;
 
-/// History reaches back at least this long and usually at most twice as long, which is what clients
-/// are promised: a watch or a page can go on after five minutes of silence.
-const EVERY: Duration = Duration::from_secs(5 * 60);
+/// Interval between compactions. History reaches back at least this long, and usually at most twice as long. Clients
+/// are promised that a watch or a paged list can continue after five minutes of silence.
+const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// Where the mark is: below the prefix that is followed, so that writing it tells the watch cache
-/// how far it is even when nobody else writes.
-const MARK: &str = "compaction";
+/// Name of the compaction record. Its key is below the prefix that the watch cache follows, so a write to it reports
+/// the store's progress to the watch cache even if there are no other writes.
+const RECORD: &str = "compaction";
 
-/// Takes part in the forgetting until `shutdown`.
+/// Takes part in the compaction until `shutdown`.
 pub(crate) async fn run(store: Arc<dyn Store>, shutdown: CancellationToken) {
-    let Ok(key) = Key::new(format!("{ROOT}{MARK}")) else { return };
-    let mut seen = None;
+    let Ok(key) = Key::new(format!("{ROOT}{RECORD}")) else { return };
+    let mut observed = None;
     loop {
-        seen = match turn(store.as_ref(), &key, seen).await {
-            Ok(mark) => mark,
+        observed = match iteration(store.as_ref(), &key, observed).await {
+            Ok(record) => record,
             Err(error) => {
-                tracing::warn!(%error, "the store was not compacted; trying again later");
+                tracing::warn!(%error, "compaction failed; retrying after the interval");
                 None
             }
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(INTERVAL) => {}
         }
     }
 }
 
-/// One turn: forgets what is before the mark if it is still the one `seen` an interval ago.
-/// Answers the mark as it is now.
-async fn turn(store: &dyn Store, key: &Key, seen: Option<Entry>) -> StoreResult<Option<Entry>> {
+/// Runs one iteration: compacts the history before the record if the store still has the record that was `observed` an
+/// interval ago. Returns the record that the store has now.
+async fn iteration(store: &dyn Store, key: &Key, observed: Option<Entry>) -> StoreResult<Option<Entry>> {
     let value = Bytes::from(store.current_revision().await?.to_string());
-    let Some(old) = seen else {
+    let Some(old) = observed else {
         return match store.get(key).await? {
-            Some(mark) => Ok(Some(mark)),
+            Some(record) => Ok(Some(record)),
             None => written(store.create(key, value.clone()).await, key, value),
         };
     };
     let result = store.update(key, old.modified, value.clone()).await;
     if result.is_ok() {
-        forget(store, &old).await?;
+        compact_before(store, &old).await?;
     }
     match written(result, key, value)? {
-        Some(mark) => Ok(Some(mark)),
+        Some(record) => Ok(Some(record)),
         None => store.get(key).await,
     }
 }
 
-/// The mark that was written; `None` when somebody else was faster.
+/// Returns the record that this server wrote, or `None` if another server wrote first.
 fn written(result: StoreResult<Revision>, key: &Key, value: Bytes) -> StoreResult<Option<Entry>> {
     match result {
         Ok(modified) => Ok(Some(Entry { key: key.clone(), value, modified, created: modified })),
@@ -70,18 +70,20 @@ fn written(result: StoreResult<Revision>, key: &Key, value: Bytes) -> StoreResul
     }
 }
 
-async fn forget(store: &dyn Store, mark: &Entry) -> StoreResult<()> {
-    let number = std::str::from_utf8(&mark.value).ok().and_then(|text| text.parse().ok());
+/// Compacts the history before the revision in a record.
+async fn compact_before(store: &dyn Store, record: &Entry) -> StoreResult<()> {
+    let number = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse().ok());
     let Some(revision) = number.map(Revision::new) else {
-        tracing::warn!(key = %mark.key, "the mark of the last compaction was not a revision; it is now");
+        tracing::warn!(key = %record.key, "compaction record held no revision; replaced it");
         return Ok(());
     };
     store.compact(revision).await?;
-    tracing::debug!(%revision, "history before this is forgotten");
+    tracing::debug!(%revision, "store compacted");
     Ok(())
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -129,8 +131,8 @@ mod tests {
         }
     }
 
-    /// Time is paused and runs on when nobody has anything to do, but the store works on threads of
-    /// its own; this gives it the time to.
+    /// Advances the paused clock by `time`, and then waits for the store. The store works on threads of its own, for
+    /// which the paused clock does not wait.
     async fn pass(time: Duration) {
         tokio::time::sleep(time).await;
         for _ in 0..50 {
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn history_is_kept_for_one_interval_and_forgotten_once_after_two() {
+    async fn history_is_kept_for_one_interval_and_compacted_once_after_two() {
         let directory = tempfile::tempdir().unwrap();
         let embedded = EmbeddedStore::open(&directory.path().join("s")).unwrap();
         let store = Arc::new(Counting(embedded, AtomicUsize::new(0)));
@@ -151,13 +153,13 @@ mod tests {
         let servers: Vec<_> = (0..3).map(|_| tokio::spawn(run(store.clone(), shutdown.clone()))).collect();
         let then = ListOptions { limit: 0, revision: Some(first) };
         let range = KeyRange::prefix("/");
-        pass(EVERY / 2).await;
+        pass(INTERVAL / 2).await;
         assert!(store.list(&range, &then).await.is_ok());
-        pass(EVERY * 2).await;
+        pass(INTERVAL * 2).await;
         let answer = store.list(&range, &then).await;
         assert!(matches!(answer, Err(StoreError::Compacted { .. })), "{answer:?}");
         let before = store.1.load(Ordering::Relaxed);
-        pass(EVERY * 10).await;
+        pass(INTERVAL * 10).await;
         let count = store.1.load(Ordering::Relaxed) - before;
         assert!((1..=11).contains(&count), "three servers compacted {count} times in ten intervals");
         shutdown.cancel();
@@ -167,24 +169,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_late_leaves_the_mark_and_the_history_alone() {
+    async fn a_server_that_is_late_changes_neither_the_record_nor_the_history() {
         let directory = tempfile::tempdir().unwrap();
         let embedded = EmbeddedStore::open(&directory.path().join("s")).unwrap();
         let store = Counting(embedded, AtomicUsize::new(0));
-        let key = Key::new("/mark").unwrap();
-        let first = turn(&store, &key, None).await.unwrap();
-        let also = turn(&store, &key, None).await.unwrap();
-        assert_eq!(first.as_ref().map(|mark| mark.modified), also.as_ref().map(|mark| mark.modified));
-        let second = turn(&store, &key, first).await.unwrap().unwrap();
+        let key = Key::new("/record").unwrap();
+        let first = iteration(&store, &key, None).await.unwrap();
+        let also = iteration(&store, &key, None).await.unwrap();
+        assert_eq!(first.as_ref().map(|record| record.modified), also.as_ref().map(|record| record.modified));
+        let second = iteration(&store, &key, first).await.unwrap().unwrap();
         assert_eq!(store.1.load(Ordering::Relaxed), 1);
-        // The other saw the first mark, and finds the second.
-        let found = turn(&store, &key, also).await.unwrap().unwrap();
+        // The other server observed the first record, and finds the second.
+        let found = iteration(&store, &key, also).await.unwrap().unwrap();
         assert_eq!((found.modified, store.1.load(Ordering::Relaxed)), (second.modified, 1));
-        // A mark that is none is replaced, and nothing is forgotten for its sake.
+        // A record without a revision is replaced, and nothing is compacted.
         let broken = store.update(&key, found.modified, Bytes::from("x")).await.unwrap();
-        let seen = store.get(&key).await.unwrap();
-        let mended = turn(&store, &key, seen).await.unwrap().unwrap();
-        assert!(mended.modified > broken);
+        let observed = store.get(&key).await.unwrap();
+        let repaired = iteration(&store, &key, observed).await.unwrap().unwrap();
+        assert!(repaired.modified > broken);
         assert_eq!(store.1.load(Ordering::Relaxed), 1);
     }
 }

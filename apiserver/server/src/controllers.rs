@@ -108,7 +108,7 @@ struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     fn new(clients: &'a Clients, host: Option<&Client>, queues: &Queues) -> Self {
-        // Each controller reads our own store as itself: its client replaces this one.
+        // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         Self {
             clients,

@@ -1,5 +1,5 @@
-//! One of several servers runs the controllers: the one that holds a Lease in our own store, so
-//! that an election works when the host does not.
+//! Leader election: the server that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
+//! election also works while the host cluster does not respond.
 
 mod record;
 #[cfg(test)]
@@ -34,19 +34,19 @@ pub(crate) const RULES: &[PolicyRule] = &[
     PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get", "create"] },
 ];
 
-/// The times of an election.
+/// Durations of an election.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
-    /// How long the others wait after the holder's last sign of life.
+    /// Time that the other candidates wait after the holder's last renewal.
     lease: Duration,
-    /// How often the holder gives one.
+    /// Interval between renewals.
     renew: Duration,
-    /// How long after its last good one the holder stops.
+    /// Time after its last successful renewal at which the holder stops.
     deadline: Duration,
-    /// How long controllers that were told to stop may take. With `deadline` it is less than
-    /// `lease`: nobody acts any more when the next holder begins.
+    /// Time that controllers may take to stop. Together with `deadline` it is less than `lease`, so no controller of
+    /// this holder still acts when the next holder begins.
     grace: Duration,
-    /// How often the others look, and how soon a failed attempt is made again.
+    /// Interval at which the other candidates read the Lease, and pause before a retry.
     retry: Duration,
 }
 
@@ -63,11 +63,11 @@ impl Default for Timing {
     }
 }
 
-/// A candidate.
+/// Candidate of the election.
 ///
-/// *Guarantees.* As long as a monotonic clock runs equally fast everywhere, what two candidates
-/// started never runs at the same time. The times in the Lease are for people: each side goes by
-/// how long ago it saw something change itself, so no wall clock has to be right, or to stand still.
+/// *Guarantees.* The controllers of two candidates never run at the same time, as long as monotonic clocks run equally
+/// fast on all machines. The times in the Lease are only informative. Each candidate measures the time since it
+/// observed a change itself, so wall clocks may be wrong and may jump.
 pub(crate) struct Election {
     leases: Api<Lease>,
     namespaces: Api<Namespace>,
@@ -78,46 +78,47 @@ pub(crate) struct Election {
 }
 
 impl Election {
-    /// A candidate of this name, which must be nobody else's.
+    /// Creates a candidate. No other candidate may have the same `identity`.
     pub(crate) fn new(client: Client, identity: String, timing: Timing) -> Self {
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         Self { leases, namespaces: Api::all(client), identity, timing, alone: false, restarts: None }
     }
 
-    /// A candidate whose store nobody else can have open: whoever holds the Lease is no more.
+    /// Marks the store as exclusive: no other process can have it open, so a previous holder of the Lease no longer
+    /// runs.
     pub(crate) fn alone(self, alone: bool) -> Self {
         Self { alone, ..self }
     }
 
-    /// Counts each time that a controller ended by itself and all were restarted.
+    /// Counts the restarts of all controllers after one of them ended by itself.
     pub(crate) fn counting_restarts(self, restarts: RestartCounter) -> Self {
         Self { restarts: Some(restarts), ..self }
     }
 
-    /// Runs what `start` starts whenever it is elected, until `shutdown`; then gives the Lease back.
-    /// The token given to `start` is cancelled as soon as the Lease is lost; who does not end soon
-    /// after that is aborted.
+    /// Runs the controllers of `start` while this candidate is elected, until `shutdown`. Then it releases the Lease.
+    /// The token passed to `start` is cancelled as soon as the Lease is lost. Controllers that do not stop within the
+    /// grace period are aborted.
     pub(crate) async fn run(
         self,
         shutdown: CancellationToken,
         start: impl Fn(CancellationToken) -> JoinSet<()> + Send,
     ) {
         while let Some(acquired) = shutdown.run_until_cancelled(self.acquire()).await {
-            tracing::info!(identity = self.identity, "elected; starting the controllers");
+            tracing::info!(identity = self.identity, "elected; starting controllers");
             let term = shutdown.child_token();
             let mut controllers = start(term.clone());
             self.hold(acquired, &shutdown, &mut controllers).await;
             term.cancel();
             self.end(controllers).await;
             if !shutdown.is_cancelled() {
-                tracing::warn!(identity = self.identity, "no longer elected; the controllers have stopped");
+                tracing::warn!(identity = self.identity, "no longer elected; controllers have stopped");
                 shutdown.run_until_cancelled(tokio::time::sleep(self.timing.retry)).await;
             }
         }
         self.release().await;
     }
 
-    /// Tries until the Lease is ours; since when it is, at the latest.
+    /// Retries until this candidate holds the Lease. Returns the time just before the successful attempt.
     async fn acquire(&self) -> Instant {
         let mut view = View::default();
         let started = Instant::now();
@@ -130,7 +131,7 @@ impl Election {
                 Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),
             };
-            // The server may still be reading its store.
+            // At startup the server may still be loading its store.
             let is_early = started.elapsed() < self.timing.renew;
             if let Some(why) = why.filter(|_| !is_early && outage.should_log()) {
                 tracing::warn!(why, "cannot acquire the controller lease; retrying");
@@ -149,7 +150,7 @@ impl Election {
         settled(self.leases.replace(NAME, &PostParams::default(), &Lease { spec: Some(spec), ..lease }).await)
     }
 
-    /// Makes the Lease, and before it the namespace when there is none.
+    /// Creates the Lease. If its namespace does not exist, creates that instead, for the next attempt.
     async fn create(&self) -> Result<bool, kube::Error> {
         let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
         let spec = record::taken(&Lease::default(), &self.identity, self.timing.lease, Timestamp::now());
@@ -165,8 +166,8 @@ impl Election {
         }
     }
 
-    /// Keeps the Lease; returns when it is lost, on `shutdown`, and when a controller ended by
-    /// itself, which none should: then all are started again.
+    /// Renews the Lease. Returns if the Lease is lost, on `shutdown`, or if a controller ended by itself. A controller
+    /// should not end by itself, so all of them are then restarted.
     async fn hold(&self, mut good: Instant, shutdown: &CancellationToken, controllers: &mut JoinSet<()>) {
         loop {
             tokio::select! {
@@ -175,7 +176,8 @@ impl Election {
                 Some(ended) = controllers.join_next() => return self.log_end(&ended),
                 () = tokio::time::sleep(self.timing.renew) => {}
             }
-            // From before the attempt on: the others count from when they see it, which is later.
+            // The deadline counts from before the last renewal. Other candidates count from the time at which they
+            // observe it, which is later.
             let renewed = tokio::time::timeout_at(good + self.timing.deadline, self.renew());
             match shutdown.run_until_cancelled(renewed).await {
                 Some(Ok(Some(at))) => good = at,
@@ -188,7 +190,7 @@ impl Election {
         }
     }
 
-    /// Tries until the Lease is renewed, or is not ours; as of when.
+    /// Retries until the Lease is renewed. Returns the time just before the renewal, or `None` if the Lease is lost.
     async fn renew(&self) -> Option<Instant> {
         loop {
             let asked = Instant::now();
@@ -206,7 +208,8 @@ impl Election {
         }
     }
 
-    /// Whether it is still ours. A failure leaves that open, and so does a write in between.
+    /// Renews the Lease once. Returns false if this candidate no longer holds it. An error, also a conflict with
+    /// another write, leaves that unknown.
     async fn try_renew(&self) -> Result<bool, kube::Error> {
         let Some(lease) = self.leases.get_opt(NAME).await? else { return Ok(false) };
         if !record::is_held_by(&lease, &self.identity) {
@@ -227,7 +230,7 @@ impl Election {
         }
     }
 
-    /// Waits for the controllers to end, and ends those that do not.
+    /// Waits for the controllers to stop, and aborts those that do not.
     async fn end(&self, mut controllers: JoinSet<()>) {
         let all = async { while controllers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.timing.grace, all).await.is_err() {
@@ -236,7 +239,7 @@ impl Election {
         }
     }
 
-    /// Gives the Lease back, if it is ours, so that the next one need not wait.
+    /// Releases the Lease if this candidate holds it, so that the next holder need not wait until it expires.
     async fn release(&self) {
         match tokio::time::timeout(self.timing.grace, self.try_release()).await {
             Ok(Ok(())) => {}
@@ -249,8 +252,8 @@ impl Election {
         }
     }
 
-    /// A renewal that was asked for when the end came is carried out all the same, maybe between our question and our
-    /// answer: then the question is asked again.
+    /// Releases the Lease once. A renewal that was in flight at shutdown may still be applied between the read and the
+    /// write. Then the write conflicts, and both are repeated.
     async fn try_release(&self) -> Result<(), kube::Error> {
         loop {
             let lease = self.leases.get_opt(NAME).await?;
@@ -265,7 +268,7 @@ impl Election {
     }
 }
 
-/// An answer's own words, where it is one.
+/// Returns the message of the server's response, or the error itself if there was no response.
 fn error_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -273,7 +276,7 @@ fn error_text(error: &kube::Error) -> String {
     }
 }
 
-/// Whether a write went through; `false` when somebody was faster.
+/// Reports whether a write was applied. Returns false on a conflict with another write.
 fn settled<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),
@@ -282,7 +285,7 @@ fn settled<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
     }
 }
 
-/// A name for this process that nobody else has: the host's, for people, and something random.
+/// Returns a unique identity of this process: the machine's host name, for people, and a random part.
 pub(crate) fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Encryption at rest, configured as Kubernetes does: `apiserver.config.k8s.io/v1
-//! EncryptionConfiguration`.
+//! Encryption at rest, configured by an `apiserver.config.k8s.io/v1 EncryptionConfiguration` as in Kubernetes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,51 +43,50 @@ struct Key {
     secret: String,
 }
 
-/// How often the file is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Interval at which the file is checked for changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The rules in force, and the file they come from.
-pub(crate) struct Followed {
+/// Encryption rules in force, and the file that they come from.
+pub(crate) struct EncryptionFile {
     pub(crate) encryption: Arc<Encryption>,
     pub(crate) path: PathBuf,
     last: String,
 }
 
-/// Reads the file given, or the data directory's own, which is made with a fresh key on the first
-/// start.
-pub(crate) fn load(given: Option<&Path>, data: &Path) -> anyhow::Result<Followed> {
+/// Reads the given file, or else the one in the data directory. The first start creates that one with a new key.
+pub(crate) fn load(given: Option<&Path>, data: &Path) -> anyhow::Result<EncryptionFile> {
     let path = given.map_or_else(|| data.join("encryption.yaml"), Path::to_owned);
     if given.is_none() && !path.exists() {
-        pki::write_private(&path, &fresh()?)?;
+        pki::write_private(&path, &generate()?)?;
     }
     let last = pki::read(&path)?;
     let rules = parse(&last).with_context(|| format!("{}", path.display()))?;
-    Ok(Followed { encryption: Arc::new(Encryption::new(rules)), path, last })
+    Ok(EncryptionFile { encryption: Arc::new(Encryption::new(rules)), path, last })
 }
 
-impl Followed {
-    /// Keeps up with the file until `shutdown`. What cannot be used leaves things as they are.
+impl EncryptionFile {
+    /// Reloads the file after each change, until `shutdown`. An invalid file leaves the rules in force unchanged.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            match self.look() {
+            match self.reload() {
                 Ok(false) => {}
                 Ok(true) => tracing::info!(
                     file = %self.path.display(),
-                    "the encryption configuration has changed; what is written from now on is sealed by it"
+                    "encryption configuration reloaded; new writes use it"
                 ),
                 Err(error) => tracing::error!(
-                    "the encryption configuration cannot be used, the last one stays: {error:#}"
+                    "encryption configuration is invalid; the last one stays in force: {error:#}"
                 ),
             }
         }
     }
 
-    /// Takes what is new; whether there was anything. The same error is told once.
-    fn look(&mut self) -> anyhow::Result<bool> {
+    /// Applies the file if it changed. Returns true if it did. The same error is returned once.
+    fn reload(&mut self) -> anyhow::Result<bool> {
         let text = pki::read(&self.path)?;
         if text == self.last {
             return Ok(false);
@@ -100,13 +98,14 @@ impl Followed {
     }
 }
 
-fn fresh() -> anyhow::Result<String> {
+fn generate() -> anyhow::Result<String> {
     let mut key = [0_u8; 32];
-    aws_lc_rs::rand::fill(&mut key).map_err(|_| anyhow::anyhow!("the system gives no randomness"))?;
+    aws_lc_rs::rand::fill(&mut key)
+        .map_err(|_| anyhow::anyhow!("cannot generate an encryption key: the system has no randomness"))?;
     let secret = STANDARD.encode(key);
     Ok(format!(
-        "# The key that Secrets are encrypted with. Without it they cannot be read: back it up,\n\
-         # apart from the store. To rotate, put a new key first and keep the old one behind it.\n\
+        "# Key that encrypts Secrets. Without it, they cannot be read: back it up, apart from the\n\
+         # store. To rotate, add a new key before the old one, and keep the old one.\n\
          apiVersion: apiserver.config.k8s.io/v1\n\
          kind: EncryptionConfiguration\n\
          resources:\n\
@@ -120,10 +119,12 @@ fn fresh() -> anyhow::Result<String> {
     ))
 }
 
-/// Errors name the field, never a key.
+/// Parses a configuration. Errors name the field, never a key.
 fn parse(text: &str) -> anyhow::Result<Rules> {
     let configuration: Configuration = serde_saphyr::from_str(text).map_err(|_| {
-        anyhow::anyhow!("is not an EncryptionConfiguration: see the documentation for its form")
+        anyhow::anyhow!(
+            "not a valid EncryptionConfiguration; see the Kubernetes documentation for its format"
+        )
     })?;
     if configuration.api_version != "apiserver.config.k8s.io/v1"
         || configuration.kind != "EncryptionConfiguration"
@@ -138,7 +139,7 @@ fn parse(text: &str) -> anyhow::Result<Rules> {
         }
     }
     if !rules.contains_key("secrets") {
-        bail!("resources: there is no rule for secrets, which must be encrypted at rest");
+        bail!("resources: must have a rule for secrets, because they must be encrypted at rest");
     }
     Ok(rules)
 }
@@ -164,7 +165,7 @@ fn providers(list: &[BTreeMap<String, Option<Keys>>], index: usize) -> anyhow::R
                         providers.push(provider.with_context(|| format!("{at}.aesgcm.keys"))?);
                     }
                 }
-                other => bail!("{at}: provider {other:?} is not offered; aesgcm and identity are"),
+                other => bail!("{at}: provider {other:?} is not supported; use aesgcm or identity"),
             }
         }
     }
@@ -181,8 +182,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fresh_configuration_seals_secrets() {
-        let encryption = Encryption::new(parse(&fresh().unwrap()).unwrap());
+    fn a_generated_configuration_encrypts_secrets() {
+        let encryption = Encryption::new(parse(&generate().unwrap()).unwrap());
         let stored = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
     }
@@ -190,20 +191,20 @@ mod tests {
     #[test]
     fn a_key_is_rotated_without_a_restart_and_a_broken_file_changes_nothing() {
         let data = tempfile::tempdir().unwrap();
-        let mut followed = load(None, data.path()).unwrap();
-        let encryption = Arc::clone(&followed.encryption);
+        let mut file = load(None, data.path()).unwrap();
+        let encryption = Arc::clone(&file.encryption);
         let old = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
-        assert!(!followed.look().unwrap());
-        let text = std::fs::read_to_string(&followed.path).unwrap();
+        assert!(!file.reload().unwrap());
+        let text = std::fs::read_to_string(&file.path).unwrap();
         let (head, keys) = text.split_at(text.find("      - name: key1").unwrap());
         let secret = STANDARD.encode([7; 32]);
         let rotated = format!("{head}      - name: key2\n        secret: {secret}\n{keys}");
-        std::fs::write(&followed.path, "kind: Nothing").unwrap();
-        assert!(followed.look().is_err());
-        assert!(!followed.look().unwrap(), "told once");
+        std::fs::write(&file.path, "kind: Nothing").unwrap();
+        assert!(file.reload().is_err());
+        assert!(!file.reload().unwrap(), "the same error is returned once");
         assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
-        std::fs::write(&followed.path, rotated).unwrap();
-        assert!(followed.look().unwrap());
+        std::fs::write(&file.path, rotated).unwrap();
+        assert!(file.reload().unwrap());
         let new = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         assert!(new.starts_with(b"k8s:enc:aesgcm:v1:key2:"));
         assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
@@ -225,7 +226,7 @@ mod tests {
                 with("[{aesgcm: {keys: [{name: k, secret: aHVudGVyMg==}]}}]"),
                 "resources[0].providers[0].aesgcm.keys",
             ),
-            (with("[{kms: {}}]"), "\"kms\" is not offered"),
+            (with("[{kms: {}}]"), "\"kms\" is not supported"),
             (with("[]"), "resources[0].providers"),
         ];
         for (text, expected) in table {

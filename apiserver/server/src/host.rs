@@ -26,8 +26,7 @@ impl Host {
     pub(crate) async fn connect(configuration: &ServerConfiguration) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
         let client = apiserver_host::connect(&host.kubeconfig).await?;
-        let proxy =
-            apiserver_host::front_proxy(&client).await.context("the host cluster cannot be served")?;
+        let proxy = apiserver_host::front_proxy(&client).await.context("cannot serve the host cluster")?;
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
         Ok(Some(Self { client, watching, namespaces, proxy: watch::Sender::new(proxy) }))
@@ -38,19 +37,22 @@ impl Host {
         self.proxy.subscribe()
     }
 
-    /// Returns a client of the host cluster, as our own user there.
+    /// Returns a client of the host cluster with the user of Capstan there.
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
+    /// Returns an authorizer that sends SubjectAccessReviews to the host.
     pub(crate) fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::new(HostAuthorizer::new(self.client.clone()))
     }
 
+    /// Returns the source that verifies tokens of the host.
     pub(crate) fn tokens(&self) -> Arc<dyn TokenSource> {
         Arc::new(HostTokens::new(self.client.clone()))
     }
 
+    /// Returns the namespaces of the host.
     pub(crate) fn namespaces(&self) -> Arc<dyn NamespaceSource> {
         Arc::new(self.namespaces.clone())
     }
@@ -63,11 +65,11 @@ impl Host {
         );
     }
 
-    /// Follows the front-proxy configuration. If the host does not answer, or with a CA that cannot be used, the last
+    /// Follows the front-proxy configuration. If the host does not respond, or returns an invalid CA, the last
     /// configuration stays in force.
     async fn follow_proxy(&self, authenticator: &Authenticator) {
-        let mut answers = pin!(apiserver_host::front_proxies(self.watching.clone()));
-        while let Some(found) = answers.next().await {
+        let mut configurations = pin!(apiserver_host::front_proxies(self.watching.clone()));
+        while let Some(found) = configurations.next().await {
             let found = match found {
                 Ok(found) if found == *self.proxy.borrow() => continue,
                 Ok(found) => found,

@@ -1,4 +1,4 @@
-//! `capstan host manifests`.
+//! Command `capstan host manifests`: the objects with which a host cluster serves Capstan's API groups.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::config;
 use crate::output;
 use crate::pki::Authority;
 
-/// Marks APIServices that kube-apiserver makes for CRDs.
+/// Label of APIServices that kube-apiserver creates for CRDs.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Prints the objects as YAML documents.
@@ -34,12 +34,12 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let taken = runtime.block_on(async {
+        let served = runtime.block_on(async {
             let client = apiserver_host::connect(kubeconfig).await?;
-            taken(&client, &registry).await
+            served_by_crds(&client, &registry).await
         })?;
-        objects.retain(|object| !belongs_to(object, &taken));
-        explain(&taken, &apiserver_host::manifests(&registry, &options))?;
+        objects.retain(|object| !belongs_to(object, &served));
+        explain(&served, &apiserver_host::manifests(&registry, &options))?;
     }
     let mut text = String::new();
     for object in objects {
@@ -49,26 +49,26 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
     Ok(output::print(&text)?)
 }
 
-/// The CA that the host is told to trust. Before the first start there is none, and it is made; so it is in a
-/// directory that was named by mistake, so this is said.
+/// Opens the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
+/// may have named the wrong directory.
 fn authority(data: &Path) -> anyhow::Result<Authority> {
     let is_new = Authority::is_missing(data);
     let authority = Authority::open(data)?;
     if is_new {
         writeln!(
             std::io::stderr().lock(),
-            "{} held no CA: a new one was made there, which the host will trust and no other.\n\
-             Start the server with --data-dir {0}. If one runs already, nothing that is printed here fits it: name\n\
-             its directory with --data-dir.",
+            "{} held no CA. A new one was created there, and the manifests make the host trust only that CA.\n\
+             Start the server with --data-dir {0}. If a server already runs, these manifests do not match it:\n\
+             run this command again with the --data-dir of that server.",
             data.display()
         )?;
     }
     Ok(authority)
 }
 
-/// Group-versions of ours that the host serves from CRDs of its own.
-async fn taken(client: &kube::Client, registry: &Registry) -> anyhow::Result<Vec<(String, String)>> {
-    let mut taken = Vec::new();
+/// Returns Capstan's group-versions that the host already serves from its own CRDs.
+async fn served_by_crds(client: &kube::Client, registry: &Registry) -> anyhow::Result<Vec<(String, String)>> {
+    let mut served = Vec::new();
     for (group, versions) in registry.groups() {
         for version in versions.into_iter().filter(|_| !group.is_empty()) {
             let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}");
@@ -77,35 +77,35 @@ async fn taken(client: &kube::Client, registry: &Registry) -> anyhow::Result<Vec
                 Ok(found) => {
                     let label = found.pointer("/metadata/labels").and_then(|labels| labels.get(AUTOMANAGED));
                     if label == Some(&json!("true")) {
-                        taken.push((group.clone(), version));
+                        served.push((group.clone(), version));
                     }
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(error).context("the host cannot be looked at"),
+                Err(error) => return Err(error).context("cannot read the APIServices of the host"),
             }
         }
     }
-    Ok(taken)
+    Ok(served)
 }
 
-/// Whether an object must not be applied where these group-versions are taken.
-fn belongs_to(object: &Value, taken: &[(String, String)]) -> bool {
+/// Reports whether an object belongs to one of these group-versions, so that it must not be applied.
+fn belongs_to(object: &Value, served: &[(String, String)]) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let spec =
         |field: &str| object.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
     match kind {
-        "CustomResourceDefinition" => taken.iter().any(|(group, _)| group == spec("group")),
+        "CustomResourceDefinition" => served.iter().any(|(group, _)| group == spec("group")),
         "APIService" => {
-            taken.iter().any(|(group, version)| group == spec("group") && version == spec("version"))
+            served.iter().any(|(group, version)| group == spec("group") && version == spec("version"))
         }
         _ => false,
     }
 }
 
-/// Says how each is taken over and given back.
-fn explain(taken: &[(String, String)], objects: &[Value]) -> anyhow::Result<()> {
+/// Prints, for each group-version, how to switch it to Capstan and back.
+fn explain(served: &[(String, String)], objects: &[Value]) -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
-    for (group, version) in taken {
+    for (group, version) in served {
         let name = format!("{version}.{group}");
         let ours = objects.iter().find(|object| {
             object.get("kind") == Some(&json!("APIService"))
@@ -115,10 +115,10 @@ fn explain(taken: &[(String, String)], objects: &[Value]) -> anyhow::Result<()> 
         let patch = json!({"metadata": {"labels": {AUTOMANAGED: Value::Null}}, "spec": spec});
         writeln!(
             out,
-            "the host already serves {group}/{version} from CRDs of its own, which are left out here.\n\
-             To serve it through Capstan instead (its objects stay in the host, unseen):\n  \
+            "the host already serves {group}/{version} from its own CRDs, so its manifests are left out.\n\
+             To switch it to Capstan (objects of the CRDs stay stored in the host, but are not visible):\n  \
              kubectl patch apiservice {name} --type=merge -p '{patch}'\n\
-             To give it back:\n  kubectl delete apiservice {name}"
+             To switch it back to the CRDs:\n  kubectl delete apiservice {name}"
         )?;
     }
     Ok(())
@@ -143,10 +143,10 @@ mod tests {
         (registry, objects)
     }
 
-    /// What a role lets its users do with a resource.
+    /// Returns the verbs that a role allows on a resource.
     fn verbs<'a>(role: &'a Value, group: &str, resource: &str) -> Vec<&'a str> {
-        let has = |rule: &Value, field: &str, wanted: &str| {
-            rule[field].as_array().unwrap().iter().any(|found| found == wanted)
+        let has = |rule: &Value, field: &str, expected: &str| {
+            rule[field].as_array().unwrap().iter().any(|found| found == expected)
         };
         let rules = role["rules"].as_array().unwrap();
         let rules =

@@ -1,4 +1,4 @@
-//! `capstan kubeconfig`.
+//! Command `capstan kubeconfig`: a client certificate and a kubeconfig that contains it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::config::{self, ServerConfiguration};
 use crate::pki::{Authority, write_private};
 use crate::{output, serve};
 
-/// Mints a client certificate and prints a kubeconfig with it, or writes it to a file.
+/// Creates a client certificate and prints a kubeconfig with it, or writes it to a file.
 pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
     let configuration = match &arguments.config {
         Some(path) => ServerConfiguration::read(path)?,
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
     let data = config::data_directory(data.map(std::path::PathBuf::as_path))?;
     let authority = Authority::read(&data).with_context(|| {
         format!(
-            "{} holds no CA: start `capstan serve` once, or name its directory with --data-dir",
+            "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
             data.display()
         )
     })?;
@@ -46,11 +46,11 @@ pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Where a server is reached from its own machine that listens there.
+/// Returns the URL at which a client on the same machine reaches a server with this listen address.
 fn url(listen: &str) -> anyhow::Result<String> {
     let mut address: SocketAddr =
         listen.parse().with_context(|| format!("listen: {listen:?} is not an address with a port"))?;
-    // Everywhere is an address to listen on, and none to go to.
+    // A client cannot connect to the unspecified address.
     if address.ip().is_unspecified() {
         match address {
             SocketAddr::V4(_) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -66,7 +66,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn a_server_is_reached_where_it_listens() {
+    fn the_url_is_the_listen_address_or_loopback() {
         for (listen, expected) in [
             ("192.0.2.10:7443", "https://192.0.2.10:7443"),
             ("0.0.0.0:7443", "https://127.0.0.1:7443"),
@@ -79,7 +79,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_key_in_a_file_is_its_owners_alone_and_the_rest_is_as_configured() {
+    fn only_the_owner_can_read_the_file_and_the_url_is_the_configured_one() {
         use std::os::unix::fs::PermissionsExt;
 
         use clap::Parser;
@@ -95,7 +95,7 @@ mod tests {
         let given =
             ["capstan", "kubeconfig", "--config", &path("config.yaml"), "--output", &path("a.kubeconfig")];
         let crate::cli::Command::Kubeconfig(arguments) = Cli::parse_from(given).command else {
-            panic!("another")
+            panic!("another command")
         };
         run(&arguments).unwrap();
         let mode = std::fs::metadata(path("a.kubeconfig")).unwrap().permissions().mode();

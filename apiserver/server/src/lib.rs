@@ -1,5 +1,5 @@
-//! The program `capstan`, as a library: so that another program can be made of the very same parts,
-//! as the conformance suite's server is.
+//! Library of the program `capstan`. Another program can use the same parts, as the server of the conformance suite
+//! does.
 
 mod assembly;
 mod cli;
@@ -28,16 +28,16 @@ use clap::Parser;
 
 pub use assembly::Assembly;
 
-/// Does what a command line asks for. The first argument is the program's name.
+/// Runs the command of a command line. The first argument is the program's name.
 ///
 /// # Errors
-/// When it cannot be done; the words say what and where.
+/// Returns the error of the command. It names the object or file, and the cause.
 pub fn run(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     assembly: &Assembly,
 ) -> anyhow::Result<()> {
     let cli = cli::Cli::parse_from(arguments);
-    // Exactly one provider is linked; rustls wants to be told once.
+    // Exactly one provider is linked. rustls requires that the process installs it once.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments, assembly),
@@ -50,14 +50,14 @@ pub fn run(
     }
 }
 
-/// What a client needs to reach a server and be known there, in PEM.
+/// Credentials with which a client connects to a server, in PEM.
 #[derive(Clone)]
 pub struct Credentials {
     /// The CA of the server's certificate.
     pub ca: String,
-    /// The client's certificate.
+    /// The certificate of the client.
     pub certificate: String,
-    /// Its key.
+    /// The key of the client.
     pub key: String,
 }
 
@@ -67,10 +67,10 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Mints a client certificate of the CA in a data directory, which is made when it is not there.
+/// Creates a client certificate, signed by the CA in a data directory. Creates the CA and the directory if needed.
 ///
 /// # Errors
-/// When the directory cannot be read or written.
+/// Returns an error if the directory cannot be read or written.
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;

@@ -1,10 +1,10 @@
-//! `capstan`: the management plane for Kubernetes clusters on OpenStack.
+//! Program `capstan`: the management plane for Kubernetes clusters on OpenStack.
 
 use std::process::ExitCode;
 
 use apiserver_server::Assembly;
 
-/// Many short-lived allocations of very different sizes, from many threads.
+/// Allocator for many short-lived allocations of very different sizes from many threads.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

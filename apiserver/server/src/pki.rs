@@ -1,4 +1,4 @@
-//! Certificates of the server's own making: a CA, a serving certificate, client certificates.
+//! Certificates that the server creates: a CA, a serving certificate and client certificates.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// The CA outlives what it signs by far; renewing it means handing out every kubeconfig anew.
+/// Lifetime of the CA, far longer than that of the certificates that it signs. A new CA requires a new kubeconfig for
+/// every user.
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A serving certificate is looked at when TLS files are, so any time far above that would do.
+/// Lifetime of the serving certificate. The server checks it as often as the TLS files, so any much longer time works.
 const SERVING_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
-/// Renewed when less than this is left.
+/// Remaining lifetime below which the serving certificate is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
 
-/// Clocks differ; a certificate is good from a little before it was made.
+/// Time before its creation from which a certificate is valid, because clocks differ.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
-/// The CA in a data directory.
+/// Certificate authority in a data directory.
 pub(crate) struct Authority {
     directory: PathBuf,
     certificate_pem: String,
@@ -40,50 +41,51 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
-    /// Whether there is nothing of a CA in a data directory.
+    /// Reports whether a data directory has neither a CA certificate nor a CA key.
     pub(crate) fn is_missing(data: &Path) -> bool {
         let directory = data.join("pki");
         !directory.join("ca.crt").exists() && !directory.join("ca.key").exists()
     }
 
-    /// Opens the CA in `<data>/pki`, making it when there is none.
+    /// Opens the CA in `<data>/pki`, and creates it if there is none.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
         if Self::is_missing(data) {
             let directory = data.join("pki");
             let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
             private_directory(&directory)?;
-            make_authority(&certificate, &key)?;
+            create_authority(&certificate, &key)?;
         }
         Self::read(data)
     }
 
-    /// Opens the CA that a server has made.
+    /// Opens an existing CA.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
         let directory = data.join("pki");
         let certificate_pem = read(&directory.join("ca.crt"))?;
         let key = KeyPair::from_pem(&read(&directory.join("ca.key"))?)
-            .with_context(|| format!("{}: is not a key", directory.join("ca.key").display()))?;
-        let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key)
-            .with_context(|| format!("{}: is not a CA certificate", directory.join("ca.crt").display()))?;
+            .with_context(|| format!("{}: not a private key in PEM", directory.join("ca.key").display()))?;
+        let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key).with_context(|| {
+            format!("{}: not a CA certificate in PEM", directory.join("ca.crt").display())
+        })?;
         Ok(Self { directory, certificate_pem, issuer })
     }
 
-    /// The CA's certificate, in PEM.
+    /// Returns the CA's certificate, in PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The serving certificate for these names, made anew when it is old or the names changed.
+    /// Returns the serving certificate for these names. Creates a new one if it expires soon or if the names changed.
     pub(crate) fn serving(&self, names: &[String]) -> anyhow::Result<Pair> {
         let (certificate, key) = (self.directory.join("server.crt"), self.directory.join("server.key"));
         if certificate.exists() && key.exists() {
             let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
-            if is_good(&pair.certificate, names) {
+            if is_current(&pair.certificate, names) {
                 return Ok(pair);
             }
         }
-        let mut params =
-            CertificateParams::new(names.to_vec()).context("a name of the server is not a name")?;
+        let mut params = CertificateParams::new(names.to_vec())
+            .context("cannot create the serving certificate: a server name is invalid")?;
         params.distinguished_name.push(DnType::CommonName, "capstan");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let pair = self.sign(params, SERVING_LIFETIME)?;
@@ -92,7 +94,7 @@ impl Authority {
         Ok(pair)
     }
 
-    /// A new client certificate, of no group when that is empty.
+    /// Creates a client certificate. An empty `group` means no group.
     pub(crate) fn client(&self, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Pair> {
         if user.is_empty() {
             bail!("--user: must not be empty");
@@ -115,7 +117,7 @@ impl Authority {
     }
 }
 
-fn make_authority(certificate: &Path, key: &Path) -> anyhow::Result<()> {
+fn create_authority(certificate: &Path, key: &Path) -> anyhow::Result<()> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "capstan-ca");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -123,7 +125,7 @@ fn make_authority(certificate: &Path, key: &Path) -> anyhow::Result<()> {
     set_lifetime(&mut params, CA_LIFETIME);
     let pair = KeyPair::generate()?;
     let signed = params.self_signed(&pair)?;
-    // The key first: a certificate without its key would look like a CA that lost it.
+    // The key is written first: a certificate alone would look like a CA that lost its key.
     write_private(key, &pair.serialize_pem())?;
     write_private(certificate, &signed.pem())
 }
@@ -134,8 +136,8 @@ fn set_lifetime(params: &mut CertificateParams, lifetime: Duration) {
     params.not_after = (now + lifetime).into();
 }
 
-/// Whether a certificate lasts for a while and has exactly these names.
-fn is_good(pem: &str, names: &[String]) -> bool {
+/// Reports whether a certificate does not expire soon and has exactly these names.
+fn is_current(pem: &str, names: &[String]) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
     let renew_at = Timestamp::now().as_second().saturating_add_unsigned(RENEW_BEFORE.as_secs());
@@ -150,10 +152,10 @@ fn is_good(pem: &str, names: &[String]) -> bool {
             _ => None,
         })
         .collect();
-    let mut wanted = names.to_vec();
+    let mut expected = names.to_vec();
     found.sort();
-    wanted.sort();
-    certificate.validity().not_after.timestamp() > renew_at && found == wanted
+    expected.sort();
+    certificate.validity().not_after.timestamp() > renew_at && found == expected
 }
 
 fn address(bytes: &[u8]) -> Option<String> {
@@ -161,21 +163,21 @@ fn address(bytes: &[u8]) -> Option<String> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| std::net::IpAddr::from(bytes).to_string())).ok()
 }
 
-/// The certificates in a PEM text.
+/// Parses the certificates in a PEM text. Errors begin with `what`.
 pub(crate) fn certificates(pem: &str, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let found = found.with_context(|| format!("{what}: is not PEM"))?;
+    let found = found.with_context(|| format!("{what}: not valid PEM"))?;
     if found.is_empty() {
         bail!("{what}: holds no certificate");
     }
     Ok(found)
 }
 
-/// The names that a certificate is good for.
+/// Returns the DNS names of a certificate.
 pub(crate) fn names(chain: &[CertificateDer<'static>]) -> anyhow::Result<Vec<String>> {
-    let leaf = chain.first().context("holds no certificate")?;
-    let (_, certificate) = X509Certificate::from_der(leaf).context("is no X.509 certificate")?;
-    let found = certificate.subject_alternative_name().context("its names cannot be read")?;
+    let leaf = chain.first().context("the chain holds no certificate")?;
+    let (_, certificate) = X509Certificate::from_der(leaf).context("not an X.509 certificate")?;
+    let found = certificate.subject_alternative_name().context("cannot read the names of the certificate")?;
     let names =
         found.into_iter().flat_map(|found| &found.value.general_names).filter_map(|name| match name {
             GeneralName::DNSName(name) => Some((*name).to_owned()),
@@ -188,28 +190,31 @@ pub(crate) fn names(chain: &[CertificateDer<'static>]) -> anyhow::Result<Vec<Str
     Ok(names)
 }
 
-/// The key in a PEM text.
+/// Parses the private key in a PEM text. Errors begin with `what`.
 pub(crate) fn key(pem: &str, what: &str) -> anyhow::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| anyhow::anyhow!("{what}: holds no private key"))
 }
 
-/// Reads a text; the error names the file.
+/// Reads a text file. The error names the file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
 }
 
-/// Makes a directory for the owner alone.
+/// Creates a directory that only its owner can access.
 pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path).with_context(|| {
-        format!("{}: cannot be made; give a directory you may write to with --data-dir", path.display())
+        format!(
+            "{}: cannot create the directory; give one that you may write to with --data-dir",
+            path.display()
+        )
     })
 }
 
-/// Writes a file for the owner alone: whole or not at all.
+/// Writes a file atomically. Only its owner can read it.
 pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -231,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_are_kept_until_names_change() {
+    fn the_serving_certificate_is_kept_until_its_names_change() {
         let data = tempfile::tempdir().unwrap();
         let authority = Authority::open(data.path()).unwrap();
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];

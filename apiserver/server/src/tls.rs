@@ -1,4 +1,4 @@
-//! What TLS is served with, read anew while it is served.
+//! TLS files and CAs of the server, reloaded while it runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,67 +14,67 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
 
-/// How often the files are looked at. Renewals come hours before the old certificate ends.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Interval at which the files are checked for changes. Certificates are renewed hours before the old one expires.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Where everything comes from.
+/// Sources of the TLS settings.
 pub(crate) struct Sources {
     pub(crate) configuration: ServerConfiguration,
     /// The data directory.
     pub(crate) data: PathBuf,
-    /// Where it is served: an address the server's own certificate is good for.
+    /// Listen address, which the server's own certificate is valid for.
     pub(crate) listen: SocketAddr,
-    /// What the host says of its front proxy, when there is a host.
+    /// Front-proxy configuration of the host cluster, if there is one.
     pub(crate) front_proxy: Option<watch::Receiver<FrontProxy>>,
 }
 
-/// What was read, in PEM.
+/// Contents of the sources, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-struct Texts {
+struct PemTexts {
     chain: String,
     key: String,
-    named: Vec<NamedTexts>,
+    named: Vec<NamedPemText>,
     client_cas: String,
     request_header_cas: Option<String>,
 }
 
-/// A certificate for certain names, in PEM.
+/// Certificate for certain names, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-struct NamedTexts {
-    /// Empty for those in the certificate.
+struct NamedPemText {
+    /// Server names. If empty, the names in the certificate are used.
     names: Vec<String>,
     chain: String,
     key: String,
 }
 
-/// TLS settings that follow their sources.
-pub(crate) struct Followed {
+/// TLS settings that are reloaded when their sources change.
+pub(crate) struct TlsFiles {
     sources: Sources,
     tls: Arc<ReloadableTls>,
-    last: Texts,
+    last: PemTexts,
     last_error: String,
 }
 
-/// What a look at the sources has led to.
+/// Outcome of a reload.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+enum Reload {
     Unchanged,
     Replaced,
-    /// They cannot be used; what was there stays.
+    /// The sources are invalid. The last settings stay in force.
     Unusable(String),
 }
 
 impl Sources {
-    /// Reads everything for the first time.
-    pub(crate) fn open(self) -> anyhow::Result<Followed> {
+    /// Reads the sources for the first time.
+    pub(crate) fn open(self) -> anyhow::Result<TlsFiles> {
         let last = self.read()?;
         let tls = ReloadableTls::new(last.material()?)
-            .map_err(|error| anyhow::anyhow!("TLS cannot be set up: {error}"))?;
-        Ok(Followed { sources: self, tls: Arc::new(tls), last, last_error: String::new() })
+            .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
+        Ok(TlsFiles { sources: self, tls: Arc::new(tls), last, last_error: String::new() })
     }
 
-    /// Reads everything; the server's own certificate is made anew here when it is old.
-    fn read(&self) -> anyhow::Result<Texts> {
+    /// Reads the sources. Renews the server's own certificate if it expires soon.
+    fn read(&self) -> anyhow::Result<PemTexts> {
         let authority = Authority::open(&self.data)?;
         let (chain, key) = match &self.configuration.tls {
             Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
@@ -84,7 +84,7 @@ impl Sources {
             }
         };
         let named = match &self.configuration.tls {
-            Some(tls) => tls.sni_certificates.iter().map(NamedTexts::read).collect::<Result<_, _>>()?,
+            Some(tls) => tls.sni_certificates.iter().map(NamedPemText::read).collect::<Result<_, _>>()?,
             None => Vec::new(),
         };
         let client_cas = match &self.configuration.client_ca_file {
@@ -92,10 +92,10 @@ impl Sources {
             None => authority.certificate().to_owned(),
         };
         let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
-        Ok(Texts { chain, key, named, client_cas, request_header_cas })
+        Ok(PemTexts { chain, key, named, client_cas, request_header_cas })
     }
 
-    /// Names the server's own certificate is good for.
+    /// Returns the names for the server's own certificate.
     fn names(&self) -> Vec<String> {
         let mut names = vec!["127.0.0.1".to_owned(), "::1".to_owned(), "localhost".to_owned()];
         if !self.listen.ip().is_unspecified() {
@@ -110,7 +110,7 @@ impl Sources {
     }
 }
 
-impl NamedTexts {
+impl NamedPemText {
     fn read(configured: &SniCertificate) -> anyhow::Result<Self> {
         let SniCertificate { cert_file, key_file, names } = configured;
         Ok(Self { names: names.clone(), chain: pki::read(cert_file)?, key: pki::read(key_file)? })
@@ -123,7 +123,7 @@ impl NamedTexts {
     }
 }
 
-impl Texts {
+impl PemTexts {
     fn material(&self) -> anyhow::Result<TlsMaterial> {
         let request_header_cas = match &self.request_header_cas {
             Some(ca) => pki::certificates(ca, "the host's front-proxy CA")?,
@@ -132,24 +132,25 @@ impl Texts {
         Ok(TlsMaterial {
             chain: pki::certificates(&self.chain, "the serving certificate")?,
             key: pki::key(&self.key, "the serving key")?,
-            named: self.named.iter().map(NamedTexts::material).collect::<Result<_, _>>()?,
+            named: self.named.iter().map(NamedPemText::material).collect::<Result<_, _>>()?,
             client_cas: pki::certificates(&self.client_cas, "the CA of clients")?,
             request_header_cas,
         })
     }
 }
 
-impl Followed {
-    /// The settings to serve with.
+impl TlsFiles {
+    /// Returns the settings to serve with.
     pub(crate) fn tls(&self) -> Arc<ReloadableTls> {
         Arc::clone(&self.tls)
     }
 
-    /// Keeps up with the sources until `shutdown`: new connections see what is new, old ones go on.
+    /// Reloads the sources after each change, until `shutdown`. New connections use the new settings. Open connections
+    /// continue with the old ones.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
         let mut front_proxy = self.sources.front_proxy.clone();
         loop {
-            let told = async {
+            let proxy_changed = async {
                 match &mut front_proxy {
                     Some(front_proxy) if front_proxy.has_changed().is_ok() => {
                         let _ = front_proxy.changed().await;
@@ -159,42 +160,41 @@ impl Followed {
             };
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = told => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = proxy_changed => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            match self.look() {
-                Look::Unchanged => {}
-                Look::Replaced => tracing::info!("TLS files or CAs have changed; new connections use them"),
-                Look::Unusable(error) => {
-                    tracing::error!(
-                        error,
-                        "TLS files or CAs have changed and cannot be used; the last ones stay"
-                    );
+            match self.reload() {
+                Reload::Unchanged => {}
+                Reload::Replaced => tracing::info!("TLS files or CAs reloaded; new connections use them"),
+                Reload::Unusable(error) => {
+                    tracing::error!(error, "TLS files or CAs are invalid; the last ones stay in force");
                 }
             }
         }
     }
 
-    /// Takes what is new, if it can be used. A certificate and its key are two files: between the
-    /// writing of one and of the other they do not fit, and the next look finds that they do. The
-    /// same error is told once.
-    fn look(&mut self) -> Look {
+    /// Applies the sources if they changed and are valid. A certificate and its key are two files. After only one of
+    /// them was written, they do not match, and a later reload succeeds. The same error is returned once.
+    fn reload(&mut self) -> Reload {
         let replaced = self.sources.read().and_then(|texts| {
             if texts == self.last {
                 return Ok(false);
             }
-            self.tls.replace(texts.material()?).map_err(anyhow::Error::msg).context("they do not fit")?;
+            self.tls
+                .replace(texts.material()?)
+                .map_err(anyhow::Error::msg)
+                .context("certificate, key and CAs do not match")?;
             self.last = texts;
             Ok(true)
         });
         let error = replaced.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
-        let is_told = error == self.last_error;
+        let is_repeated = error == self.last_error;
         self.last_error.clone_from(&error);
         match replaced {
-            Ok(true) => Look::Replaced,
-            Ok(false) => Look::Unchanged,
-            Err(_) if is_told => Look::Unchanged,
-            Err(_) => Look::Unusable(error),
+            Ok(true) => Reload::Replaced,
+            Ok(false) => Reload::Unchanged,
+            Err(_) if is_repeated => Reload::Unchanged,
+            Err(_) => Reload::Unusable(error),
         }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     use crate::config::Tls;
 
     #[test]
-    fn a_new_certificate_is_taken_once_its_key_is_there() {
+    fn a_new_certificate_is_used_once_its_key_is_there() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let data = tempfile::tempdir().unwrap();
         let authority = Authority::open(data.path()).unwrap();
@@ -225,21 +225,21 @@ mod tests {
             listen: "127.0.0.1:7443".parse().unwrap(),
             front_proxy: None,
         };
-        let mut followed = sources.open().unwrap();
-        assert_eq!(followed.look(), Look::Unchanged);
+        let mut files = sources.open().unwrap();
+        assert_eq!(files.reload(), Reload::Unchanged);
         std::fs::write(&cert_file, &new.certificate).unwrap();
-        assert!(matches!(followed.look(), Look::Unusable(_)), "the key is still the old one");
-        assert_eq!(followed.look(), Look::Unchanged, "told once");
+        assert!(matches!(files.reload(), Reload::Unusable(_)), "the key is still the old one");
+        assert_eq!(files.reload(), Reload::Unchanged, "the same error is returned once");
         std::fs::write(&key_file, &new.key).unwrap();
-        assert_eq!(followed.look(), Look::Replaced);
-        assert_eq!(followed.look(), Look::Unchanged);
+        assert_eq!(files.reload(), Reload::Replaced);
+        assert_eq!(files.reload(), Reload::Unchanged);
         std::fs::remove_file(&key_file).unwrap();
-        let Look::Unusable(error) = followed.look() else { panic!("there is no key") };
+        let Reload::Unusable(error) = files.reload() else { panic!("there is no key") };
         assert!(error.contains("tls.key"), "{error}");
     }
 
     #[test]
-    fn a_certificate_for_a_name_is_followed_as_well() {
+    fn a_changed_certificate_for_a_name_is_reloaded() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let data = tempfile::tempdir().unwrap();
         let authority = Authority::open(data.path()).unwrap();
@@ -263,19 +263,19 @@ mod tests {
             listen: "127.0.0.1:7443".parse().unwrap(),
             front_proxy: None,
         };
-        let mut followed = sources.open().unwrap();
-        let names = |followed: &Followed| -> Vec<Vec<String>> {
-            let named = followed.last.material().unwrap().named;
+        let mut files = sources.open().unwrap();
+        let names = |files: &TlsFiles| -> Vec<Vec<String>> {
+            let named = files.last.material().unwrap().named;
             named.into_iter().map(|certificate| certificate.names).collect()
         };
-        assert_eq!(names(&followed), [["one.example"], ["*.two.example"]]);
+        assert_eq!(names(&files), [["one.example"], ["*.two.example"]]);
         write("three.example");
-        assert_eq!(followed.look(), Look::Replaced);
-        assert_eq!(names(&followed), [["three.example"], ["*.two.example"]]);
+        assert_eq!(files.reload(), Reload::Replaced);
+        assert_eq!(names(&files), [["three.example"], ["*.two.example"]]);
     }
 
     #[test]
-    fn a_new_front_proxy_is_followed() {
+    fn a_new_front_proxy_ca_is_used() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let proxy = |ca: &str| FrontProxy { ca: ca.to_owned(), headers: Default::default() };
@@ -287,10 +287,10 @@ mod tests {
             listen: "127.0.0.1:7443".parse().unwrap(),
             front_proxy: Some(receiver),
         };
-        let mut followed = sources.open().unwrap();
+        let mut files = sources.open().unwrap();
         sender.send_replace(proxy("no PEM"));
-        assert!(matches!(followed.look(), Look::Unusable(error) if error.contains("front-proxy CA")));
+        assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
         sender.send_replace(proxy(Authority::open(other.path()).unwrap().certificate()));
-        assert_eq!(followed.look(), Look::Replaced);
+        assert_eq!(files.reload(), Reload::Replaced);
     }
 }

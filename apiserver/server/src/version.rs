@@ -1,11 +1,11 @@
-//! `capstan version`.
+//! Command `capstan version`, and the version that the server reports.
 
 use std::io::Write;
 
-/// The Kubernetes release whose API behaviour this server has; clients decide by it what to ask.
+/// Kubernetes release whose API behaviour the server has. Clients choose their requests by it.
 pub(crate) const KUBERNETES: &str = "v1.36.0";
 
-/// What `/version` answers as `gitVersion`.
+/// Returns the `gitVersion` of `/version`.
 pub(crate) fn git_version() -> String {
     format!("{KUBERNETES}+capstan-{}", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! `audit`: where it is written down who did what.
+//! Settings under `audit`: the audit log of requests.
 
 use std::path::{Path, PathBuf};
 
@@ -6,29 +6,28 @@ use anyhow::{Context, bail};
 use apiserver_http::{AuditFile, AuditLog, Stage};
 use serde::Deserialize;
 
-/// Size of the file after which the next is begun, when nothing is said: upstream's advice.
+/// Default size of the file before it is rotated, as upstream advises. Unit: megabytes.
 const MEGABYTES: u64 = 100;
 
-/// Older files that are kept, when nothing is said: with the newest they are 600 MB, some days of a
-/// busy server.
+/// Default number of rotated files that are kept. With the newest file they take 600 MB, some days of a busy server.
 const KEPT: usize = 5;
 
-/// Stands for standard output.
+/// Value of `path` for standard output.
 const STDOUT: &str = "-";
 
-/// Where it is written down who did what.
+/// Settings of the audit log, which records the user and the action of each request.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Audit {
-    /// Whether it is. Default: true.
+    /// True if requests are recorded. Default: true.
     pub(crate) enabled: bool,
     /// The file, or `-` for standard output. Default: `audit/audit.log` in the data directory.
     pub(crate) path: Option<PathBuf>,
-    /// The file is put aside when it is larger. Default: 100.
+    /// Size at which the file is rotated. Unit: megabytes. Default: 100.
     pub(crate) max_size_megabytes: u64,
-    /// Files put aside that are kept. Default: 5.
+    /// Number of rotated files that are kept. Default: 5.
     pub(crate) max_backups: usize,
-    /// Stages that are not written. Default: `RequestReceived`, as the end tells it all again.
+    /// Stages that are not recorded. Default: `RequestReceived`, because the last stage repeats all of it.
     pub(crate) omit_stages: Vec<String>,
 }
 
@@ -58,7 +57,7 @@ impl Audit {
         self.omit_stages.iter().map(stage).collect()
     }
 
-    /// Opens it; `None` when none is wanted.
+    /// Opens the audit log. Returns `None` if it is disabled.
     pub(crate) fn open(&self, data: &Path) -> anyhow::Result<Option<AuditLog>> {
         if !self.enabled {
             return Ok(None);

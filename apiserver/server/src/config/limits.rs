@@ -1,21 +1,21 @@
-//! `limits`: how much is served at once.
+//! Settings under `limits`: concurrency limits and the GOAWAY chance.
 
 use anyhow::bail;
 use serde::Deserialize;
 
-/// Upstream's bound: more often, and connections cost more than they carry.
+/// Largest `goawayChance`, as upstream. Above it, opening connections costs more than their requests.
 const LARGEST_CHANCE: f64 = 0.02;
 
-/// How much is served at once.
+/// Limits on concurrent requests.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// Reading requests at once, watches not counted. Default: 400, as upstream.
+    /// Read requests in flight, without watches. Default: 400, as upstream.
     pub(crate) reads_at_once: usize,
-    /// Changing requests at once. Default: 200, as upstream.
+    /// Write requests in flight. Default: 200, as upstream.
     pub(crate) writes_at_once: usize,
-    /// The part of requests over HTTP/2 after which the connection is closed, so that clients spread
-    /// over servers anew. 0 to 0.02. Default: 0.
+    /// Probability that the server closes the HTTP/2 connection after a request, so that clients are rebalanced over
+    /// the servers. Range: 0 to 0.02. Default: 0.
     pub(crate) goaway_chance: f64,
 }
 

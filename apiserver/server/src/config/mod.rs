@@ -1,4 +1,4 @@
-//! The configuration file.
+//! Configuration file of the server, and the flags that override it.
 
 mod audit;
 mod limits;
@@ -18,7 +18,7 @@ pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
 
-/// `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are refused.
+/// Configuration of the server: `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are errors.
 ///
 /// ```yaml
 /// apiVersion: capstan.dev/v1alpha1
@@ -35,41 +35,40 @@ pub(crate) struct ServerConfiguration {
     pub(crate) api_version: String,
     /// `ServerConfiguration`.
     pub(crate) kind: String,
-    /// Where everything lies. Default: `$XDG_DATA_HOME/capstan`, else `~/.local/share/capstan`.
+    /// Directory for all state. Default: `$XDG_DATA_HOME/capstan`, else `~/.local/share/capstan`.
     pub(crate) data_directory: Option<PathBuf>,
     /// Address and port to serve on. Default: `127.0.0.1:7443`.
     pub(crate) listen: Option<String>,
-    /// Where objects are stored. Default: the embedded store in the data directory.
+    /// Store of the objects. Default: the embedded store in the data directory.
     pub(crate) storage: Storage,
-    /// A serving certificate of yours. Default: one signed by the server's own CA.
+    /// Your own serving certificate. Default: one signed by the server's own CA.
     pub(crate) tls: Option<Tls>,
     /// CAs whose certificates identify clients, in PEM. Default: the server's own CA.
     pub(crate) client_ca_file: Option<PathBuf>,
-    /// A host cluster that serves our groups through us. Default: none.
+    /// Host cluster that serves Capstan's API groups. Default: none.
     pub(crate) host: Option<Host>,
-    /// Encryption at rest, in the form of Kubernetes' `EncryptionConfiguration`. Default: Secrets
-    /// are encrypted with a key that is made on the first start, in `encryption.yaml` in the data
-    /// directory.
+    /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
+    /// `encryption.yaml` in the data directory. The first start creates it with a new key for Secrets.
     pub(crate) encryption_config_file: Option<PathBuf>,
-    /// Further names and addresses for the server's own certificate. Default: none.
+    /// Additional names and addresses for the server's own certificate. Default: none.
     pub(crate) server_names: Vec<String>,
-    /// What is logged and how.
+    /// Level and format of the logs.
     pub(crate) logging: Logging,
-    /// Where it is written down who did what.
+    /// Audit log of requests.
     pub(crate) audit: Audit,
-    /// How much is served at once.
+    /// Limits on concurrent requests.
     pub(crate) limits: Limits,
-    /// How it ends.
+    /// Timing of a graceful shutdown.
     pub(crate) shutdown: Shutdown,
-    /// What is done in clouds.
+    /// Settings of the controllers.
     pub(crate) controllers: Controllers,
 }
 
-/// What is done in clouds.
+/// Settings of the controllers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Controllers {
-    /// Whether this server may be the one that runs the controllers. Default: true.
+    /// True if this server may be elected to run the controllers. Default: true.
     pub(crate) enabled: bool,
 }
 
@@ -79,35 +78,35 @@ impl Default for Controllers {
     }
 }
 
-/// Where objects are stored.
+/// Settings of the store.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Storage {
-    /// An etcd. Default: the embedded store.
+    /// Connection to an etcd. Default: the embedded store.
     pub(crate) etcd: Option<Etcd>,
 }
 
-/// An etcd.
+/// Connection to an etcd.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Etcd {
-    /// Its members' client URLs. At least one.
+    /// Client URLs of its members. At least one.
     pub(crate) endpoints: Vec<String>,
     /// The CA of its serving certificates, in PEM. Default: none, for plain http.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Our certificate, in PEM. Default: none.
+    /// Client certificate of Capstan, in PEM. Default: none.
     pub(crate) cert_file: Option<PathBuf>,
-    /// Its key, in PEM. Default: none.
+    /// Key of the client certificate, in PEM. Default: none.
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// A host cluster.
+/// Connection to a host cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Host {
-    /// A kubeconfig with our own user in the host.
+    /// Kubeconfig with the user of Capstan in the host.
     pub(crate) kubeconfig: PathBuf,
-    /// Namespace of the Service the host finds us by. Default: `capstan-system`.
+    /// Namespace of the Service through which the host reaches Capstan. Default: `capstan-system`.
     #[serde(default = "default_service_namespace")]
     pub(crate) service_namespace: String,
     /// Name of that Service. Default: `capstan`.
@@ -123,7 +122,7 @@ fn default_service_name() -> String {
     "capstan".to_owned()
 }
 
-/// What is logged and how.
+/// Level and format of the logs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Logging {
@@ -134,7 +133,7 @@ pub(crate) struct Logging {
 }
 
 impl ServerConfiguration {
-    /// Reads the file, if one is given, and lets the flags override it.
+    /// Reads the file, if there is one, and applies the flags to it.
     pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let mut configuration = match &arguments.config {
             Some(path) => Self::read(path)?,
@@ -199,23 +198,23 @@ impl ServerConfiguration {
         }
     }
 
-    /// How long it serves on after it was told to end.
+    /// Returns the time for which the server keeps serving after a shutdown signal.
     pub(crate) fn shutdown_delay(&self) -> anyhow::Result<Duration> {
         self.shutdown.delay(self.storage.etcd.is_some())
     }
 
-    /// Over how long the ends of watches are spread after that.
+    /// Returns the time over which watches end after that.
     pub(crate) fn watch_grace(&self) -> anyhow::Result<Duration> {
         self.shutdown.watch_grace(self.storage.etcd.is_some())
     }
 
-    /// Where everything lies.
+    /// Returns the directory for all state.
     pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
         data_directory(self.data_directory.as_deref())
     }
 }
 
-/// The directory given, or the one for this user.
+/// Returns the given directory, or the default one of this user.
 pub(crate) fn data_directory(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());
@@ -225,7 +224,7 @@ pub(crate) fn data_directory(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
     match std::env::var_os("HOME").filter(|value| !value.is_empty()) {
         Some(home) => Ok(PathBuf::from(home).join(".local/share/capstan")),
-        None => bail!("there is no HOME to keep data in: give --data-dir"),
+        None => bail!("cannot choose a data directory: HOME is not set; give --data-dir"),
     }
 }
 
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_field() {
+    fn an_invalid_value_is_refused_with_the_name_of_its_field() {
         let table = [
             ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
             ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_is_for_those_whom_others_can_replace() {
+    fn the_default_delay_is_30_s_on_etcd_and_0_s_on_the_embedded_store() {
         let mut configuration = ServerConfiguration::default();
         assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 0);
         configuration.storage.etcd = Some(Etcd::default());
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_is_named() {
+    fn an_error_names_the_misspelt_field() {
         let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
         assert!(read(head).is_ok());
         let error = read(&format!("{head}dataDirectry: /x\n")).unwrap_err().to_string();

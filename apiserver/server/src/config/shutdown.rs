@@ -1,4 +1,4 @@
-//! `shutdown`: how the server ends.
+//! Settings under `shutdown`: timing of a graceful shutdown.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde::Deserialize;
 
 use crate::cli;
 
-/// How long a server goes on that others can take over from. A host looks at us every 30 seconds, and
-/// a load balancer more often: after that nobody sends anything new here.
+/// Default delay of a server that other replicas can replace. A host cluster checks the server every 30 seconds, and a
+/// load balancer checks it more often. After that time no client sends new requests here.
 const DELAY: Duration = Duration::from_secs(30);
 
-/// Over how long the ends of watches are spread: some thousand watchers come to another server at a
-/// pace that it stands.
+/// Default time over which watches end. Some thousand watchers reconnect to another server at a rate that it can
+/// handle.
 const WATCH_GRACE: Duration = Duration::from_secs(10);
 
-/// How the server ends.
+/// Timing of a graceful shutdown.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Shutdown {
-    /// How long everything is served on, with readiness failing. Default: 30s on an etcd, where others
-    /// can take over, and 0s on the embedded store, where nobody can.
+    /// Time for which the server keeps serving while it reports not ready. Default: 30s on an etcd, where another
+    /// replica can take over, and 0s on the embedded store, where no replica can.
     pub(crate) delay: Option<String>,
-    /// Over how long the ends of watches are spread then. Default: 10s and 0s, likewise.
+    /// Time over which watches end after that. Default: 10s on an etcd, and 0s on the embedded store.
     pub(crate) watch_grace: Option<String>,
 }
 
@@ -32,12 +32,13 @@ impl Shutdown {
         self.watch_grace(false).map(|_| ())
     }
 
-    /// `replaceable`: whether others can take over.
+    /// Returns the delay. `replaceable`: another replica can take over.
     pub(super) fn delay(&self, replaceable: bool) -> anyhow::Result<Duration> {
         let default = if replaceable { DELAY } else { Duration::ZERO };
         duration("delay", self.delay.as_deref(), default)
     }
 
+    /// Returns the time over which watches end. `replaceable`: another replica can take over.
     pub(super) fn watch_grace(&self, replaceable: bool) -> anyhow::Result<Duration> {
         let default = if replaceable { WATCH_GRACE } else { Duration::ZERO };
         duration("watchGrace", self.watch_grace.as_deref(), default)

@@ -1,11 +1,11 @@
-//! `tls`: serving certificates.
+//! Settings under `tls`: serving certificates.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 use serde::Deserialize;
 
-/// A serving certificate.
+/// Serving certificate, with additional ones for certain names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Tls {
@@ -13,12 +13,12 @@ pub(crate) struct Tls {
     pub(crate) cert_file: PathBuf,
     /// Its key, in PEM.
     pub(crate) key_file: PathBuf,
-    /// ObjectReader, for clients that ask for their names. Default: none.
+    /// Additional certificates, selected by the server name that the client sends. Default: none.
     #[serde(default)]
     pub(crate) sni_certificates: Vec<SniCertificate>,
 }
 
-/// A serving certificate for certain names.
+/// Serving certificate for certain names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SniCertificate {
@@ -26,7 +26,8 @@ pub(crate) struct SniCertificate {
     pub(crate) cert_file: PathBuf,
     /// Its key, in PEM.
     pub(crate) key_file: PathBuf,
-    /// The names; one may begin with `*.` for any one label. Default: the DNS names in the certificate.
+    /// Server names. A name may begin with `*.`, which matches any one label. Default: the DNS names in the
+    /// certificate.
     #[serde(default)]
     pub(crate) names: Vec<String>,
 }
@@ -40,7 +41,9 @@ impl Tls {
                     && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
             };
             if let Some(bad) = certificate.names.iter().find(|name| !is_name(name)) {
-                bail!("tls.sniCertificates[{index}].names: {bad:?} is not a DNS name, nor `*.` and one");
+                bail!(
+                    "tls.sniCertificates[{index}].names: {bad:?} is not a DNS name; use a name such as a.example or *.example"
+                );
             }
         }
         Ok(())

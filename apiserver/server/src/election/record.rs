@@ -1,4 +1,4 @@
-//! What a Lease says, and what it says over time.
+//! Contents of the Lease, and the observation of its changes over time.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::time::Instant;
 
-/// What a candidate saw of the Lease, and when it saw it change.
+/// Last observed state of the Lease, and the time at which the candidate observed that it changed.
 #[derive(Debug, Default)]
 pub(super) struct View(Option<(LeaseSpec, Instant)>);
 
 impl View {
-    /// Takes note of what the Lease says now.
+    /// Records the current state of the Lease.
     pub(super) fn observe(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
         if self.0.as_ref().is_none_or(|(before, _)| *before != spec) {
@@ -20,8 +20,8 @@ impl View {
         }
     }
 
-    /// Whether it may be taken: it is nobody's, it is ours, or its holder gave no sign of life for
-    /// as long as the Lease lasts. `usual` is how long one lasts that does not say.
+    /// Reports whether this candidate may acquire the Lease. It may if the Lease has no holder, if the candidate holds
+    /// it itself, or if its holder did not renew it for its whole duration. `usual` is the least duration.
     pub(super) fn is_free(&self, identity: &str, usual: Duration, now: Instant) -> bool {
         let Some((spec, changed)) = &self.0 else { return false };
         let holder = holder(spec);
@@ -35,12 +35,12 @@ fn holder(spec: &LeaseSpec) -> &str {
     spec.holder_identity.as_deref().unwrap_or_default()
 }
 
-/// Whether the Lease names this holder.
+/// Reports whether the Lease names this holder.
 pub(super) fn is_held_by(lease: &Lease, identity: &str) -> bool {
     lease.spec.as_ref().is_some_and(|spec| holder(spec) == identity)
 }
 
-/// What the Lease says once this holder takes or renews it.
+/// Returns the contents of the Lease after this holder acquires or renews it.
 pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: Timestamp) -> LeaseSpec {
     let mut spec = lease.spec.clone().unwrap_or_default();
     if holder(&spec) != identity {
@@ -55,7 +55,7 @@ pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: Timesta
     spec
 }
 
-/// What it says once its holder gave it back.
+/// Returns the contents of the Lease after its holder releases it.
 pub(super) fn released(lease: &Lease) -> LeaseSpec {
     let spec = lease.spec.clone().unwrap_or_default();
     LeaseSpec { holder_identity: None, renew_time: None, acquire_time: None, ..spec }
@@ -78,17 +78,17 @@ mod tests {
     }
 
     #[test]
-    fn only_silence_that_was_watched_frees_a_lease() {
+    fn a_lease_is_free_only_after_it_was_observed_unchanged_for_its_duration() {
         let start = Instant::now();
         let mut view = View::default();
-        assert!(!view.is_free("me", LASTS, start), "nothing was seen");
-        // The holder's clock is years behind: that says nothing.
+        assert!(!view.is_free("me", LASTS, start), "nothing was observed");
+        // The holder's clock is years behind. That has no effect.
         view.observe(&lease("other", "2001-01-01T00:00:00Z"), start);
         assert!(!view.is_free("me", LASTS, start));
         view.observe(&lease("other", "2001-01-01T00:00:00Z"), start + LASTS / 2);
         assert!(!view.is_free("me", LASTS, start + LASTS / 2));
         assert!(view.is_free("me", LASTS, start + LASTS));
-        // Its clock jumps back: a sign of life all the same.
+        // Its clock jumps back. The Lease still changed, so it was renewed.
         view.observe(&lease("other", "1999-01-01T00:00:00Z"), start + LASTS);
         assert!(!view.is_free("me", LASTS, start + LASTS));
         view.observe(&lease("me", "1999-01-01T00:00:00Z"), start + LASTS);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn transitions_are_counted() {
+    fn a_transition_is_counted_when_the_holder_changes() {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
         let first = taken(&Lease::default(), "a", LASTS, now);
         assert_eq!((first.lease_transitions, first.lease_duration_seconds), (Some(0), Some(15)));

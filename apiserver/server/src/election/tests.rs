@@ -1,4 +1,6 @@
-//! Two candidates before one real server, in this process.
+//! Tests of the election: candidates against one server, all in this process.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use tower::{Service, ServiceExt};
 
 use super::*;
 
-/// A second on the wire, since Leases have whole ones; the rest in proportion.
+/// Short durations. The Lease lasts one second, because Leases have whole seconds. The others are in proportion.
 const QUICK: Timing = Timing {
     lease: Duration::from_millis(1000),
     renew: Duration::from_millis(150),
@@ -23,7 +25,7 @@ const QUICK: Timing = Timing {
 
 struct World {
     server: Arc<ApiServer>,
-    /// How many run at this moment: never more than one.
+    /// Number of candidates whose controllers run now: never more than one.
     running: Arc<AtomicUsize>,
     _data: tempfile::TempDir,
 }
@@ -63,19 +65,19 @@ struct Candidate {
 }
 
 impl World {
-    /// A client whose requests fail while it is cut off.
+    /// Creates a client whose requests fail while `is_cut_off` is set.
     fn client(&self, is_cut_off: Arc<AtomicBool>) -> Client {
         let user = User::controller(IDENTITY);
-        let door = InProcess::new(Arc::clone(&self.server), user);
+        let in_process = InProcess::new(Arc::clone(&self.server), user);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (mut door, is_cut_off) = (door.clone(), Arc::clone(&is_cut_off));
+            let (mut in_process, is_cut_off) = (in_process.clone(), Arc::clone(&is_cut_off));
             async move {
                 if is_cut_off.load(Ordering::SeqCst) {
                     return Err(std::io::Error::other("cut off"));
                 }
-                let Ok(door) = ServiceExt::<http::Request<kube::client::Body>>::ready(&mut door).await;
-                let Ok(answer) = door.call(request).await;
-                Ok(answer)
+                let Ok(ready) = ServiceExt::<http::Request<kube::client::Body>>::ready(&mut in_process).await;
+                let Ok(response) = ready.call(request).await;
+                Ok(response)
             }
         });
         Client::new(service, "default")
@@ -89,7 +91,7 @@ impl World {
         let start = move |term: CancellationToken| {
             assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two run at once");
             count.fetch_add(1, Ordering::SeqCst);
-            let running = Leaving(Arc::clone(&running));
+            let running = RunningGuard(Arc::clone(&running));
             let mut controllers = JoinSet::new();
             controllers.spawn(async move {
                 let _running = running;
@@ -107,10 +109,10 @@ impl World {
     }
 }
 
-/// Counts down when the controllers end, however they end.
-struct Leaving(Arc<AtomicUsize>);
+/// Guard that decrements the number of running candidates when the controllers stop, also on an abort.
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Drop for Leaving {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -126,7 +128,7 @@ impl Candidate {
         tokio::time::timeout(Duration::from_secs(30), elected).await.unwrap();
     }
 
-    /// As if the process were killed: nothing is given back.
+    /// Simulates a killed process: the Lease is not released.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -139,7 +141,7 @@ impl Candidate {
 }
 
 #[tokio::test]
-async fn the_holder_keeps_it_until_it_gives_it_back() {
+async fn the_holder_keeps_the_lease_until_it_releases_it() {
     let world = world();
     let first = world.candidate("first");
     first.is_elected(1).await;
@@ -147,7 +149,11 @@ async fn the_holder_keeps_it_until_it_gives_it_back() {
     tokio::time::sleep(QUICK.lease * 2).await;
     assert_eq!(second.elected.load(Ordering::SeqCst), 0);
     second.stop().await;
-    assert_eq!(world.holder().await.as_deref(), Some("first"), "the second gave back what it did not have");
+    assert_eq!(
+        world.holder().await.as_deref(),
+        Some("first"),
+        "the second released a Lease that it did not hold"
+    );
     first.stop().await;
     assert_eq!(world.holder().await, None);
     let third = world.candidate("third");
@@ -155,9 +161,9 @@ async fn the_holder_keeps_it_until_it_gives_it_back() {
     third.stop().await;
 }
 
-/// A renewal that was asked for when the end came is carried out all the same.
+/// A renewal that is in flight at shutdown may still be applied.
 #[tokio::test]
-async fn it_is_given_back_whenever_the_end_comes() {
+async fn the_lease_is_released_whenever_the_shutdown_comes() {
     let world = world();
     for step in 0..24 {
         let holder = world.candidate("first");
@@ -171,7 +177,7 @@ async fn it_is_given_back_whenever_the_end_comes() {
 }
 
 #[tokio::test]
-async fn a_killed_holder_is_succeeded_when_its_lease_has_run_out() {
+async fn another_candidate_is_elected_when_the_lease_of_a_killed_holder_expires() {
     let world = world();
     let first = world.candidate("first");
     first.is_elected(1).await;
@@ -180,21 +186,21 @@ async fn a_killed_holder_is_succeeded_when_its_lease_has_run_out() {
     let killed = Instant::now();
     first.kill().await;
     second.is_elected(1).await;
-    // Until it was killed its last sign of life was younger than the deadline.
+    // When it was killed, its last renewal was younger than the deadline.
     assert!(killed.elapsed() >= QUICK.lease - QUICK.deadline, "after {:?}", killed.elapsed());
     assert_eq!(world.holder().await.as_deref(), Some("second"));
     second.stop().await;
 }
 
 #[tokio::test]
-async fn a_holder_that_is_cut_off_stops_before_the_next_begins_and_comes_back() {
+async fn a_holder_that_is_cut_off_stops_before_the_next_begins_and_is_elected_again_later() {
     let world = world();
     let first = world.candidate("first");
     first.is_elected(1).await;
     let second = world.candidate("second");
     tokio::time::sleep(QUICK.renew).await;
     first.is_cut_off.store(true, Ordering::SeqCst);
-    // That never two run at once is asserted where they start.
+    // `candidate` asserts that two never run at once.
     second.is_elected(1).await;
     first.is_cut_off.store(false, Ordering::SeqCst);
     second.stop().await;
@@ -203,7 +209,7 @@ async fn a_holder_that_is_cut_off_stops_before_the_next_begins_and_comes_back() 
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_took_away_is_lost_at_once() {
+async fn a_deleted_lease_is_lost_at_once() {
     let world = world();
     let first = world.candidate("first");
     first.is_elected(1).await;
@@ -214,7 +220,7 @@ async fn a_lease_that_somebody_took_away_is_lost_at_once() {
 }
 
 #[tokio::test]
-async fn a_controller_that_breaks_is_started_again() {
+async fn a_controller_that_panics_is_restarted() {
     let world = world();
     let election = Election::new(world.client(Arc::default()), "only".to_owned(), QUICK);
     let (shutdown, starts) = (CancellationToken::new(), Arc::<AtomicUsize>::default());

@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::Assembly;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
-use crate::encryption::Followed as EncryptionFile;
+use crate::encryption::EncryptionFile;
 use crate::host::Host;
 use crate::start_hooks::StartHooks;
-use crate::tls::{Followed as TlsFiles, Sources};
+use crate::tls::{Sources, TlsFiles};
 use crate::{compaction, controllers, encryption, pki, version};
 
 /// Default address: loopback, which no other machine reaches.
