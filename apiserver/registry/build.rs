@@ -1,5 +1,5 @@
-//! Makes the schemas of all kinds from their types and packs them, so that the server has the schemas and not what
-//! makes them: `docs/decisions/0040-pack-schemas-at-build-time.md`.
+//! Build script that packs the schemas of all kinds. The server links the packed schemas and not the code that creates
+//! them: `docs/decisions/0040-pack-schemas-at-build-time.md`.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use flate2::write::DeflateEncoder;
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Who makes them is linked into this program: cargo runs it again when the types have changed.
+    // The script links the types, so Cargo runs it again when they change.
     writeln!(std::io::stdout(), "cargo::rerun-if-changed=build.rs")?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
     let mut list = String::from("static PACKED: &[(&str, &[u8])] = &[\n");
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// By group, version and kind; those of verbs' bodies by kind alone.
+/// Returns the schemas of kinds by group, version and kind, and those of request bodies by kind.
 fn schemas() -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let mut schemas = Vec::new();
     for descriptor in apiserver_types::DESCRIPTORS {
@@ -39,7 +39,7 @@ fn schemas() -> Result<Vec<(String, Value)>, Box<dyn Error>> {
 }
 
 fn packed(schema: &Value) -> Result<Vec<u8>, Box<dyn Error>> {
-    // Nobody waits for it.
+    // Compression time does not matter here.
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(schema.to_string().as_bytes())?;
     Ok(encoder.finish()?)

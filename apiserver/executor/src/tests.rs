@@ -108,7 +108,7 @@ fn driver_polls(defers: bool) -> usize {
 #[test]
 fn an_answer_waits_for_others_that_follow() {
     // On a busy machine a time slice may end after the first poll.
-    assert!((0..20).any(|_| driver_polls(false) == 2), "nobody else is waited for");
+    assert!((0..20).any(|_| driver_polls(false) == 2), "the driver goes on at once");
     for _ in 0..20 {
         assert_eq!(driver_polls(true), 1);
     }
@@ -124,9 +124,9 @@ fn nobody_keeps_the_thread() {
         context.waker().wake_by_ref();
         Poll::Pending
     }));
-    for turn in 1..4 {
+    for poll in 1..4 {
         assert!(executor.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
-        assert_eq!(woken.0.load(Ordering::SeqCst), turn);
+        assert_eq!(woken.0.load(Ordering::SeqCst), poll);
     }
 }
 
@@ -139,7 +139,7 @@ fn a_turn_is_no_longer_for_many() {
     }
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
-    for turn in 1..=3 {
+    for poll in 1..=3 {
         let mut driver_polls = 0;
         let polled = executor.poll_with(&mut Context::from_waker(&waker), |_| {
             driver_polls += 1;
@@ -147,7 +147,7 @@ fn a_turn_is_no_longer_for_many() {
         });
         assert!(polled.is_pending());
         assert_eq!(driver_polls, 1);
-        assert_eq!(executor.running.len(), 3 - turn);
+        assert_eq!(executor.running.len(), 3 - poll);
     }
     assert!(woken.0.load(Ordering::SeqCst) >= 2, "what is left is not forgotten");
 }
@@ -163,7 +163,7 @@ async fn members_that_leave_nothing_come_second() {
     });
     let mut has_something = 0;
     for _ in 0..10 {
-        let turn = poll_fn(|context| {
+        let poll = poll_fn(|context| {
             let polled = executor.poll_with(context, |_| {
                 has_something += usize::from(coop::has_budget_remaining());
                 Poll::<()>::Pending
@@ -171,7 +171,7 @@ async fn members_that_leave_nothing_come_second() {
             assert!(polled.is_pending());
             Poll::Ready(())
         });
-        turn.await;
+        poll.await;
         tokio::task::yield_now().await;
     }
     assert_eq!(has_something, 9, "all turns but the first");

@@ -1,4 +1,4 @@
-//! The host's answer to "may they": SubjectAccessReview, kept for a few seconds.
+//! Host authorizer: decisions by SubjectAccessReview, cached for a few seconds.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::retry;
-use crate::ttl_cache::Answers;
+use crate::ttl_cache::TtlCache;
 
-/// How long an answer is believed: upstream's default, the price of a revocation.
-const BELIEVED: Duration = Duration::from_secs(10);
+/// Lifetime of a cached decision: upstream's default, the delay of a revocation.
+const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Most answers kept: some hundred users with some dozens of different questions.
+/// Most cached decisions: some hundred users with some dozens of different requests.
 const MOST: usize = 8192;
 
-/// Questions with longer attributes are not kept: whoever asks could fill the memory. Upstream's bound.
-/// Unit: bytes.
+/// Largest attributes of a cached decision: a user could fill the memory with longer ones. Upstream's bound. Unit:
+/// bytes.
 const LONGEST: usize = 10_000;
 
-/// Asks the host.
+/// Authorizer that asks the host cluster.
 pub struct HostAuthorizer {
     client: Client,
-    answers: Answers<String, (Decision, String)>,
+    decisions: TtlCache<String, (Decision, String)>,
 }
 
 impl std::fmt::Debug for HostAuthorizer {
@@ -37,9 +37,9 @@ impl std::fmt::Debug for HostAuthorizer {
 }
 
 impl HostAuthorizer {
-    /// Asks through this client.
+    /// Creates an authorizer that uses this client.
     pub fn new(client: Client) -> Self {
-        Self { client, answers: Answers::new(BELIEVED, MOST) }
+        Self { client, decisions: TtlCache::new(LIFETIME, MOST) }
     }
 }
 
@@ -51,31 +51,31 @@ impl Authorizer for HostAuthorizer {
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         let spec = spec(attributes);
-        let question = serde_json::to_string(&spec).unwrap_or_default();
-        if let Some(decided) = self.answers.get(&question) {
+        let key = serde_json::to_string(&spec).unwrap_or_default();
+        if let Some(decided) = self.decisions.get(&key) {
             return decided;
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match retry::ask(|| api.create(&parameters, &review)).await {
+        match retry::with_retries(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let decided = decided(answer.status.unwrap_or_default());
                 if size(attributes) < LONGEST {
-                    self.answers.insert(question, decided.clone());
+                    self.decisions.insert(key, decided.clone());
                 }
                 decided
             }
-            // Not remembered: the next request asks again.
+            // Failures are not cached: the next request asks again.
             Err(error) => {
-                tracing::warn!(%error, "the host did not answer a SubjectAccessReview");
+                tracing::warn!(%error, "the host did not answer a SubjectAccessReview; refusing the request");
                 (Decision::Error("the host cluster does not answer".to_owned()), String::new())
             }
         }
     }
 }
 
-/// The decision, and the host's reason for a yes.
+/// Returns the decision and, if it is a permission, the host's reason.
 fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
     let reason = status.reason.unwrap_or_default();
     match (status.allowed, status.denied) {
@@ -85,7 +85,7 @@ fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
     }
 }
 
-/// Bytes of what the caller chooses.
+/// Returns the size of the attributes that the caller chooses. Unit: bytes.
 fn size(attributes: &Attributes) -> usize {
     let Attributes { verb, group, version, resource, subresource, namespace, name, path, .. } = attributes;
     let Attributes { label_selector, field_selector, .. } = attributes;
@@ -114,7 +114,7 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
             subresource: some(&attributes.subresource),
             verb: some(&attributes.verb),
             version: some(&attributes.version),
-            // The host reads them itself, as it reads those of its own requests.
+            // The host parses them itself, as it parses those of its own requests.
             field_selector: some(&attributes.field_selector)
                 .map(|raw| FieldSelectorAttributes { raw_selector: Some(raw), requirements: None }),
             label_selector: some(&attributes.label_selector)
@@ -174,11 +174,11 @@ mod tests {
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
         let no = Decision::NoOpinion("no more".to_owned());
         assert_eq!(authorizer.authorize(&listing("other")).await, no);
-        tokio::time::sleep(BELIEVED).await;
+        tokio::time::sleep(LIFETIME).await;
         assert_eq!(authorizer.authorize(&listing("team")).await, no);
-        assert_eq!(host.asked().len(), 3);
+        assert_eq!(host.requests().len(), 3);
         host.answer(review(&json!({"allowed": false, "denied": true, "reason": "never"})));
-        tokio::time::sleep(BELIEVED).await;
+        tokio::time::sleep(LIFETIME).await;
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Deny("never".to_owned()));
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let host = Fake::new(status(500));
         let authorizer = HostAuthorizer::new(host.client());
         assert!(matches!(authorizer.authorize(&listing("team")).await, Decision::Error(_)));
-        assert_eq!(host.asked().len(), 5, "it is asked again");
+        assert_eq!(host.requests().len(), 5, "it is asked again");
         host.answer(review(&json!({"allowed": true})));
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
     }
@@ -199,6 +199,6 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(authorizer.authorize(&listing(&"x".repeat(LONGEST))).await, Decision::Allow);
         }
-        assert_eq!(host.asked().len(), 2);
+        assert_eq!(host.requests().len(), 2);
     }
 }

@@ -1,14 +1,14 @@
-//! A client of the host.
+//! Client of the host cluster.
 
 use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// Longest the host may take to answer: a SubjectAccessReview stands before every request of ours.
+/// Time limit of a request: every request through the host waits for a SubjectAccessReview.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Why there is no client.
+/// Error of a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: is not a kubeconfig that can be used: {detail}")]
 pub struct ConnectError {
@@ -16,18 +16,18 @@ pub struct ConnectError {
     detail: String,
 }
 
-/// Longest a watch may say nothing: the host ends each of its own accord before that.
+/// Longest silence of a watch: the host ends each watch before that.
 const WATCHED: Duration = Duration::from_secs(295);
 
-/// A client with the identity in a kubeconfig, for questions. Nothing is sent yet.
+/// Creates a client for requests, with the identity in a kubeconfig. Nothing is sent yet.
 ///
 /// # Errors
-/// [`ConnectError`] names the file and what is wrong with it.
+/// [`ConnectError`] names the file and its error.
 pub async fn connect(kubeconfig: &Path) -> Result<kube::Client, ConnectError> {
     client(kubeconfig, DEADLINE).await
 }
 
-/// The same, for watches.
+/// Creates a client for watches.
 ///
 /// # Errors
 /// As [`connect`].
@@ -46,8 +46,7 @@ async fn client(kubeconfig: &Path, patience: Duration) -> Result<kube::Client, C
     kube::Client::try_from(config).map_err(|error| failed(error.to_string()))
 }
 
-/// Whether an error says nothing about what was asked: the host was not reached, is overloaded or
-/// broken. Anything else is its answer.
+/// Returns true if the host was not reached, is overloaded or has failed. Any other error is its answer.
 pub(crate) fn is_silence(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

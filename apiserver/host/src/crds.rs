@@ -1,9 +1,9 @@
-//! CRD objects that say what there is and serve nothing, for tools that look kinds up there.
+//! CRD objects that serve nothing, for tools that look kinds up there.
 
 use apiserver_machinery::resource::Resource;
 use serde_json::{Map, Value, json};
 
-/// One of each Cluster API kind, with all its versions. What is ours alone is looked up by nobody.
+/// Returns one CRD for each Cluster API kind, with all its versions. No tool looks up Capstan's own kinds.
 pub(crate) fn crds(hosted: &[&Resource]) -> Vec<Value> {
     let upstream = hosted.iter().filter(|resource| resource.group.ends_with("x-k8s.io"));
     let kinds = upstream.filter(|resource| resource.conversion.is_none());
@@ -19,7 +19,7 @@ fn crd(kind: &Resource, versions: &[&Resource]) -> Value {
     let mut labels = Map::new();
     labels.insert("clusterctl.cluster.x-k8s.io".to_owned(), "".into());
     labels.insert("cluster.x-k8s.io/provider".to_owned(), provider(&kind.group).into());
-    // Which of our versions speaks which version of the contract; there are two, both betas.
+    // Contract version of each of our versions; there are two, both betas.
     for version in versions.iter().filter(|version| version.version.contains("beta")) {
         labels.insert(format!("cluster.x-k8s.io/{}", version.version), version.version.clone().into());
     }
@@ -31,7 +31,7 @@ fn crd(kind: &Resource, versions: &[&Resource]) -> Value {
             "versions": versions.iter().map(|resource| version(resource)).collect::<Vec<_>>()}})
 }
 
-/// Who clusterctl takes for the maker of a group's kinds.
+/// Returns the provider of a group's kinds, as clusterctl knows it.
 fn provider(group: &str) -> &'static str {
     match group {
         "infrastructure.cluster.x-k8s.io" => "infrastructure-openstack",

@@ -1,4 +1,4 @@
-//! A host that says what a test wants it to say.
+//! Fake host cluster for tests.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,19 +9,19 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 type Answer = (u16, Value);
-type Says = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
+type Responder = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
 
-/// Answers every request alike, or as a closure says, and remembers what was asked.
+/// Fake host that answers every request alike, or as a closure responds, and records the requests.
 #[derive(Clone)]
 pub(crate) struct Fake(Arc<Mutex<State>>);
 
 struct State {
-    says: Says,
-    asked: Vec<String>,
+    responds: Responder,
+    requests: Vec<String>,
     bodies: Vec<Value>,
 }
 
-/// A `Status` with this code.
+/// Returns a `Status` with this code.
 pub(crate) fn status(code: u16) -> Answer {
     let reason = match code {
         403 => "Forbidden",
@@ -30,43 +30,43 @@ pub(crate) fn status(code: u16) -> Answer {
         _ => "Other",
     };
     let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "message": format!("the fake says {code}"), "reason": reason, "code": code});
+        "message": format!("the fake responds {code}"), "reason": reason, "code": code});
     (code, status)
 }
 
 impl Fake {
-    /// Answers everything with this.
+    /// Creates a host that answers every request with this.
     pub(crate) fn new(answer: Answer) -> Self {
-        let says: Says = Box::new(move |_, _| Some(answer.clone()));
-        Self(Arc::new(Mutex::new(State { says, asked: Vec::new(), bodies: Vec::new() })))
+        let responds: Responder = Box::new(move |_, _| Some(answer.clone()));
+        Self(Arc::new(Mutex::new(State { responds, requests: Vec::new(), bodies: Vec::new() })))
     }
 
-    /// Answers everything with this from now on.
+    /// Answers every request with this from now on.
     pub(crate) fn answer(&self, answer: Answer) {
-        self.says(move |_, _| Some(answer.clone()));
+        self.responds(move |_, _| Some(answer.clone()));
     }
 
-    /// Answers as `says` does, which is given `METHOD /path` and the body; `None` never answers.
-    pub(crate) fn says(&self, says: impl FnMut(&str, &Value) -> Option<Answer> + Send + 'static) {
-        self.0.lock().unwrap().says = Box::new(says);
+    /// Answers as `responds` does, which is given `METHOD /path` and the body; `None` never answers.
+    pub(crate) fn responds(&self, responds: impl FnMut(&str, &Value) -> Option<Answer> + Send + 'static) {
+        self.0.lock().unwrap().responds = Box::new(responds);
     }
 
     /// Never answers from now on.
     pub(crate) fn hang(&self) {
-        self.says(|_, _| None);
+        self.responds(|_, _| None);
     }
 
-    /// Every `METHOD /path` so far.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.0.lock().unwrap().asked.clone()
+    /// Returns every `METHOD /path` so far.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.0.lock().unwrap().requests.clone()
     }
 
-    /// Every body so far.
+    /// Returns every body so far.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.0.lock().unwrap().bodies.clone()
     }
 
-    /// A client of this host.
+    /// Returns a client of this host.
     pub(crate) fn client(&self) -> Client {
         let fake = self.clone();
         let service = tower::service_fn(move |request| {
@@ -82,13 +82,13 @@ impl Fake {
         let line = format!("{method} {}", request.uri().path());
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        // ObjectReader get their turn between a question and its answer, as with a real host.
+        // Other tasks run between a request and its response, as with a real host.
         tokio::task::yield_now().await;
         let answer = {
             let mut state = self.0.lock().unwrap();
-            state.asked.push(line.clone());
+            state.requests.push(line.clone());
             state.bodies.push(body.clone());
-            (state.says)(&line, &body)
+            (state.responds)(&line, &body)
         };
         let Some((code, value)) = answer else { return std::future::pending().await };
         let response = Response::builder().status(code).header("content-type", "application/json");

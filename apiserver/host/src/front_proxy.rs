@@ -1,4 +1,4 @@
-//! What the host says of its front proxy.
+//! Front proxy of the host cluster: its CA and its headers.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use kube::runtime::{WatchStreamExt, watcher};
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
-/// The front proxy's CA, and how it says who is behind it.
+/// CA of the front proxy, and the headers in which it names users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontProxy {
-    /// PEM.
+    /// CA certificate in PEM.
     pub ca: String,
     /// Header names and allowed common names.
     pub headers: RequestHeaders,
 }
 
-/// Why it is not known.
+/// Error of the front proxy's ConfigMap.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontProxyError {
-    /// The host did not give the ConfigMap.
+    /// The ConfigMap cannot be read.
     #[error(
         "configmap {NAMESPACE}/{NAME} of the host cannot be read: bind role extension-apiserver-authentication-reader to this server's user (`capstan host manifests` does)"
     )]
     Unreadable(#[source] kube::Error),
-    /// It cannot be followed now.
+    /// The ConfigMap cannot be watched now.
     #[error("configmap {NAMESPACE}/{NAME} of the host cannot be watched")]
     Unwatched(#[source] Box<watcher::Error>),
-    /// The ConfigMap lacks something, or has it in another form.
+    /// The ConfigMap lacks a field, or a field is invalid.
     #[error("configmap {NAMESPACE}/{NAME} of the host: {0}")]
     Unusable(String),
 }
 
-/// Reads it from the host.
+/// Reads the front proxy from the host.
 ///
 /// # Errors
 /// [`FrontProxyError`] says what to do.
@@ -46,7 +46,7 @@ pub async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, FrontProxy
     read(&found.data.unwrap_or_default())
 }
 
-/// Follows it: what it is now, and then every change. Errors come between; the host is asked again.
+/// Watches the front proxy: its current state, then every change. After an error the watch goes on.
 pub fn front_proxies(client: kube::Client) -> impl Stream<Item = Result<FrontProxy, FrontProxyError>> + Send {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     let changes = watcher::watch_object(api, NAME).default_backoff();

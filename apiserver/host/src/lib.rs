@@ -1,7 +1,6 @@
-//! All that is exchanged with a host cluster: what it applies to serve us ([`manifests()`]), what
-//! it tells us about its front proxy ([`front_proxy()`]), who is behind a token ([`HostTokens`]),
-//! whom it lets do what ([`HostAuthorizer`]), which namespaces it has ([`HostNamespaces`]), the
-//! Secrets its users made ([`HostSecrets`]), and the Events we show there ([`HostEvents`]).
+//! Client of a host cluster: the objects that it applies to serve Capstan's groups ([`manifests()`]), its front proxy
+//! ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
+//! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
 mod authorizer;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a host applies, so that it serves our groups through us.
+//! Manifests that a host cluster applies to serve Capstan's groups.
 
 use crate::crds;
 use apiserver_machinery::resource::{Registry, Resource};
@@ -6,32 +6,32 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// Above the 1000 of CRDs, so that ours come first where both are.
+/// Priority of groups, above the 1000 of CRDs: Capstan's come first if both exist.
 const GROUP_PRIORITY: i32 = 1100;
 
-/// Above the 100 of CRDs.
+/// Priority of versions, above the 100 of CRDs.
 const VERSION_PRIORITY: i32 = 200;
 
-/// Where and as whom the host finds us.
+/// Address and user of Capstan, as the host knows them.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Namespace of the Service.
     pub namespace: String,
     /// Name of the Service. With the namespace it makes the TLS name `<name>.<namespace>.svc`.
     pub service: String,
-    /// Host name or address where we serve; `None` selects pods labelled `app: capstan`.
+    /// Host name or address of Capstan; `None` selects pods labelled `app: capstan`.
     pub external_name: Option<String>,
-    /// Port we serve on.
+    /// Port of Capstan.
     pub port: u16,
-    /// CA of our serving certificate, PEM.
+    /// CA of the serving certificate, PEM.
     pub ca: String,
-    /// The host's user that we are.
+    /// User of Capstan in the host.
     pub user: String,
-    /// Whether to publish CRD objects as metadata.
+    /// Set if CRD objects are published as metadata.
     pub crds: bool,
 }
 
-/// The objects, in an order that can be applied as it stands.
+/// Returns the objects, in an order in which they can be applied.
 pub fn manifests(registry: &Registry, options: &Options) -> Vec<Value> {
     let hosted: Vec<&Resource> =
         registry.resources().iter().map(AsRef::as_ref).filter(|resource| resource.hosted).collect();
@@ -72,7 +72,7 @@ fn api_service(group: &str, version: &str, priority: i32, options: &Options) -> 
             "service": {"namespace": options.namespace, "name": options.service, "port": options.port}}})
 }
 
-/// What we may do in the host, and what its users may do with us.
+/// Returns the roles of Capstan in the host, and those of the host's users.
 fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io";
     let version = "rbac.authorization.k8s.io/v1";
@@ -85,7 +85,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
             "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
             "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects}),
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
-            // Secrets one by one where a controller has one named: neither listed nor watched.
+            // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
                 {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
                 {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}),
@@ -105,8 +105,8 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     objects
 }
 
-/// What a role may do with each kind, in whatever version. Who may delete a Machine may also reboot it.
-/// `acts`: whether it changes anything. What controllers found out is written by controllers alone.
+/// Returns the rules of a role for each kind, in any version. A user who may delete a Machine may also reboot it.
+/// `acts` is set if the role changes anything. Only controllers write status.
 fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
     let kinds: Vec<&&Resource> = hosted.iter().filter(|resource| resource.conversion.is_none()).collect();
     let rule = |group: &str, resources: &[String], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
@@ -130,7 +130,7 @@ fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
 }
 
 impl Options {
-    /// The name in our serving certificate that the host verifies, whatever address it dials.
+    /// Returns the name in the serving certificate that the host verifies, whatever address it dials.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.service, self.namespace)
     }

@@ -1,4 +1,4 @@
-//! The host's namespaces: an object that comes through the host lives in one of those.
+//! Namespaces of the host cluster: an object that comes through the host is in one of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,11 +14,11 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-/// How long an object's namespace may be behind the object: who makes both, one after the other, is
-/// faster than the news of the first. Upstream's number.
-const BEHIND: Duration = Duration::from_millis(50);
+/// Longest delay of a Namespace's change event: a client that creates a Namespace and then an object in it is faster
+/// than the watch. Upstream's number.
+const WATCH_DELAY: Duration = Duration::from_millis(50);
 
-/// Knows the host's namespaces from a watch, and asks for those that it does not know.
+/// Namespaces from a watch, with a get for those that the watch has not reported.
 #[derive(Clone)]
 pub struct HostNamespaces {
     client: Client,
@@ -32,12 +32,12 @@ impl std::fmt::Debug for HostNamespaces {
 }
 
 impl HostNamespaces {
-    /// Asks through this client. It knows none before [`HostNamespaces::follow`] runs.
+    /// Creates an empty set of namespaces. [`HostNamespaces::follow`] fills it.
     pub fn new(client: Client) -> Self {
         Self { client, known: Arc::default() }
     }
 
-    /// Keeps up with the host's namespaces. While the host is silent what was known stays.
+    /// Watches the host's namespaces. While the host does not answer, the known ones stay.
     pub async fn follow(self, watching: Client) {
         let events = watcher(Api::<Namespace>::all(watching), watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
@@ -45,22 +45,22 @@ impl HostNamespaces {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.take(&mut fresh, event),
-                Err(error) => tracing::warn!(%error, "the host's namespaces cannot be watched; trying again"),
+                Err(error) => tracing::warn!(%error, "cannot watch the namespaces of the host; retrying"),
             }
         }
     }
 
-    /// `fresh` gathers a list until it is whole.
+    /// Applies a change event. `fresh` collects a list until it is complete.
     fn take(&self, fresh: &mut HashMap<String, Value>, event: Event<Namespace>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Init => fresh.clear(),
             Event::InitApply(namespace) => {
-                fresh.insert(namespace.name_any(), essence(&namespace));
+                fresh.insert(namespace.name_any(), relevant_fields(&namespace));
             }
             Event::InitDone => *known = std::mem::take(fresh),
             Event::Apply(namespace) => {
-                known.insert(namespace.name_any(), essence(&namespace));
+                known.insert(namespace.name_any(), relevant_fields(&namespace));
             }
             Event::Delete(namespace) => {
                 known.remove(&namespace.name_any());
@@ -69,8 +69,8 @@ impl HostNamespaces {
     }
 }
 
-/// What creations depend on.
-fn essence(namespace: &Namespace) -> Value {
+/// Returns the fields that a create needs.
+fn relevant_fields(namespace: &Namespace) -> Value {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     json!({"apiVersion": "v1", "kind": "Namespace", "status": {"phase": phase}, "metadata": {
         "name": namespace.name_any(), "uid": namespace.uid(), "labels": namespace.labels(),
@@ -87,17 +87,17 @@ impl NamespaceSource for HostNamespaces {
         if let Some(known) = self.known(name) {
             return Ok(Some(known));
         }
-        tokio::time::sleep(BEHIND).await;
+        tokio::time::sleep(WATCH_DELAY).await;
         if let Some(known) = self.known(name) {
             return Ok(Some(known));
         }
         let api: Api<Namespace> = Api::all(self.client.clone());
         match api.get_opt(name).await {
-            Ok(found) => Ok(found.as_ref().map(essence)),
+            Ok(found) => Ok(found.as_ref().map(relevant_fields)),
             Err(error) => {
-                tracing::warn!(%error, namespace = name, "the host did not answer for a namespace");
+                tracing::warn!(%error, namespace = name, "cannot get a namespace of the host");
                 Err(ApiError::unavailable(format!(
-                    "namespace {name:?} is not known here and the host cluster cannot be asked for it"
+                    "namespace {name:?} is unknown, and the host cluster does not answer"
                 )))
             }
         }
@@ -130,18 +130,18 @@ mod tests {
         assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Active");
         namespaces.take(&mut fresh, Event::Apply(namespace("team", "Terminating")));
         assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Terminating");
-        assert!(host.asked().is_empty(), "{:?}", host.asked());
-        // Made this moment: the watch tells of it before the host would have to be asked.
+        assert!(host.requests().is_empty(), "{:?}", host.requests());
+        // Created just now: the watch reports it before the host must be asked.
         let asking = tokio::spawn({
             let namespaces = namespaces.clone();
             async move { namespaces.namespace("new").await }
         });
-        tokio::time::sleep(BEHIND / 2).await;
+        tokio::time::sleep(WATCH_DELAY / 2).await;
         namespaces.take(&mut fresh, Event::Apply(namespace("new", "Active")));
         assert!(asking.await.unwrap().unwrap().is_some());
-        assert!(host.asked().is_empty(), "{:?}", host.asked());
+        assert!(host.requests().is_empty(), "{:?}", host.requests());
         assert_eq!(namespaces.namespace("none").await, Ok(None));
-        assert_eq!(host.asked(), ["GET /api/v1/namespaces/none"]);
+        assert_eq!(host.requests(), ["GET /api/v1/namespaces/none"]);
         namespaces.take(&mut fresh, Event::Delete(namespace("team", "Terminating")));
         assert_eq!(namespaces.namespace("team").await, Ok(None));
     }

@@ -1,4 +1,4 @@
-//! The host's Secrets: where its users put credentials and bootstrap data.
+//! Secrets of the host cluster: users put credentials and bootstrap data there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,56 +12,55 @@ use tokio::time::Instant;
 
 use crate::connection::is_silence;
 
-/// How long an answer is believed: reconciles come in bursts that ask for the same few Secrets.
-const BELIEVED: Duration = Duration::from_secs(5);
+/// Lifetime of a cached answer: reconciles come in bursts that read the same few Secrets.
+const LIFETIME: Duration = Duration::from_secs(5);
 
-/// How long the host is left alone after it did not answer: one question in this time finds out
-/// that it is back, whatever the number of those who would ask.
-const REST: Duration = Duration::from_secs(5);
+/// Pause after the host did not answer: one request per pause finds out that it is back, whatever the number of
+/// readers.
+const PAUSE: Duration = Duration::from_secs(5);
 
-/// Longest a question may take: a reconcile waits for it, and a copy may be at hand.
+/// Time limit of a request: a reconcile waits for it, and a copy may be at hand.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Questions in flight: enough for a start with thousands of machines, little for the host.
+/// Requests in flight: enough for a start with thousands of machines, little for the host.
 const AT_ONCE: usize = 8;
 
-/// Most answers kept: bootstrap data are some 20 KiB each, so this is below 100 MiB.
+/// Most cached answers: bootstrap data is some 20 KiB each, so this is below 100 MiB.
 const MOST: usize = 4096;
 
-/// Reads Secrets of the host, one by one and when asked for, so that the right to `get` is enough.
+/// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
 ///
-/// *Flow.* An answer is believed for five seconds; then the host is asked again. What it does not
-/// have is looked for in our own store: those are the Secrets of the direct endpoint.
+/// *Flow.* An answer is cached for five seconds; then the host is asked again. If it has no such Secret, Capstan's own
+/// store is read: it has the Secrets of the direct endpoint.
 ///
-/// *When the host does not answer*, its last good answer stays in force, however old. For a Secret
-/// it was never asked for, our own store is asked; only when that has none, either, the answer is
-/// an error, since nobody can say that there is none.
+/// *If the host does not answer*, its last good answer stays valid, however old. For a Secret without one, Capstan's
+/// own store is read. If that has none either, the result is an error, because the host may have one.
 ///
-/// *Caveat.* The copies are in memory alone: after a restart while the host is down they are
-/// unknown. Keeping them in our store, encrypted, is not done.
+/// *Caveat.* The copies are in cache alone: after a restart while the host is down they are unknown. They are not
+/// kept in Capstan's store, encrypted or not.
 #[derive(Clone)]
 pub struct HostSecrets {
-    host: Arc<Questions>,
+    host: Arc<SharedReader>,
     own: Client,
 }
 
-/// What was asked of the host, for all who ask.
-struct Questions {
+/// State that all readers share.
+struct SharedReader {
     client: Client,
-    memory: Mutex<Memory>,
+    cache: Mutex<Cache>,
     at_once: Semaphore,
 }
 
-/// Namespace and name.
-type Place = (String, String);
+/// Key of a Secret: namespace and name.
+type Key = (String, String);
 
 #[derive(Default)]
-struct Memory {
-    answers: HashMap<Place, Answer>,
-    resting_until: Option<Instant>,
+struct Cache {
+    answers: HashMap<Key, Answer>,
+    paused_until: Option<Instant>,
 }
 
-/// A good answer: the Secret, or that there is none.
+/// Good answer: the Secret, or that there is none.
 #[derive(Clone)]
 struct Answer {
     at: Instant,
@@ -75,25 +74,25 @@ impl std::fmt::Debug for HostSecrets {
 }
 
 impl HostSecrets {
-    /// Asks the host through `host`, and our own store through `own`.
+    /// Creates a reader of the host through `host`, and of Capstan's own store through `own`.
     pub fn new(host: Client, own: Client) -> Self {
-        let (memory, at_once) = (Mutex::default(), Semaphore::new(AT_ONCE));
-        Self { host: Arc::new(Questions { client: host, memory, at_once }), own }
+        let (cache, at_once) = (Mutex::default(), Semaphore::new(AT_ONCE));
+        Self { host: Arc::new(SharedReader { client: host, cache, at_once }), own }
     }
 
-    /// The same copies of the host's Secrets, with our own store asked as somebody else.
+    /// Returns a reader with the same copies, and another client of Capstan's own store.
     #[must_use]
     pub fn asking_as(&self, own: Client) -> Self {
         Self { host: Arc::clone(&self.host), own }
     }
 
-    /// One Secret: the host's, else our own, else `None`.
+    /// Returns a Secret: the host's, else our own, else `None`.
     ///
     /// # Errors
-    /// When it cannot be said whether there is one, and when the host forbids to read it.
+    /// If it is unknown whether there is one, and if the host forbids to read it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
-        let place = (namespace.to_owned(), name.to_owned());
-        let unknown = match self.host.answer(&place).await {
+        let key = (namespace.to_owned(), name.to_owned());
+        let unknown = match self.host.answer(&key).await {
             Ok(Some(secret)) => return Ok(Some(secret)),
             Ok(None) => None,
             Err(error) if is_silence(&error) => Some(error),
@@ -107,40 +106,40 @@ impl HostSecrets {
     }
 }
 
-impl Questions {
-    /// What the host has there, as far as it can be known now.
-    async fn answer(&self, place: &Place) -> Result<Option<Secret>, kube::Error> {
-        if let Some(answer) = self.memory().fresh(place) {
+impl SharedReader {
+    /// Returns the host's Secret, as far as it is known now.
+    async fn answer(&self, key: &Key) -> Result<Option<Secret>, kube::Error> {
+        if let Some(answer) = self.cache().fresh(key) {
             return Ok(answer.secret);
         }
-        // Who waited here may find that somebody before them got the answer.
-        let _turn = self.at_once.acquire().await;
-        if let Some(answer) = self.memory().fresh(place) {
+        // Another reader may have got the answer during the wait.
+        let _permit = self.at_once.acquire().await;
+        if let Some(answer) = self.cache().fresh(key) {
             return Ok(answer.secret);
         }
-        if self.memory().is_resting() {
-            return self.memory().last(place).ok_or_else(|| unreachable_host(place));
+        if self.cache().is_paused() {
+            return self.cache().last(key).ok_or_else(|| unreachable_host(key));
         }
-        match self.ask(place).await {
+        match self.get(key).await {
             Ok(secret) => {
-                self.memory().keep(place, secret.clone());
+                self.cache().keep(key, secret.clone());
                 Ok(secret)
             }
             Err(error) if is_silence(&error) => {
-                tracing::warn!(%error, namespace = place.0, secret = place.1,
-                    "the host does not give a secret; its last good copy is used where there is one");
-                self.memory().resting_until = Some(Instant::now() + REST);
-                self.memory().last(place).ok_or(error)
+                tracing::warn!(%error, namespace = key.0, secret = key.1,
+                    "cannot read a secret of the host; using its last good copy, if there is one");
+                self.cache().paused_until = Some(Instant::now() + PAUSE);
+                self.cache().last(key).ok_or(error)
             }
             Err(error) => {
-                // It is there and not for us any more: a copy must not outlive the permission.
-                self.memory().answers.remove(place);
+                // Permission was revoked, and a copy must not outlive it.
+                self.cache().answers.remove(key);
                 Err(error)
             }
         }
     }
 
-    async fn ask(&self, (namespace, name): &Place) -> Result<Option<Secret>, kube::Error> {
+    async fn get(&self, (namespace, name): &Key) -> Result<Option<Secret>, kube::Error> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match tokio::time::timeout(PATIENCE, api.get_opt(name)).await {
             Ok(answer) => answer,
@@ -148,39 +147,39 @@ impl Questions {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Memory {
-    fn fresh(&self, place: &Place) -> Option<Answer> {
-        self.answers.get(place).filter(|answer| answer.at.elapsed() < BELIEVED).cloned()
+impl Cache {
+    fn fresh(&self, key: &Key) -> Option<Answer> {
+        self.answers.get(key).filter(|answer| answer.at.elapsed() < LIFETIME).cloned()
     }
 
-    /// The last good answer, however old.
-    fn last(&self, place: &Place) -> Option<Option<Secret>> {
-        self.answers.get(place).map(|answer| answer.secret.clone())
+    /// Returns the last good answer, however old.
+    fn last(&self, key: &Key) -> Option<Option<Secret>> {
+        self.answers.get(key).map(|answer| answer.secret.clone())
     }
 
-    fn is_resting(&self) -> bool {
-        self.resting_until.is_some_and(|until| Instant::now() < until)
+    fn is_paused(&self) -> bool {
+        self.paused_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn keep(&mut self, place: &Place, secret: Option<Secret>) {
-        self.resting_until = None;
-        if self.answers.len() >= MOST && !self.answers.contains_key(place) {
+    fn keep(&mut self, key: &Key, secret: Option<Secret>) {
+        self.paused_until = None;
+        if self.answers.len() >= MOST && !self.answers.contains_key(key) {
             let oldest = self.answers.iter().min_by_key(|(_, answer)| answer.at);
-            if let Some(oldest) = oldest.map(|(place, _)| place.clone()) {
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.answers.remove(&oldest);
             }
         }
-        self.answers.insert(place.clone(), Answer { at: Instant::now(), secret });
+        self.answers.insert(key.clone(), Answer { at: Instant::now(), secret });
     }
 }
 
-/// The answer in the host's stead while it is left alone.
-fn unreachable_host((namespace, name): &Place) -> kube::Error {
+/// Returns the error of a host that is not asked during the pause.
+fn unreachable_host((namespace, name): &Key) -> kube::Error {
     let text = format!("the host cluster does not answer, and its secret {namespace}/{name} is not known");
     kube::Error::Api(Status::failure(&text, "ServiceUnavailable").with_code(503).boxed())
 }
@@ -208,7 +207,7 @@ mod tests {
     }
 
     async fn later() {
-        tokio::time::sleep(BELIEVED.max(REST)).await;
+        tokio::time::sleep(LIFETIME.max(PAUSE)).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -219,15 +218,15 @@ mod tests {
         for found in futures::future::join_all(many).await {
             assert_eq!(version(found).as_deref(), Some("1"));
         }
-        assert!(host.asked().len() <= AT_ONCE, "{:?}", host.asked());
-        assert_eq!(own.asked().len(), 0);
-        let before = host.asked().len();
+        assert!(host.requests().len() <= AT_ONCE, "{:?}", host.requests());
+        assert_eq!(own.requests().len(), 0);
+        let before = host.requests().len();
         host.answer(secret("2"));
         assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
         later().await;
         assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("2"));
-        assert_eq!(host.asked().len(), before + 1);
-        assert_eq!(host.asked().last().unwrap(), "GET /api/v1/namespaces/n/secrets/s");
+        assert_eq!(host.requests().len(), before + 1);
+        assert_eq!(host.requests().last().unwrap(), "GET /api/v1/namespaces/n/secrets/s");
     }
 
     #[tokio::test(start_paused = true)]
@@ -251,11 +250,11 @@ mod tests {
         later().await;
         host.hang();
         assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
-        let asked = host.asked().len();
+        let asked = host.requests().len();
         for other in ["a", "b", "c"] {
             assert!(secrets.secret("n", other).await.unwrap_err().to_string().contains("does not answer"));
         }
-        assert_eq!(host.asked().len(), asked, "a host that is down is left alone");
+        assert_eq!(host.requests().len(), asked, "a host that is down is left alone");
         later().await;
         host.answer(status(404));
         assert_eq!(version(secrets.secret("n", "s").await), None, "gone is gone");
@@ -265,7 +264,7 @@ mod tests {
     async fn without_a_copy_our_own_store_still_has_a_say() {
         let (host, own, secrets) = world();
         host.hang();
-        assert!(secrets.secret("n", "s").await.is_err(), "nobody can say that there is none");
+        assert!(secrets.secret("n", "s").await.is_err(), "the host may have one");
         own.answer(secret("own"));
         assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("own"));
     }
@@ -278,7 +277,7 @@ mod tests {
         later().await;
         host.answer(status(403));
         assert!(secrets.secret("n", "s").await.is_err());
-        assert_eq!(own.asked().len(), 0, "forbidden is not absent");
+        assert_eq!(own.requests().len(), 0, "forbidden is not absent");
         host.hang();
         assert!(secrets.secret("n", "s").await.is_err());
     }

@@ -1,8 +1,8 @@
-//! The host's answer to "who is behind this token": TokenReview, kept for a few seconds.
+//! Host tokens: users of bearer tokens by TokenReview, cached for a few seconds.
 
 use std::time::Duration;
 
-use apiserver_access::{TokenSource, ReviewFailed, User};
+use apiserver_access::{ReviewFailed, TokenSource, User};
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
@@ -11,24 +11,24 @@ use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
 use crate::retry;
-use crate::ttl_cache::Answers;
+use crate::ttl_cache::TtlCache;
 
-/// How long an answer is believed, good or bad: upstream's default, the price of a revocation.
-const BELIEVED: Duration = Duration::from_secs(10);
+/// Lifetime of a cached answer, good or bad: upstream's default, the delay of a revocation.
+const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Most answers kept: some thousand clients, and as many guesses.
+/// Most cached reviews: some thousand clients, and as many guesses.
 const MOST: usize = 8192;
 
-/// Questions in flight: guessing tokens at us must not be a way to flood the host.
+/// Requests in flight: a client that guesses tokens must not flood the host.
 const AT_ONCE: usize = 16;
 
-/// Tokens are kept as their hash alone.
+/// Hash of a token: tokens themselves are not kept.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
-/// Asks the host who a bearer token belongs to.
+/// Source of the users of bearer tokens, which asks the host.
 pub struct HostTokens {
     client: Client,
-    answers: Answers<Hash, Option<User>>,
+    reviews: TtlCache<Hash, Option<User>>,
     at_once: Semaphore,
 }
 
@@ -39,9 +39,9 @@ impl std::fmt::Debug for HostTokens {
 }
 
 impl HostTokens {
-    /// Asks through this client.
+    /// Creates a source that uses this client.
     pub fn new(client: Client) -> Self {
-        Self { client, answers: Answers::new(BELIEVED, MOST), at_once: Semaphore::new(AT_ONCE) }
+        Self { client, reviews: TtlCache::new(LIFETIME, MOST), at_once: Semaphore::new(AT_ONCE) }
     }
 }
 
@@ -49,31 +49,31 @@ impl HostTokens {
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
         let hash = hash(token);
-        if let Some(user) = self.answers.get(&hash) {
+        if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
-        let _turn = self.at_once.acquire().await;
-        // Somebody with the same token may have got the answer meanwhile.
-        if let Some(user) = self.answers.get(&hash) {
+        let _permit = self.at_once.acquire().await;
+        // A request with the same token may have got the answer during the wait.
+        if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match retry::ask(|| api.create(&parameters, &review)).await {
+        match retry::with_retries(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let user = user(answer.status.unwrap_or_default());
-                self.answers.insert(hash, user.clone());
+                self.reviews.insert(hash, user.clone());
                 Ok(user)
             }
-            // Not remembered: the next request asks again.
+            // Failures are not cached: the next request asks again.
             Err(error) => Err(review_failed(&error)),
         }
     }
 }
 
-/// Says what to do about it, to whoever reads the log and to whoever showed the token.
+/// Returns the error with the remedy, and logs both.
 fn review_failed(error: &kube::Error) -> ReviewFailed {
     let text = match error {
         kube::Error::Api(status) if status.code == 401 || status.code == 403 => {
@@ -83,7 +83,7 @@ fn review_failed(error: &kube::Error) -> ReviewFailed {
             "the host cluster does not answer who this token belongs to: try again, or use a client certificate of this endpoint (`capstan kubeconfig` makes one)"
         }
     };
-    tracing::warn!(%error, "a bearer token could not be reviewed: {text}");
+    tracing::warn!(%error, "cannot review a bearer token: {text}");
     ReviewFailed(text.to_owned())
 }
 
@@ -131,16 +131,16 @@ mod tests {
         assert_eq!((user.name.as_str(), user.uid.as_deref()), ("alice", Some("7")));
         assert_eq!(user.groups, ["dev", "system:authenticated"]);
         assert_eq!(user.extra.get("scopes"), Some(&vec!["a".to_owned()]));
-        assert!(host.asked().len() <= AT_ONCE, "{}", host.asked().len());
+        assert!(host.requests().len() <= AT_ONCE, "{}", host.requests().len());
         assert_eq!(host.bodies()[0]["spec"]["token"], "t");
-        let before = host.asked().len();
+        let before = host.requests().len();
         host.answer(review(&json!({"authenticated": false})));
         assert!(tokens.review("t").await.unwrap().is_some());
-        tokio::time::sleep(BELIEVED).await;
+        tokio::time::sleep(LIFETIME).await;
         assert_eq!(tokens.review("t").await, Ok(None));
         host.answer(alice());
         assert_eq!(tokens.review("t").await, Ok(None), "a refusal is believed for as long");
-        assert_eq!(host.asked().len(), before + 1);
+        assert_eq!(host.requests().len(), before + 1);
         assert!(tokens.review("another").await.unwrap().is_some());
     }
 

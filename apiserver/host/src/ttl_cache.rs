@@ -1,4 +1,4 @@
-//! What the host has answered, believed for a few seconds.
+//! TTL cache of the host's answers, bounded, with eviction of the least recently used one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -8,69 +8,69 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 #[derive(Debug)]
-struct Answer<V> {
+struct Entry<V> {
     value: V,
-    at: Instant,
-    /// When it was last used, by count.
+    inserted: Instant,
+    /// Count of its last use.
     used: u64,
 }
 
 #[derive(Debug)]
-struct Kept<K, V> {
-    answers: HashMap<K, Answer<V>>,
-    /// The questions by when they were last used.
+struct Entries<K, V> {
+    by_key: HashMap<K, Entry<V>>,
+    /// Keys by the count of their last use.
     order: BTreeMap<u64, K>,
     count: u64,
 }
 
-/// A bounded number of answers; the one that was not used for longest makes room for the next.
+/// Bounded cache; the entry that was not used for the longest time makes room for a new one.
 #[derive(Debug)]
-pub(crate) struct Answers<K, V> {
-    believed: Duration,
-    most: usize,
-    kept: Mutex<Kept<K, V>>,
+pub(crate) struct TtlCache<K, V> {
+    lifetime: Duration,
+    capacity: usize,
+    entries: Mutex<Entries<K, V>>,
 }
 
-impl<K: Clone + Eq + Hash, V: Clone> Answers<K, V> {
-    pub(crate) fn new(believed: Duration, most: usize) -> Self {
-        let kept = Kept { answers: HashMap::new(), order: BTreeMap::new(), count: 0 };
-        Self { believed, most, kept: Mutex::new(kept) }
+impl<K: Clone + Eq + Hash, V: Clone> TtlCache<K, V> {
+    pub(crate) fn new(lifetime: Duration, capacity: usize) -> Self {
+        let entries = Entries { by_key: HashMap::new(), order: BTreeMap::new(), count: 0 };
+        Self { lifetime, capacity, entries: Mutex::new(entries) }
     }
 
-    /// The answer, as long as it is believed.
-    pub(crate) fn get(&self, question: &K) -> Option<V> {
+    /// Returns the value of a key, until it expires.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         let mut guard = self.lock();
-        let kept = &mut *guard;
-        let answer = kept.answers.get_mut(question)?;
-        if answer.at.elapsed() >= self.believed {
+        let entries = &mut *guard;
+        let entry = entries.by_key.get_mut(key)?;
+        if entry.inserted.elapsed() >= self.lifetime {
             return None;
         }
-        kept.count += 1;
-        if let Some(question) = kept.order.remove(&answer.used) {
-            kept.order.insert(kept.count, question);
+        entries.count += 1;
+        if let Some(key) = entries.order.remove(&entry.used) {
+            entries.order.insert(entries.count, key);
         }
-        answer.used = kept.count;
-        Some(answer.value.clone())
+        entry.used = entries.count;
+        Some(entry.value.clone())
     }
 
-    pub(crate) fn insert(&self, question: K, value: V) {
+    pub(crate) fn insert(&self, key: K, value: V) {
         let mut guard = self.lock();
-        let kept = &mut *guard;
-        kept.count += 1;
-        let answer = Answer { value, at: Instant::now(), used: kept.count };
-        if let Some(old) = kept.answers.insert(question.clone(), answer) {
-            kept.order.remove(&old.used);
+        let entries = &mut *guard;
+        entries.count += 1;
+        let entry = Entry { value, inserted: Instant::now(), used: entries.count };
+        if let Some(old) = entries.by_key.insert(key.clone(), entry) {
+            entries.order.remove(&old.used);
         }
-        kept.order.insert(kept.count, question);
-        while kept.answers.len() > self.most {
-            let Some((_, oldest)) = kept.order.pop_first() else { return };
-            kept.answers.remove(&oldest);
+        entries.order.insert(entries.count, key);
+        while entries.by_key.len() > self.capacity {
+            let Some((_, oldest)) = entries.order.pop_first() else { return };
+            entries.by_key.remove(&oldest);
         }
     }
 
-    // Nothing that can panic happens under the lock but running out of memory.
-    fn lock(&self) -> MutexGuard<'_, Kept<K, V>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    // Nothing under the lock can panic, except for a lack of memory.
+    fn lock(&self) -> MutexGuard<'_, Entries<K, V>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,20 +80,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_used_stays_and_nothing_stays_too_long() {
-        let answers = Answers::new(Duration::from_secs(10), 2);
-        answers.insert("a", 1);
-        answers.insert("b", 2);
-        assert_eq!(answers.get(&"a"), Some(1));
-        answers.insert("c", 3);
-        assert_eq!((answers.get(&"a"), answers.get(&"b"), answers.get(&"c")), (Some(1), None, Some(3)));
-        answers.insert("c", 4);
-        assert_eq!((answers.get(&"a"), answers.get(&"c")), (Some(1), Some(4)));
+        let cache = TtlCache::new(Duration::from_secs(10), 2);
+        cache.insert("a", 1);
+        cache.insert("b", 2);
+        assert_eq!(cache.get(&"a"), Some(1));
+        cache.insert("c", 3);
+        assert_eq!((cache.get(&"a"), cache.get(&"b"), cache.get(&"c")), (Some(1), None, Some(3)));
+        cache.insert("c", 4);
+        assert_eq!((cache.get(&"a"), cache.get(&"c")), (Some(1), Some(4)));
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!((answers.get(&"a"), answers.get(&"c")), (None, None));
+        assert_eq!((cache.get(&"a"), cache.get(&"c")), (None, None));
         for number in 0..100 {
-            answers.insert("a", number);
+            cache.insert("a", number);
         }
-        let kept = answers.lock();
-        assert_eq!((kept.answers.len(), kept.order.len()), (2, 2));
+        let entries = cache.lock();
+        assert_eq!((entries.by_key.len(), entries.order.len()), (2, 2));
     }
 }

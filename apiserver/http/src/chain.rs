@@ -1,9 +1,9 @@
-//! The filters every request passes, in execution order.
+//! Filter chain: the filters that every request passes, in execution order.
 //!
-//! ```text
-//! audit id → request info → refuse at the end → check the origin → authenticate → impersonate → wait for a turn
-//!   → authorize → refuse without storage → read body → deadline → verb → compress → measure, audit
-//! ```
+//! |```text
+//! |audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → queue
+//! |  → authorize → refuse without storage → read body → deadline → handler → compress → metrics, audit log
+//! |```
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::Body;
 
-use crate::filters::limits::Turn;
+use crate::filters::limits::Admission;
 use crate::filters::{
     audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
 };
 use crate::handlers::execution::{self, Served};
 use crate::lifecycle::random_fraction;
 use crate::observe::audit;
-use crate::observe::metrics::Asked;
+use crate::observe::metrics::SeriesKey;
 use crate::observe::request_scope::RequestScope;
 use crate::request::connection::Connection;
 use crate::request::query::Query;
@@ -41,16 +41,16 @@ where
     let started = Instant::now();
     let audit_id = audit_id::of(request.headers());
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let named = named(&query);
+    let name = selected_name(&query);
     let info =
-        RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), named.as_deref());
+        RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), name.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
     let mut scope = open(server, &request, connection, &query, &info, &audit_id);
     let is_unclear = info.is_unclear();
     let refused = is_unclear.then(|| response::unclear(request.uri()));
     let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
-    let refused = refused.or_else(|| foreign(&request, connection, &query, &mut scope));
+    let refused = refused.or_else(|| refuse_foreign(&request, connection, &query, &mut scope));
     let mut answer = match refused {
         Some(answer) => answer,
         None => pass(server, request, connection, query, info, &mut scope).await,
@@ -62,15 +62,15 @@ where
         response::head_only(&mut answer);
     }
     if server.lifecycle.is_draining() && connection.internal.is_none() {
-        response::part(&mut answer, version);
+        response::close_connection(&mut answer, version);
     }
-    // What that says is so for everybody and for ever.
+    // That response is the same for every client, at any time.
     if !is_unclear {
         response::do_not_cache(&mut answer);
     }
     audit_id::set(&mut answer, &audit_id);
-    // Who asks what is unclear is not asked who they are.
-    close_some(server, connection, version, is_unclear || scope.is_known());
+    // A path that names no resource is refused before authentication.
+    close_connection_if_due(server, connection, version, is_unclear || scope.is_known());
     scope.finish(answer, started.elapsed())
 }
 
@@ -82,16 +82,16 @@ fn open<B>(
     info: &RequestInfo,
     audit_id: &str,
 ) -> RequestScope {
-    let asked = Asked::new(&server.parts.objects, (request.method(), request.headers()), info, query);
+    let key = SeriesKey::new(&server.parts.objects, (request.method(), request.headers()), info, query);
     let quiet = audit::is_quiet(info, connection.internal.is_some());
     let record = server.telemetry.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    RequestScope::open(&server.telemetry, &asked, record)
+    RequestScope::open(&server.telemetry, &key, record)
 }
 
 /// Refuses a request of a web page of another origin.
-fn foreign<B>(
+fn refuse_foreign<B>(
     request: &Request<B>,
     connection: &Connection,
     query: &Query,
@@ -115,17 +115,17 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let of_errors = OfErrors::new(request.headers(), &query);
-    // What lasts as long as somebody looks is not asked how long it may take.
-    let asked = if info.is_long_running() { Ok(None) } else { query.timeout() };
-    let longest = match asked {
-        Ok(asked) => asked.map_or(execution::LONGEST, |asked| asked.min(execution::LONGEST)),
+    // A long-running request has no deadline.
+    let timeout = if info.is_long_running() { Ok(None) } else { query.timeout() };
+    let longest = match timeout {
+        Ok(timeout) => timeout.map_or(execution::LONGEST, |timeout| timeout.min(execution::LONGEST)),
         Err(error) => {
             scope.rejected_early();
             return response::error(&error, of_errors.encoding());
         }
     };
     let served = {
-        // Where it stays: it is large, and would be copied on its way into the clock's hands.
+        // Pinned here: the future is large, and would be copied into the timeout.
         let serving = pin!(serve(server, request, connection, query, info, scope));
         tokio::time::timeout(longest, serving).await
     };
@@ -153,9 +153,9 @@ where
 {
     match admit(server, request, connection, query, info, scope).await {
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
-        Ok(Admitted::Call(call, turn)) => {
+        Ok(Admitted::Call(call, admission)) => {
             scope.admitted();
-            let (served, seat) = execution::serve(server, *call, turn, &connection.flush).await;
+            let (served, seat) = execution::serve(server, *call, admission, &connection.flush).await;
             scope.keep(seat);
             served
         }
@@ -163,9 +163,9 @@ where
     }
 }
 
-/// A request that has passed all filters, or was refused in plain text.
+/// Result of the filters: a call for a handler, or a refusal in plain text.
 enum Admitted {
-    Call(Box<Call>, Turn),
+    Call(Box<Call>, Admission),
     Refused(Box<Answer>),
 }
 
@@ -189,7 +189,7 @@ where
     let of_errors = OfErrors::new(&head.headers, &query);
     let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
         Ok(user) => user,
-        // It quotes what it was asked.
+        // The message repeats input of the client.
         Err(error) => {
             let mut answer = response::error(&error, of_errors.encoding());
             response::no_sniffing(&mut answer);
@@ -197,28 +197,28 @@ where
         }
     };
     scope.set_impersonated(&user);
-    let asked = Instant::now();
-    let turn = match limits::admit(server, &info, &query, &user, scope.series()).await {
-        Ok(turn) => turn,
+    let started = Instant::now();
+    let admission = match limits::admit(server, &info, &query, &user, scope.series()).await {
+        Ok(admission) => admission,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
-    scope.waited(asked.elapsed());
+    scope.waited(started.elapsed());
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     scope.decided(decided.word, &decided.reason);
     decided.result?;
-    availability::check(server, &info, &query)?;
+    availability::check(server, &info, &query, proxied)?;
     let body = body::read(incoming).await?;
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
     let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
-    Ok(Admitted::Call(Box::new(call), turn))
+    Ok(Admitted::Call(Box::new(call), admission))
 }
 
-/// Has a connection closed after this answer: some, when that is wanted to spread clients over servers
-/// anew; and those of clients that are nobody, who might open streams without end. On these nothing
-/// more is taken, whether the client heeds that it is to end or not. A front proxy is somebody, whoever
-/// is behind it.
-fn close_some(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
+/// Closes the connection after this response, in two cases: for a fraction of the requests, if the settings spread
+/// clients over servers; and for unauthenticated clients, which might open streams without end. Such a connection
+/// takes no more requests, whether the client heeds `GOAWAY` or not. A front proxy is authenticated, whichever user it
+/// names.
+fn close_connection_if_due(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
     let chance = server.settings.goaway_chance;
     let drawn = chance > 0.0 && random_fraction() < chance;
     let is_over = !is_known && connection.peer.identity().is_none();
@@ -230,8 +230,8 @@ fn close_some(server: &ApiServer, connection: &Connection, version: Version, is_
     }
 }
 
-/// The one name that a field selector asks for, so that permission can be asked for it alone.
-fn named(query: &Query) -> Option<String> {
+/// Returns the one name that a field selector requests, so that a permission for that name is enough.
+fn selected_name(query: &Query) -> Option<String> {
     let mut terms = query.text("fieldSelector").split(',');
     terms.find_map(|term| {
         let (path, value) = term.split_once("==").or_else(|| term.split_once('='))?;

@@ -1,4 +1,4 @@
-//! The way in for our own controllers: the same door, without a network.
+//! In-process transport: the API for the server's own controllers, without a network.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::request::connection::Connection;
 use crate::response::body::ResponseBody;
 use crate::state::ApiServer;
 
-/// A client's transport into the server, as one fixed user. Permission is checked as for anybody.
+/// Transport of a client in this process, as one fixed user. Its requests are authorized like all others.
 #[derive(Debug, Clone)]
 pub struct InProcess {
     server: Arc<ApiServer>,
@@ -25,14 +25,14 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// A transport on which every request comes from `user`.
+    /// Creates a transport on which every request comes from `user`.
     pub fn new(server: Arc<ApiServer>, user: User) -> Self {
         Self { server, connection: Connection { internal: Some(Arc::new(user)), ..Connection::default() } }
     }
 }
 
-/// What a client of ours that does not say is called, e.g. in the owners of what it writes: the last
-/// part of its user's name.
+/// Returns the name of a client that sends no user agent, e.g. for its field manager: the last part of its user's
+/// name.
 fn program(user: &User) -> Option<HeaderValue> {
     let name = user.name.rsplit(':').next()?;
     HeaderValue::from_str(name).ok()

@@ -1,8 +1,7 @@
-//! The API over HTTP: TLS, the filter chain, paths, negotiation, watch streams, documents.
+//! Kubernetes API over HTTP: TLS, the filter chain, paths, negotiation, watch streams, documents.
 //!
-//! This crate serves a list of kinds it is given and knows none of them. A request passes
-//! `chain`, which is one list in execution order, and ends in one file of `verbs`, named as
-//! the generic store names it.
+//! This crate serves a list of kinds that it is given, and knows none of them. A request passes `chain`, one list of
+//! filters in execution order, and ends in a handler: one file of `handlers` per verb, named as in the generic store.
 
 mod chain;
 mod connection;

@@ -1,4 +1,4 @@
-//! What may be set of a server.
+//! Settings of a server.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::observe::audit::AuditLog;
 
-/// Reading requests served at once: upstream's number, proved on control planes of every size.
+/// Read requests in flight: upstream's limit, proved on control planes of every size.
 const READS_AT_ONCE: usize = 400;
 
-/// Changing requests served at once, likewise.
+/// Write requests in flight: upstream's limit.
 const WRITES_AT_ONCE: usize = 200;
 
-/// What may be set. The default serves as upstream does, keeps no audit log, and ends at once.
+/// Settings of a server. By default it serves as upstream does, without an audit log, and shuts down at once.
 #[derive(Debug)]
 pub struct Settings {
-    /// Reading requests served at once, watches not counted.
+    /// Maximum number of read requests in flight, without watches.
     pub reads_at_once: usize,
-    /// Changing requests served at once.
+    /// Maximum number of write requests in flight.
     pub writes_at_once: usize,
-    /// Where requests are written down.
+    /// Audit log, if there is one.
     pub audit: Option<AuditLog>,
-    /// The part of the requests over HTTP/2 after which the connection is closed, so that clients spread
-    /// over servers anew. Upstream allows 0 to 0.02.
+    /// Fraction of the requests over HTTP/2 after which the connection is closed, so that clients spread over servers
+    /// again. Upstream allows 0 to 0.02.
     pub goaway_chance: f64,
-    /// How long everything is served after the server was told to end, with readiness failing.
+    /// Time for which everything is served after the shutdown has begun, while readiness fails.
     pub shutdown_delay: Duration,
-    /// Over how long the ends of watches are spread after that.
+    /// Time over which the ends of watches are spread after that.
     pub watch_grace: Duration,
-    /// Cancelled to cut both short.
+    /// Token that cuts both short.
     pub force: CancellationToken,
-    /// Metrics of others that are served with ours.
+    /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
 

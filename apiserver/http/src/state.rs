@@ -74,7 +74,7 @@ impl ApiServer {
         let documents = Documents::new(parts.objects.registry(), &parts.identity);
         let storage = Arc::new(StorageHealth::new());
         // It ends with the objects, when there is nothing left to serve.
-        let probing = Arc::clone(&storage).follow(Arc::downgrade(&parts.objects));
+        let probing = Arc::clone(&storage).probe_all(Arc::downgrade(&parts.objects));
         parts.supervisor.spawn_finite("storage health", probing);
         let metrics = Metrics::new(std::mem::take(&mut settings.metrics));
         let shutdown = parts.supervisor.shutdown().clone();

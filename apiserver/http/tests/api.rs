@@ -1,4 +1,6 @@
 //! The API as a client sees it: a toy kind on a real store, through the one door.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,6 @@
 //! Watches: what they begin with, what they tell, and how they end.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

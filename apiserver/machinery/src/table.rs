@@ -15,6 +15,18 @@ use crate::store::CachedObject;
 
 pub use crate::strategy::{OwnColumn, OwnTable};
 
+/// Description of the column of names: upstream's text about `metadata.name`.
+pub const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a \
+     client to request the generation of an appropriate name automatically. Name is primarily intended for creation \
+     idempotence and configuration definition. Cannot be updated. More info: \
+     https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// Description of the column of ages: upstream's text about `metadata.creationTimestamp`.
+pub const AGE_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to \
+     be set in happens-before order across separate operations. Clients may not set this value. It is represented in \
+     RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
+     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// The part of each object that a row contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
@@ -37,7 +49,7 @@ pub fn columns(resource: &Resource) -> Value {
         return shown.collect();
     }
     let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
-        "description": "The object's name, unique among those of its kind in a namespace."});
+        "description": NAME_DESCRIPTION});
     let others = declared(resource).iter().map(|column| {
         let description = if column.description.is_empty() {
             format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
@@ -57,7 +69,7 @@ static AGE: LazyLock<[Column; 1]> = LazyLock::new(|| {
         kind: "date".to_owned(),
         json_path: ".metadata.creationTimestamp".to_owned(),
         priority: 0,
-        description: "Time since the object was created.".to_owned(),
+        description: AGE_DESCRIPTION.to_owned(),
     }]
 });
 

@@ -1,4 +1,4 @@
-//! Older versions of the kinds: the rules of `apiserver-conversion` as the store calls them.
+//! Conversion of older versions: the rules of `apiserver-conversion` behind the machinery's trait.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_types::Descriptor;
 use serde_json::Value;
 
-/// How objects of this version are stored, or `None` when as they are.
+/// Returns the conversion of a version to the stored version, or `None` for the stored version itself.
 pub(crate) fn of(descriptor: &Descriptor) -> Option<Arc<dyn Conversion>> {
     apiserver_conversion::conversion(descriptor.group, descriptor.kind, descriptor.version)
         .map(|rules| -> Arc<dyn Conversion> { Arc::new(ByRules(rules)) })

@@ -39,12 +39,12 @@ pub fn registry() -> Registry {
     SERVED.clone()
 }
 
-/// Defines the resources of a list of kinds. An entry has the types of a kind's versions, and its place of service
-/// with the strategy. A kind of `apiserver-types` that is not in the list does not compile.
+/// Defines the resources of a list of kinds. An entry has the types of a kind's versions, the function that builds
+/// their resources, and the strategy. A kind of `apiserver-types` that is not in the list does not compile.
 macro_rules! kinds {
-    ($([$($version:ty),+] => $place:ident $arguments:tt,)*) => {
+    ($([$($version:ty),+] => $builder:ident $arguments:tt,)*) => {
         fn resources() -> Vec<Resource> {
-            vec![$($($place::<$version> $arguments,)+)*]
+            vec![$($($builder::<$version> $arguments,)+)*]
         }
 
         const LISTED: &[Descriptor] = &[$($(<$version>::DESCRIPTOR,)+)*];

@@ -1,4 +1,4 @@
-//! Resource of a kind: its descriptor, conversion, schema and strategy in the form the machinery takes.
+//! Resource of a kind: descriptor, conversion, schema and strategy in the machinery's form.
 
 use std::sync::Arc;
 

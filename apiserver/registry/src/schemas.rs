@@ -1,23 +1,24 @@
-//! The schemas of all kinds, as `build.rs` made them from the types.
+//! Schemas of all kinds, packed by `build.rs`.
 
 use apiserver_types::Descriptor;
 use flate2::read::DeflateDecoder;
 use serde_json::Value;
 
-// `PACKED`: names, and the schemas behind them as JSON in DEFLATE.
+// `PACKED`: names, and the schemas as JSON in DEFLATE.
 include!(concat!(env!("OUT_DIR"), "/schemas.rs"));
 
-/// The schema of a kind in one version. Unpacked and read anew each time.
+/// Returns the schema of a kind in one version. Every call unpacks it anew.
 pub(crate) fn of(descriptor: &Descriptor) -> Value {
     named(&format!("{}/{}/{}", descriptor.group, descriptor.version, descriptor.kind))
 }
 
-/// The schema of what a verb is sent, by the kind of that; it stands in `bodies()` of the types.
+/// Returns the schema of an action's request body, by the kind of the body.
 pub(crate) fn body(kind: &str) -> Value {
     named(kind)
 }
 
-/// Null, which is no schema and refuses every object, for what was not packed; a test looks for all.
+/// Returns null for a name that was not packed. Null is no schema and rejects every object; a test checks that all
+/// names are packed.
 fn named(name: &str) -> Value {
     let packed =
         PACKED.iter().find(|(known, _)| *known == name).map(|(_, packed)| *packed).unwrap_or_default();

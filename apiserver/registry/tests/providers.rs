@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::store::validate_metadata;
 use apiserver_machinery::resource::{Registry, Resource};
+use apiserver_machinery::store::validate_metadata;
 use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! What is done to Machines, by verb and by declaration, through the one door.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

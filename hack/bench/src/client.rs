@@ -1,6 +1,9 @@
 //! HTTP/2 client over verified TLS with a client certificate, like client-go.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

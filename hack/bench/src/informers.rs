@@ -1,6 +1,9 @@
 //! Informer benchmark: many informers that start at once, with WatchList.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::time::Instant;
 

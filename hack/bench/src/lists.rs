@@ -1,7 +1,10 @@
 //! List benchmark: lists of a namespace, whole, compressed, in chunks, by label, as metadata only and as a
 //! Table.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,9 @@
 //! Watch benchmark: one writer, many watches. It measures the time from a write until the last watch has it.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

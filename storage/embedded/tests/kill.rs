@@ -1,6 +1,7 @@
 //! Test of kills: it kills a process that writes under load, at moments drawn from a seed, and checks that every
 //! acknowledged write is there, and no torn one.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeMap;

@@ -1,7 +1,10 @@
 //! HTTP/1.1 client over TLS with a client certificate. It opens a connection for each request, so that no
 //! response depends on the connection of another one.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::path::Path;
 use std::sync::Arc;

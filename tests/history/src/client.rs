@@ -1,6 +1,9 @@
 //! Simple HTTP client: one connection per request, and no retries.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::time::Duration;
 

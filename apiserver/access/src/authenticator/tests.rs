@@ -75,9 +75,9 @@ fn the_front_proxy_names_people_in_their_own_letters_and_nobody_is_nobody() {
     };
     let known = read("jürgen".as_bytes(), "größe".as_bytes()).unwrap();
     assert_eq!((known.name.as_str(), known.groups[0].as_str()), ("jürgen", "größe"));
-    let nobody = read(b"system:anonymous", b"system:unauthenticated").unwrap();
+    let anonymous = read(b"system:anonymous", b"system:unauthenticated").unwrap();
     assert_eq!(
-        (nobody.is_anonymous(), nobody.groups.as_slice()),
+        (anonymous.is_anonymous(), anonymous.groups.as_slice()),
         (true, ["system:unauthenticated".to_owned()].as_slice())
     );
     assert!(read(b"j\xfcrgen", b"dev").is_err());

@@ -1,4 +1,4 @@
-//! What of an Event goes to the host, and what an answer of the host means.
+//! Copy of an Event for the host, and the verdict on the host's response.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
 
-/// Events older than this are not sent after a start: a host forgets its own after an hour, too.
+/// Age above which Events are not sent after a start: a host forgets its own after an hour, too.
 const RECENT: Duration = Duration::from_secs(3600);
 
-/// What the host is given: what happened, without what our store says of its own copy.
+/// Returns the Event without the metadata of our own store.
 pub(super) fn copy(event: &Event) -> Event {
     let metadata = ObjectMeta {
         name: event.metadata.name.clone(),
@@ -22,12 +22,12 @@ pub(super) fn copy(event: &Event) -> Event {
     Event { metadata, ..event.clone() }
 }
 
-/// Our store's revision of an Event: they grow.
+/// Returns our store's revision of an Event; revisions grow.
 pub(super) fn revision(event: &Event) -> u64 {
     event.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Whether it last happened in the last hour.
+/// Returns true if the Event last occurred within the last hour.
 pub(super) fn is_recent(event: &Event, now: Timestamp) -> bool {
     let times = [
         event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0),
@@ -39,25 +39,25 @@ pub(super) fn is_recent(event: &Event, now: Timestamp) -> bool {
     now.duration_since(last).unsigned_abs() < RECENT || last > now
 }
 
-/// What is to be done about an answer that is no success.
+/// Verdict on a failed copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The host does not answer, or may not yet: try again later.
-    Again,
-    /// It has no place for this one Event.
+    /// Retry later: the host does not answer, or refuses the Event for now.
+    Retry,
+    /// Drop this Event: the host will never take it.
     Drop,
 }
 
-/// What an error means.
-pub(super) fn judge(error: &kube::Error) -> Verdict {
-    let kube::Error::Api(status) = error else { return Verdict::Again };
+/// Returns the verdict on an error.
+pub(super) fn verdict(error: &kube::Error) -> Verdict {
+    let kube::Error::Api(status) = error else { return Verdict::Retry };
     match status.code {
-        // Its namespace is on its way out, or is one of ours alone.
+        // The namespace is being deleted, or exists in Capstan alone.
         403 if has_cause(status, "NamespaceTerminating") => Verdict::Drop,
         404 if kind(status) != "events" => Verdict::Drop,
         400 | 405 | 413 | 415 | 422 => Verdict::Drop,
-        // No permission yet, a conflict, too many requests, an error of the host.
-        _ => Verdict::Again,
+        // Missing permission, conflict, too many requests, error of the host.
+        _ => Verdict::Retry,
     }
 }
 
@@ -86,16 +86,16 @@ mod tests {
     fn only_what_no_retry_can_mend_is_dropped() {
         let terminating = json!({"causes": [{"reason": "NamespaceTerminating", "message": "", "field": ""}]});
         let table = [
-            ("no permission", error(403, Value::Null), Verdict::Again),
+            ("no permission", error(403, Value::Null), Verdict::Retry),
             ("a namespace going", error(403, terminating), Verdict::Drop),
             ("no namespace", error(404, json!({"kind": "namespaces"})), Verdict::Drop),
-            ("expired while we patched it", error(404, json!({"kind": "events"})), Verdict::Again),
+            ("expired while we patched it", error(404, json!({"kind": "events"})), Verdict::Retry),
             ("invalid", error(422, Value::Null), Verdict::Drop),
-            ("throttled", error(429, Value::Null), Verdict::Again),
-            ("broken", error(500, Value::Null), Verdict::Again),
+            ("throttled", error(429, Value::Null), Verdict::Retry),
+            ("broken", error(500, Value::Null), Verdict::Retry),
         ];
         for (case, error, expected) in table {
-            assert_eq!(judge(&error), expected, "{case}");
+            assert_eq!(verdict(&error), expected, "{case}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Our Events, shown on the host: users look there, and the host's `v1` Events are its own.
+//! Host events: copies of Capstan's Events in the host cluster, where users look for them. The host serves `v1` Events
+//! itself.
 
 mod copy;
 mod queue;
@@ -10,7 +11,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::watcher::{self, Event as Told, watcher};
+use kube::runtime::watcher::{self, Event as WatchEvent, watcher};
 use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -18,26 +19,26 @@ use tokio_util::sync::CancellationToken;
 use copy::Verdict;
 use queue::{Key, Queue};
 
-/// Most Events that wait for the host: hours of a quiet day, minutes of a bad one, some megabytes.
+/// Most Events in the queue: hours of a quiet day, minutes of a bad one, some megabytes.
 const MOST: usize = 2000;
 
-/// First pause after a failure. Each one more doubles it.
+/// First pause after a failure; each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest pause: how long after the host's return users may wait for what they missed.
+/// Longest pause: how long users may wait for Events after the host is back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Every so many lost Events there is a log line: enough to know, not enough to drown.
-const TELL_EVERY: u64 = 100;
+/// Lost Events per log line: enough to notice, not enough to flood the log.
+const LOG_EVERY: u64 = 100;
 
-/// Copies Events of our store to the host, under the same name and namespace.
+/// Copier of Events from Capstan's store to the host, under the same name and namespace.
 ///
-/// *Flow.* A watch of our own Events fills a bounded queue; one sender empties it. An Event that is
-/// on the host already is patched: its count and last time go up there as here.
+/// *Flow.* A watch of our own Events fills a bounded queue; one sender empties it. An Event that is in the host
+/// already is patched: its count and last time follow ours.
 ///
-/// *Guarantees.* Nobody who writes an Event ever waits for the host. While it is down the newest
-/// state of each Event waits; when there are too many, the oldest are lost, and the log says so.
-/// After a start, what happened in the last hour is copied (again).
+/// *Guarantees.* No writer of an Event ever waits for the host. While the host is down, the newest state of each Event
+/// is queued. If the queue is full, the oldest Events are lost, with a log line. After a start, the Events of the last
+/// hour are copied (again).
 ///
 /// *Caveat.* Deletions are not copied: the host forgets its Events by age.
 pub struct HostEvents {
@@ -54,12 +55,12 @@ impl std::fmt::Debug for HostEvents {
 }
 
 impl HostEvents {
-    /// Copies from our own store, read through `own`, to `host`.
+    /// Creates a copier from our own store, read through `own`, to `host`.
     pub fn new(own: Client, host: Client) -> Self {
         Self { own, host, queue: Mutex::new(Queue::new(MOST)), filled: Notify::new() }
     }
 
-    /// Copies until `shutdown`. What waits then is lost, and found again by the next start.
+    /// Copies until `shutdown`. Queued Events are then lost, and found again by the next start.
     pub async fn run(self, shutdown: CancellationToken) {
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -70,21 +71,21 @@ impl HostEvents {
 
     /// Fills the queue from a watch.
     async fn follow(&self) {
-        let told = watcher(Api::<Event>::all(self.own.clone()), watcher::Config::default());
-        let mut told = std::pin::pin!(told);
+        let changes = watcher(Api::<Event>::all(self.own.clone()), watcher::Config::default());
+        let mut changes = std::pin::pin!(changes);
         let (mut newest, mut before_list, mut lost) = (0, 0, 0);
-        while let Some(item) = told.next().await {
+        while let Some(item) = changes.next().await {
             let (event, known) = match item {
-                Ok(Told::Apply(event)) => (event, 0),
-                // A list in mid-life repeats what was seen before it began.
-                Ok(Told::InitApply(event)) => (event, before_list),
-                Ok(Told::Init) => {
+                Ok(WatchEvent::Apply(event)) => (event, 0),
+                // A list after a broken watch repeats Events from before it.
+                Ok(WatchEvent::InitApply(event)) => (event, before_list),
+                Ok(WatchEvent::Init) => {
                     before_list = newest;
                     continue;
                 }
-                Ok(Told::InitDone | Told::Delete(_)) => continue,
+                Ok(WatchEvent::InitDone | WatchEvent::Delete(_)) => continue,
                 Err(error) => {
-                    tracing::debug!(%error, "the watch of our events broke");
+                    tracing::debug!(%error, "the watch of events failed; retrying");
                     tokio::time::sleep(FIRST_PAUSE).await;
                     continue;
                 }
@@ -97,17 +98,17 @@ impl HostEvents {
         }
     }
 
-    /// Adds one; how many had to go for it.
+    /// Queues one Event; returns the number of Events that were lost for it.
     fn enqueue(&self, event: &Event, lost: u64) -> u64 {
         let metadata = &event.metadata;
         let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else { return 0 };
         let is_full = self.queue().push((namespace.clone(), name.clone()), copy::copy(event));
         self.filled.notify_one();
-        if is_full && lost.is_multiple_of(TELL_EVERY) {
+        if is_full && lost.is_multiple_of(LOG_EVERY) {
             tracing::warn!(
                 lost = lost + 1,
                 most = MOST,
-                "the host takes events too slowly; the oldest are not copied to it"
+                "the event queue is full; dropping the oldest event"
             );
         }
         u64::from(is_full)
@@ -125,12 +126,12 @@ impl HostEvents {
                 pause = FIRST_PAUSE;
                 continue;
             };
-            match copy::judge(&error) {
+            match copy::verdict(&error) {
                 Verdict::Drop => {
-                    tracing::debug!(%error, namespace = key.0, event = key.1, "the host does not take an event");
+                    tracing::debug!(%error, namespace = key.0, event = key.1, "the host refused an event; dropping it");
                 }
-                Verdict::Again => {
-                    tracing::warn!(%error, again_in = pause.as_secs(), "an event could not be copied to the host");
+                Verdict::Retry => {
+                    tracing::warn!(%error, again_in = pause.as_secs(), "cannot copy an event to the host; retrying");
                     self.queue().put_back(key, event);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -139,7 +140,7 @@ impl HostEvents {
         }
     }
 
-    /// Creates the Event on the host, or brings the one there up to date.
+    /// Creates the Event in the host, or updates it.
     async fn send(&self, (namespace, name): &Key, event: &Event) -> Result<(), kube::Error> {
         let api: Api<Event> = Api::namespaced(self.host.clone(), namespace);
         match api.create(&PostParams::default(), event).await {

@@ -1,13 +1,13 @@
-//! What waits for the host: bounded, and one entry for each Event, however often it changed.
+//! Queue of Events for the host: bounded, with one entry for each Event, however often it changed.
 
 use std::collections::{HashMap, VecDeque};
 
 use k8s_openapi::api::core::v1::Event;
 
-/// Namespace and name.
+/// Key of an Event: namespace and name.
 pub(super) type Key = (String, String);
 
-/// Events in the order they are to be sent.
+/// Events in the order in which they are sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     most: usize,
@@ -16,12 +16,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Holds at most this many.
+    /// Creates a queue of at most this many Events.
     pub(super) fn new(most: usize) -> Self {
         Self { most, order: VecDeque::new(), waiting: HashMap::new() }
     }
 
-    /// Adds an Event at the end, or replaces what waits of it. Whether the oldest had to go for it.
+    /// Adds an Event at the end, or replaces its queued state. Returns true if the oldest Event was dropped for it.
     pub(super) fn push(&mut self, key: Key, event: Event) -> bool {
         if self.waiting.insert(key.clone(), event).is_some() {
             return false;
@@ -34,13 +34,13 @@ impl Queue {
         is_full
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest Event.
     pub(super) fn pop(&mut self) -> Option<(Key, Event)> {
         let key = self.order.pop_front()?;
         self.waiting.remove(&key).map(|event| (key, event))
     }
 
-    /// Puts back what was taken, unless something newer of it waits or there is no more room.
+    /// Puts an Event back, unless a newer state of it is queued or the queue is full.
     pub(super) fn put_back(&mut self, key: Key, event: Event) {
         if self.order.len() < self.most && !self.waiting.contains_key(&key) {
             self.order.push_front(key.clone());

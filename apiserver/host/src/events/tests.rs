@@ -14,11 +14,11 @@ fn event(name: &str, revision: &str, last: &str) -> Value {
         "metadata": {"name": name, "namespace": "n", "resourceVersion": revision, "uid": "u"}})
 }
 
-/// Our store with these Events, and no more to come.
+/// Returns our store with these Events, and no more to come.
 fn own(events: &[Value]) -> Fake {
     let list = json!({"apiVersion": "v1", "kind": "EventList", "metadata": {"resourceVersion": "9"}, "items": events});
     let own = Fake::new(status(404));
-    own.says(move |line, _| (!line.starts_with("WATCH")).then(|| (200, list.clone())));
+    own.responds(move |line, _| (!line.starts_with("WATCH")).then(|| (200, list.clone())));
     own
 }
 
@@ -39,9 +39,9 @@ async fn recent_events_are_shown_on_the_host() {
     let host = Fake::new((201, event("x", "1", &now())));
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(HostEvents::new(own.client(), host.client()).run(shutdown.clone()));
-    until(|| host.asked().len() == 2).await;
+    until(|| host.requests().len() == 2).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(host.asked(), ["POST /api/v1/namespaces/n/events", "POST /api/v1/namespaces/n/events"]);
+    assert_eq!(host.requests(), ["POST /api/v1/namespaces/n/events", "POST /api/v1/namespaces/n/events"]);
     let names: Vec<Value> = host.bodies().iter().map(|body| body["metadata"].clone()).collect();
     assert_eq!(names, [json!({"name": "a", "namespace": "n"}), json!({"name": "b", "namespace": "n"})]);
     shutdown.cancel();
@@ -52,13 +52,13 @@ async fn recent_events_are_shown_on_the_host() {
 async fn what_is_there_already_is_brought_up_to_date() {
     let own = own(&[event("a", "1", &now())]);
     let host = Fake::new(status(409));
-    host.says(|line, body| match line.split(' ').next() {
+    host.responds(|line, body| match line.split(' ').next() {
         Some("POST") => Some(status(409)),
         _ => Some((200, body.clone())),
     });
     tokio::spawn(HostEvents::new(own.client(), host.client()).run(CancellationToken::new()));
-    until(|| host.asked().len() == 2).await;
-    assert_eq!(host.asked()[1], "PATCH /api/v1/namespaces/n/events/a");
+    until(|| host.requests().len() == 2).await;
+    assert_eq!(host.requests()[1], "PATCH /api/v1/namespaces/n/events/a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,18 +67,18 @@ async fn events_wait_for_a_host_that_is_down_and_others_do_not_wait_for_them() {
     let host = Fake::new(status(503));
     let code = Arc::new(AtomicU16::new(503));
     let says = Arc::clone(&code);
-    // Not `a`'s error: it has a namespace of ours alone, once the host is up.
-    host.says(move |_, body| match (says.load(Ordering::SeqCst), body["metadata"]["name"].as_str()) {
+    // Not `a`'s error: its namespace exists in Capstan alone, once the host is up.
+    host.responds(move |_, body| match (says.load(Ordering::SeqCst), body["metadata"]["name"].as_str()) {
         (201, Some("a")) => Some(status(404)),
         (201, _) => Some((201, body.clone())),
         (code, _) => Some(status(code)),
     });
     tokio::spawn(HostEvents::new(own.client(), host.client()).run(CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let tries = host.asked().len();
+    let tries = host.requests().len();
     assert!((5..30).contains(&tries), "{tries} tries in ten minutes");
     code.store(201, Ordering::SeqCst);
     until(|| host.bodies().last().is_some_and(|body| body["metadata"]["name"] == "b")).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(host.asked().len(), tries + 2, "each was sent once more, and no more");
+    assert_eq!(host.requests().len(), tries + 2, "each was sent once more, and no more");
 }

@@ -1,4 +1,4 @@
-//! A request's body that nobody wants.
+//! Request body that is drained when it is dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,23 +11,23 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 
-/// How long is waited for the rest of a body: about as long as the connection of somebody unknown lasts.
+/// Time limit for the rest of a body: about the lifetime of an unauthenticated connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How much is taken of it: what a client may send before it is asked for more.
+/// Size limit of the rest: the flow-control window, which a client may send without asking. Unit: bytes.
 const MOST: usize = 64 << 10;
 
-/// A body over HTTP/2 of which the rest is taken, and thrown away, when it is dropped.
+/// Request body over HTTP/2 whose rest is read and discarded when it is dropped.
 ///
-/// Dropped as it is, it would end the stream: and a client that hears of that together with the answer, while it still
-/// sends, may give up on both.
+/// Without that, the drop would reset the stream. A client that receives the reset together with the response, while
+/// it is sending, may give up on both.
 #[derive(Debug)]
 pub(crate) struct DrainOnDrop(pub(crate) Option<Incoming>);
 
 impl Drop for DrainOnDrop {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
-        // None at the end of the process, when there is nobody left to tell.
+        // There is no runtime at the end of the process, and no client to wait for.
         if Handle::try_current().is_err() {
             return;
         }

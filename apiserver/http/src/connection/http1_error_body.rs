@@ -1,5 +1,5 @@
-//! What is no request of HTTP/1 at all is refused below us, by hyper, without a word. Upstream's HTTP
-//! library says in the body what is in the status line, for whoever tries by hand.
+//! Bodies for HTTP/1 error responses of hyper: it refuses a malformed request below the chain, without a body.
+//! Upstream's HTTP library repeats the status line in the body, for people who test by hand.
 
 use std::io;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How a refusal of hyper's own goes on after its status line. No answer of ours does.
-const WORDLESS: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\n";
+/// Headers after the status line of a refusal by hyper. No response of this server has them.
+const WITHOUT_BODY: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\n";
 
-/// A connection on which refusals of what is no request have a body.
+/// Connection that adds a body to hyper's refusals.
 #[derive(Debug)]
 pub(crate) struct Http1ErrorBody<S> {
     stream: S,
-    /// What is to be written before anything else.
+    /// Rest of a refusal, to be written before anything else.
     refusal: Vec<u8>,
 }
 
@@ -35,16 +35,16 @@ impl<S: AsyncWrite + Unpin> Http1ErrorBody<S> {
     }
 }
 
-/// The same refusal with words; none for any other answer. Every write of a body passes here, too: what it begins
-/// with decides, and nothing more of it is looked at.
-fn worded(written: &[u8]) -> Option<Vec<u8>> {
+/// Returns the same refusal with a body; `None` for any other response. Every write of a response body passes here
+/// too, and only its first bytes are compared.
+fn with_body(written: &[u8]) -> Option<Vec<u8>> {
     let status = written.strip_prefix(b"HTTP/1.1 ").or_else(|| written.strip_prefix(b"HTTP/1.0 "))?;
     if !matches!(status.get(..3), Some(b"400" | b"414" | b"431")) {
         return None;
     }
     let end = status.windows(2).position(|pair| pair == b"\r\n")?;
     let (words, rest) = status.split_at_checked(end)?;
-    if !rest.starts_with(WORDLESS) {
+    if !rest.starts_with(WITHOUT_BODY) {
         return None;
     }
     let head = b"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";
@@ -68,7 +68,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http1ErrorBody<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_refusal(context))?;
-        if let Some(refusal) = worded(bytes) {
+        if let Some(refusal) = with_body(bytes) {
             self.refusal = refusal;
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -81,7 +81,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http1ErrorBody<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_refusal(context))?;
-        if let Some(refusal) = slices.first().and_then(|first| worded(first)) {
+        if let Some(refusal) = slices.first().and_then(|first| with_body(first)) {
             self.refusal = refusal;
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
@@ -104,6 +104,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http1ErrorBody<S> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
     use bytes::Bytes;
     use http::{Request, Response};
@@ -115,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// What is answered to these bytes, by a server that has nothing to say to requests.
+    /// Sends these bytes to a server without routes, and returns the response.
     async fn answer(sent: &str) -> String {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let service = service_fn(async |request: Request<hyper::body::Incoming>| {

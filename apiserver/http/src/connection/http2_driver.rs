@@ -1,7 +1,7 @@
-//! An HTTP/2 connection and its streams, in one task.
+//! HTTP/2 driver: polls a connection and its streams in one task.
 //!
-//! What a stream has to say then goes out in the turn in which it says it, and what many say at a time goes out at a
-//! time. Nothing on a stream takes long: a change is a task of its own, and a read of much has a thread.
+//! The output of a stream is sent in the poll in which it is produced, and the output of several streams in one write.
+//! A stream must not block: a write request is a task of its own, and a large read has a thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,19 +11,19 @@ use apiserver_executor::{InlineExecutor, Spawner};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-/// A connection with its streams.
+/// Connection with its streams.
 #[derive(Debug)]
 pub(crate) struct Http2Driver<C> {
     connection: C,
     stop: fn(Pin<&mut C>),
-    /// Cancelled when the connection is to take nothing more.
+    /// Token that stops the connection from accepting streams.
     close: CancellationToken,
     streams: InlineExecutor,
 }
 
 impl<C: Unpin> Http2Driver<C> {
-    /// The connection is made of where it is to hand its streams. `stop` tells it to take nothing more, and may be
-    /// called again.
+    /// Creates a driver. `connection` makes the connection, and is given the spawner of its streams. `stop` stops it
+    /// from accepting streams, and may be called again.
     pub(crate) fn new(
         streams: InlineExecutor,
         connection: impl FnOnce(Spawner) -> C,
@@ -33,7 +33,7 @@ impl<C: Unpin> Http2Driver<C> {
         Self { connection: connection(streams.spawner()), stop, close, streams }
     }
 
-    /// Tells the connection to take nothing more.
+    /// Stops the connection from accepting streams.
     pub(crate) fn stop(&mut self) {
         (self.stop)(Pin::new(&mut self.connection));
     }
@@ -46,7 +46,7 @@ impl<C: Future + Unpin> Future for Http2Driver<C> {
         let Self { connection, stop, close, streams } = &mut *self;
         streams.poll_with(context, |within| {
             if close.is_cancelled() {
-                // StatusInfo together with the answer that ends the connection.
+                // `GOAWAY` is then sent together with the response that ends the connection.
                 stop(Pin::new(connection));
             }
             connection.poll_unpin(within)

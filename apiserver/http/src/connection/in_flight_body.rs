@@ -1,4 +1,4 @@
-//! An answer that is still being sent.
+//! In-flight response body: tracks a response until it is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::response::body::ResponseBody;
 
-/// A body that counts as under way until it is dropped.
+/// Response body that is in flight until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     body: ResponseBody,
-    /// Cancelled when the head of the answer is on its way, where the connection ends with it.
+    /// Token that is cancelled once the head of the response is handed over, if the connection ends with it.
     end: Option<CancellationToken>,
     _token: TaskTrackerToken,
 }
@@ -25,8 +25,8 @@ impl InFlight {
         Self { body, end, _token: token }
     }
 
-    /// A client that hears that the connection ends, and of its answer nothing yet, may give up on it.
-    /// Nobody asks for the body before the head was handed over; then both go out together.
+    /// Cancels the token. A client that receives `GOAWAY` before the head of its response may give up on it. hyper
+    /// polls the body only after it has taken the head, so both are sent together.
     fn head_is_out(&mut self) {
         if let Some(end) = self.end.take() {
             end.cancel();

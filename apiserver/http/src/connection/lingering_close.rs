@@ -1,4 +1,4 @@
-//! The end of a connection.
+//! Lingering close of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long is listened to a client that was told all: about as long as the real server does, and a little less than a
-/// client has that is to go, so that it goes in good order.
+/// Time for which input is read after the last output: about that of upstream's server, and a little less than a
+/// client has that must close its connection, so that it can do so in order.
 const LINGER: Duration = Duration::from_millis(900);
 
-/// Most that is taken in one turn of what nobody reads.
+/// Size of a read of discarded input. Unit: bytes.
 const PIECE: usize = 4096;
 
-/// Which comes first at the end.
+/// Order of the steps of a close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing more is said, and then listened for a while: in HTTP/1 that may be how a client knows that an
-    /// answer is whole.
+    /// Close the write side first, then read input for a while: in HTTP/1 the end of the stream may be the end of a
+    /// response.
     Close,
-    /// Listened for a while, and then nothing more said, as the real server does: in HTTP/2 the frames say what ends.
+    /// Read input for a while, then close the write side, as upstream's server does: in HTTP/2 frames mark the end.
     Listen,
 }
 
-/// A connection that is closed only when the client has nothing more to say, or a second later.
+/// Connection that is closed when the client has nothing more to send, or after [`LINGER`].
 ///
-/// Who answers before all of a request has come and closes at once has the rest of it meet a closed
-/// socket. That resets the connection, and the client may lose the answer with it.
+/// If a server responds before it has read a request and closes at once, the rest of the request meets a closed
+/// socket. That resets the connection, and the client may lose the response.
 #[derive(Debug)]
 pub(crate) struct Socket<S> {
     stream: S,
     end: End,
     is_closed: bool,
-    /// Since the end has begun.
+    /// Timer of the close, once it has begun.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -51,7 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when the client has nothing more to say, or has had its time.
+    /// Ready when the client has nothing more to send, or the time is over.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let sleep = self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         if sleep.as_mut().poll(context).is_ready() {
@@ -120,6 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -141,7 +142,7 @@ mod tests {
                 socket.shutdown().await.unwrap();
             });
             tokio::time::sleep(Duration::from_millis(20)).await;
-            // The first to arrive at a closed socket has it reset, which the second would notice.
+            // The first packet to a closed socket resets it, and the second one notices.
             for _ in 0..2 {
                 client.write_all(&[b'x'; 10_000]).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(20)).await;

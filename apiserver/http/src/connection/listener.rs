@@ -1,4 +1,4 @@
-//! Accepting connections and serving HTTP/1.1 and HTTP/2 on them.
+//! Listener: accepts connections and serves HTTP/1.1 and HTTP/2 on them.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -34,45 +34,45 @@ use crate::request::connection::Connection;
 use crate::response;
 use crate::state::ApiServer;
 
-/// A handshake takes milliseconds; who needs longer is not a client.
+/// Time limit of a handshake, which takes milliseconds.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Longest a request's headers may take, and a connection's first request: upstream's limit. Whoever sends them byte by byte holds up
-/// nobody but itself, and not for long.
+/// Time limit of a request's headers, and of a connection's first request: upstream's limit. A client that sends them
+/// byte by byte delays itself alone.
 const HEADERS: Duration = Duration::from_secs(32);
 
-/// Largest headers of a request. A host tells all of a user's groups, each in a header of its own.
-/// Upstream's limit.
+/// Largest headers of a request: upstream's limit. A host sends each of a user's groups in a header of its own. Unit:
+/// bytes.
 const LARGEST_HEADERS: usize = 1 << 20;
 
-/// Most headers of a request in HTTP/1.1, likewise.
+/// Most headers of a request in HTTP/1.1: upstream's limit.
 const MOST_HEADERS: usize = 1000;
 
-/// Streams on one HTTP/2 connection. A host multiplexes all its users' watches on one or two.
+/// Streams on one HTTP/2 connection. A host multiplexes the watches of all its users on one or two.
 const STREAMS: u32 = 1000;
 
-/// Most of an answer that waits to be sent: as much as is sent in a turn. What is made only as fast as it is sent is still
-/// in a core's cache by then. Unit: bytes.
-const UNSENT: usize = 128 * 1024;
+/// Largest part of a response that waits to be sent: as much as is sent in a time slice. So a body that is made as
+/// fast as it is sent is still in a core's cache. Unit: bytes.
+const SEND_BUFFER: usize = 128 * 1024;
 
-/// Dead peers are noticed after two of these.
+/// Interval of keepalives. A dead peer is noticed after two of them.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long a client that is to go has to take what was sent to it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time for which a client that must close its connection can read the last responses.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// For how long before the end clients of HTTP/1.1 are told that it comes: an idle connection can be told
-/// nothing, and whoever sends on it as it is closed learns only that it is.
-const PARTING: Duration = Duration::from_secs(5);
+/// Length of the draining step at the end of a shutdown delay. An idle connection of HTTP/1.1 cannot be notified, and a
+/// client that sends on it while it is closed gets no response.
+const DRAINING: Duration = Duration::from_secs(5);
 
 /// Pause after a failed accept, e.g. without file descriptors: long enough for some to be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown` and the delay after it, in which readiness fails; then lets requests in
-/// flight finish for at most `grace`.
+/// Serves until `shutdown` and the delay after it, in which readiness fails. Then requests in flight may finish for at
+/// most `grace`.
 ///
-/// It is boxed so that connections are compiled in this crate, for speed: the body of an `async fn` is compiled
-/// where it is polled, and who calls this is built for size.
+/// The future is boxed so that connections are compiled in this crate: the body of an `async fn` is compiled in the
+/// crate that polls it.
 pub fn serve(
     server: Arc<ApiServer>,
     listener: TcpListener,
@@ -92,15 +92,15 @@ async fn accept(
 ) {
     let connections = TaskTracker::new();
     let ending = CancellationToken::new();
-    let over = delayed(&server, &shutdown);
-    tokio::pin!(over);
+    let shutdown_delay = delayed(&server, &shutdown);
+    tokio::pin!(shutdown_delay);
     loop {
         let (stream, from) = tokio::select! {
-            () = &mut over => break,
+            () = &mut shutdown_delay => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection; retrying");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -118,26 +118,25 @@ async fn accept(
     ending.cancel();
     connections.close();
     if tokio::time::timeout(grace, connections.wait()).await.is_err() {
-        tracing::warn!(
-            open = connections.len(),
-            "connections were still open at the end of the grace period"
-        );
+        tracing::warn!(open = connections.len(), "grace period is over with open connections");
     }
 }
 
-/// Waits until nothing new is to be taken: whoever spreads the load has seen by then that this server
-/// is not ready any more.
+/// Waits until new requests are to be refused: by then, load balancers have seen that this server is not ready.
 async fn delayed(server: &ApiServer, shutdown: &CancellationToken) {
     shutdown.cancelled().await;
     let delay = server.settings.shutdown_delay;
     if !delay.is_zero() {
-        tracing::info!(seconds = delay.as_secs(), "not ready any more, and serving on for a while");
+        tracing::info!(
+            seconds = delay.as_secs(),
+            "readiness fails from now on; serving until the shutdown delay is over"
+        );
     }
-    let parting = (delay / 4).min(PARTING);
+    let draining = (delay / 4).min(DRAINING);
     let over = async {
-        tokio::time::sleep(delay.saturating_sub(parting)).await;
+        tokio::time::sleep(delay.saturating_sub(draining)).await;
         server.start_draining();
-        tokio::time::sleep(parting).await;
+        tokio::time::sleep(draining).await;
     };
     tokio::select! {
         () = server.settings.force.cancelled() => {}
@@ -157,14 +156,14 @@ async fn connection(
     let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
     let accepted = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
         .await
-        .map_err(|_| "the handshake took too long".to_owned())
+        .map_err(|_| "the TLS handshake took too long".to_owned())
         .and_then(|accepted| accepted.map_err(|error| error.to_string()));
     let stream = accepted.inspect_err(|_| server.telemetry.metrics.handshake_failed())?;
     let session = stream.get_ref().1;
     let chain = session.peer_certificates().unwrap_or_default();
     let peer = Arc::new(loaded.pools.classify(chain, UnixTime::now()));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    // Closed by itself, or with all.
+    // Cancelled alone, or with all connections.
     let close = ending.child_token();
     let in_flight = TaskTracker::new();
     let streams = is_http2.then(InlineExecutor::default);
@@ -175,7 +174,7 @@ async fn connection(
         let (connection, begun) = (connection.clone(), Arc::clone(&begun));
         service_fn(move |request| {
             begun.store(true, Ordering::Relaxed);
-            // In a place of its own: it is large, and hyper hands it on several times.
+            // Boxed: the future is large, and hyper moves it several times.
             Box::pin(answer(Arc::clone(&server), connection.clone(), request))
         })
     };
@@ -195,7 +194,7 @@ async fn connection(
     }
 }
 
-/// Serves a connection until its end. `stop` tells it to take nothing more.
+/// Serves a connection until it ends. `stop` stops it from accepting requests.
 async fn drive<S>(
     serving: S,
     stop: impl FnOnce(Pin<&mut S>),
@@ -206,23 +205,23 @@ where
     S: Future<Output = Result<(), hyper::Error>>,
 {
     let mut serving = std::pin::pin!(serving);
-    let silent = async {
+    let without_request = async {
         tokio::time::sleep(HEADERS).await;
         if begun.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
-        // What is on its way then goes out together with that it is to end.
+        // Responses in flight then go out together with `GOAWAY`.
         biased;
         () = connection.close.cancelled() => stop(serving.as_mut()),
         result = serving.as_mut() => return result.map_err(|error| error.to_string()),
-        () = silent => return Err("no request came".to_owned()),
+        () = without_request => return Err("no request was received".to_owned()),
     }
     let over = async {
-        // Closed only when nothing more is to be taken on it.
+        // The tracker is closed only when the connection takes no more requests.
         connection.in_flight.wait().await;
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(CLOSE_GRACE).await;
     };
     tokio::select! {
         result = serving => result.map_err(|error| error.to_string()),
@@ -236,22 +235,22 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<InFlight>, h2::Error> {
     if connection.in_flight.is_closed() {
-        // Nothing of it was looked at: a client may send it again on another connection.
+        // The request was not processed: a client may send it again on another connection.
         return Err(h2::Reason::REFUSED_STREAM.into());
     }
     let token = connection.in_flight.token();
-    // That it is to end is told with the answer, and not before.
+    // `GOAWAY` is sent with the response, and not before.
     let end = CancellationToken::new();
-    let asked = Connection { close: end.clone(), ..connection.clone() };
+    let of_request = Connection { close: end.clone(), ..connection.clone() };
     let asks_for_tunnel = *request.method() == Method::CONNECT;
     let mut answer = match request_validation::refusal(&request) {
         Some(refusal) => refusal,
         None if request.version() == Version::HTTP_2 => {
-            chain::handle(&server, request.map(|body| DrainOnDrop(Some(body))), &asked).await
+            chain::handle(&server, request.map(|body| DrainOnDrop(Some(body))), &of_request).await
         }
-        None => chain::handle(&server, request, &asked).await,
+        None => chain::handle(&server, request, &of_request).await,
     };
-    // Success would promise one.
+    // A success would promise a tunnel.
     if asks_for_tunnel && answer.status().is_success() {
         answer = response::not_found();
     }
@@ -275,7 +274,7 @@ fn http2(streams: Spawner) -> http2::Builder<Spawner> {
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(LARGEST_HEADERS).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS)
-        .max_send_buf_size(UNSENT)
+        .max_send_buf_size(SEND_BUFFER)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);
     builder

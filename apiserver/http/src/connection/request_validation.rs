@@ -1,6 +1,5 @@
-//! What comes over a network and is no request that means one thing: refused as upstream's HTTP library
-//! does, before anybody has looked at it, and the connection closed. A proxy before us may have read it
-//! otherwise.
+//! Request validation: refuses malformed and ambiguous requests before the chain, as upstream's HTTP library does, and
+//! closes the connection. A proxy in front of the server may have read such a request in another way.
 
 use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Version};
@@ -8,7 +7,7 @@ use hyper::ext::ReasonPhrase;
 
 use crate::response::{self, Answer};
 
-/// The refusal of a request; `None` for a good one.
+/// Returns the refusal of a request; `None` for a valid one.
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
     let (code, text) = error(request)?;
     let mut answer = response::bytes(code, "text/plain; charset=utf-8", text);
@@ -17,7 +16,7 @@ pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
     }
     if request.version() < Version::HTTP_2 && code >= 400 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        // Upstream's status line says all of it.
+        // Upstream has the whole text in the status line.
         let reason = text.strip_prefix("400 ").map(|reason| ReasonPhrase::try_from(reason.as_bytes()));
         if let Some(Ok(reason)) = reason {
             answer.extensions_mut().insert(reason);
@@ -26,10 +25,10 @@ pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
     Some(answer)
 }
 
-/// Largest head of a request in HTTP/1: upstream's, with what it allows for the line before the headers.
+/// Largest head of a request in HTTP/1: upstream's limit, with its allowance for the request line. Unit: bytes.
 const LARGEST_HEAD: usize = (1 << 20) + 4096;
 
-/// What in HTTP/1 can be told neither by hyper nor afterwards.
+/// Returns errors that only HTTP/1 has, and that hyper accepts.
 fn error_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     let headers = request.headers();
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -43,7 +42,7 @@ fn error_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
         return Some((501, "Unsupported transfer encoding"));
     }
     let uri = request.uri();
-    // A word without a slash, which reads as a host.
+    // A target without a slash, which is parsed as an authority.
     if *request.method() != Method::CONNECT && uri.scheme().is_none() && uri.authority().is_some() {
         return Some((400, "400 Bad Request"));
     }
@@ -60,7 +59,7 @@ fn error_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     }
 }
 
-/// Whether a byte may be in a host.
+/// Returns true if a byte may be in a host.
 fn is_in_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(&byte)
 }
@@ -77,11 +76,11 @@ fn error<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" {
         return Some((200, ""));
     }
-    // It asks for a tunnel.
+    // CONNECT requests a tunnel.
     if *request.method() == Method::CONNECT && request.uri().authority().is_some() {
         return Some((404, "404 page not found\n"));
     }
-    if !is_escaped_well(request.uri().path()) {
+    if !has_valid_escapes(request.uri().path()) {
         return Some((400, "400 Bad Request"));
     }
     let expects = headers.get(EXPECT).filter(|expected| !expected.is_empty());
@@ -91,8 +90,8 @@ fn error<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     None
 }
 
-/// Whether each `%` begins the number of a byte.
-fn is_escaped_well(path: &str) -> bool {
+/// Returns true if every `%` begins the number of a byte.
+fn has_valid_escapes(path: &str) -> bool {
     let mut escapes = path.split('%');
     escapes.next();
     escapes.all(|rest| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit)))

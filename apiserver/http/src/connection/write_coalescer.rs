@@ -1,12 +1,11 @@
-//! What many streams of a connection say at a time, written at a time.
+//! Write coalescer: writes the output of many streams of a connection at once.
 //!
-//! HTTP/2 flushes after every frame of data. An event that fifty watches share a connection for is fifty frames, and
-//! would be fifty records of TLS, fifty system calls, and fifty times that the client wakes up. Here a flush that
-//! follows new bytes waits for the next one, which comes at the end of the turn; and should none come, the connection
-//! is woken to have another turn.
+//! HTTP/2 flushes after every data frame. An event for fifty watches on one connection is fifty frames, and would be
+//! fifty TLS records, fifty system calls and fifty wake-ups of the client. Here, a flush that follows new bytes waits
+//! for the next flush, at the end of the poll. If there is none, the connection is woken to flush again.
 //!
-//! A turn is not long: who sends a list as fast as the client takes it would otherwise keep a thread for milliseconds,
-//! and everybody waits whose turn it would be there.
+//! A time slice is short: a list that is sent as fast as the client reads would otherwise keep a thread for
+//! milliseconds, and delay all other tasks there.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,52 +13,52 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are gathered at most: what TLS takes at a time. To copy them costs a fraction of what a system call for
-/// each frame does; of more, who reads them would have to wait longer for the first.
-const MOST: usize = 64 * 1024;
+/// Largest buffer: as much as TLS takes at once. The copy costs a fraction of a system call per frame; with more, the
+/// client would wait longer for the first byte. Unit: bytes.
+const LARGEST: usize = 64 * 1024;
 
-/// How much goes out in a turn: encrypting and sending it takes some 200 µs.
-const TURN: usize = 128 * 1024;
+/// Output of a time slice: encrypting and sending it takes some 200 µs. Unit: bytes.
+const SLICE: usize = 128 * 1024;
 
-/// A buffer that has grown is kept no larger than this while nothing is in it: most connections are idle.
-const KEPT: usize = 8 * 1024;
+/// Capacity that an empty buffer keeps: most connections are idle. Unit: bytes.
+const IDLE_CAPACITY: usize = 8 * 1024;
 
-/// A connection whose writes are gathered.
+/// Connection whose writes are coalesced.
 #[derive(Debug)]
 pub(crate) struct WriteCoalescer<S> {
     stream: S,
     buffer: Vec<u8>,
-    /// Of the buffer, what the stream has taken.
+    /// Bytes of the buffer that the stream has taken.
     taken: usize,
-    /// Whether something came since the last flush.
+    /// Set if bytes came since the last flush.
     is_fresh: bool,
-    /// What the stream has taken in this turn.
-    turn: usize,
+    /// Bytes that the stream has taken in this time slice.
+    slice: usize,
 }
 
 impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, turn: 0 }
+        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, slice: 0 }
     }
 
-    /// Pending, and woken at once, when this turn has had its share.
-    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.turn < TURN {
+    /// Pending, with a wake-up at once, if the time slice is used up.
+    fn poll_slice(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.slice < SLICE {
             return Poll::Ready(());
         }
-        self.turn = 0;
+        self.slice = 0;
         context.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Hands all that is gathered to the stream.
-    fn poll_hand_on(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes the buffer to the stream.
+    fn poll_write_buffer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.buffer.get(self.taken..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 count => {
                     self.taken += count;
-                    self.turn += count;
+                    self.slice += count;
                 }
             }
         }
@@ -68,11 +67,11 @@ impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Makes room for as many bytes more: little, or all there ever is, so that it grows once.
+    /// Reserves room for more bytes: a little, or the largest size at once, so that the buffer grows once.
     fn make_room(&mut self, length: usize) {
         let needed = self.buffer.len() + length;
         if needed > self.buffer.capacity() {
-            let wanted = if needed > KEPT { needed.max(MOST) } else { KEPT };
+            let wanted = if needed > IDLE_CAPACITY { needed.max(LARGEST) } else { IDLE_CAPACITY };
             self.buffer.reserve_exact(wanted - self.buffer.len());
         }
     }
@@ -89,16 +88,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        if self.buffer.len() + length > MOST && !self.buffer.is_empty() {
-            ready!(self.poll_turn(context));
-            ready!(self.poll_hand_on(context))?;
+        if self.buffer.len() + length > LARGEST && !self.buffer.is_empty() {
+            ready!(self.poll_slice(context));
+            ready!(self.poll_write_buffer(context))?;
         }
         self.is_fresh = true;
-        // What is as much as is ever gathered is not copied.
-        if length >= MOST && self.buffer.is_empty() {
-            ready!(self.poll_turn(context));
+        // Output of the largest size is not copied.
+        if length >= LARGEST && self.buffer.is_empty() {
+            ready!(self.poll_slice(context));
             let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
-            self.turn += count;
+            self.slice += count;
             return Poll::Ready(Ok(count));
         }
         self.make_room(length);
@@ -115,13 +114,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
             context.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
         }
-        ready!(self.poll_hand_on(context))?;
-        self.buffer.shrink_to(KEPT);
+        ready!(self.poll_write_buffer(context))?;
+        self.buffer.shrink_to(IDLE_CAPACITY);
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_hand_on(context))?;
+        ready!(self.poll_write_buffer(context))?;
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
@@ -143,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that counts what is written to it.
+    /// Pipe that counts the writes to it.
     struct Counting(tokio::io::DuplexStream, usize);
 
     impl AsyncWrite for Counting {
@@ -165,31 +164,31 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_flushed_piece_by_piece_is_written_at_once() {
-        let (near, mut far) = tokio::io::duplex(MOST);
-        let mut gathered = WriteCoalescer::new(Counting(near, 0));
+        let (near, mut far) = tokio::io::duplex(LARGEST);
+        let mut coalescer = WriteCoalescer::new(Counting(near, 0));
         for piece in ["one ", "two ", "three"] {
-            gathered.write_all(piece.as_bytes()).await.unwrap();
-            gathered.flush().await.unwrap();
+            coalescer.write_all(piece.as_bytes()).await.unwrap();
+            coalescer.flush().await.unwrap();
         }
-        assert_eq!(gathered.stream.1, 0);
-        gathered.flush().await.unwrap();
-        assert_eq!(gathered.stream.1, 1);
+        assert_eq!(coalescer.stream.1, 0);
+        coalescer.flush().await.unwrap();
+        assert_eq!(coalescer.stream.1, 1);
         let mut all = [0; 13];
         far.read_exact(&mut all).await.unwrap();
         assert_eq!(&all, b"one two three");
     }
 
-    /// Whoever flushes once is woken to flush again.
+    /// A task that flushes once is woken to flush again.
     #[tokio::test]
     async fn nothing_stays_behind_when_there_is_no_other_flush() {
-        let (near, mut far) = tokio::io::duplex(MOST);
-        let mut gathered = WriteCoalescer::new(Counting(near, 0));
+        let (near, mut far) = tokio::io::duplex(LARGEST);
+        let mut coalescer = WriteCoalescer::new(Counting(near, 0));
         let turns = std::future::poll_fn(|context| {
-            if gathered.buffer.is_empty() && gathered.stream.1 == 0 {
-                let _ = Pin::new(&mut gathered).poll_write(context, b"all")?;
+            if coalescer.buffer.is_empty() && coalescer.stream.1 == 0 {
+                let _ = Pin::new(&mut coalescer).poll_write(context, b"all")?;
             }
-            let _ = Pin::new(&mut gathered).poll_flush(context)?;
-            if gathered.stream.1 == 0 { Poll::Pending } else { Poll::Ready(io::Result::Ok(())) }
+            let _ = Pin::new(&mut coalescer).poll_flush(context)?;
+            if coalescer.stream.1 == 0 { Poll::Pending } else { Poll::Ready(io::Result::Ok(())) }
         });
         turns.await.unwrap();
         let mut all = [0; 3];
@@ -198,17 +197,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_is_gathered_and_the_end_go_out() {
+    async fn more_than_is_coalescer_and_the_end_go_out() {
         let (near, mut far) = tokio::io::duplex(512);
-        let mut gathered = WriteCoalescer::new(Counting(near, 0));
-        let sent: Vec<u8> = (0..3 * MOST + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut coalescer = WriteCoalescer::new(Counting(near, 0));
+        let sent: Vec<u8> = (0..3 * LARGEST + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let copy = sent.clone();
         let writing = tokio::spawn(async move {
             for piece in copy.chunks(1_000) {
-                gathered.write_all(piece).await.unwrap();
-                gathered.flush().await.unwrap();
+                coalescer.write_all(piece).await.unwrap();
+                coalescer.flush().await.unwrap();
             }
-            gathered.shutdown().await.unwrap();
+            coalescer.shutdown().await.unwrap();
         });
         let mut read = Vec::new();
         far.read_to_end(&mut read).await.unwrap();

@@ -1,4 +1,4 @@
-//! A document with its hash.
+//! Document with its hash.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::response::{self, Answer};
 
-/// Bytes that are tagged with their hash, so that who has them need not fetch them again.
+/// Bytes with their hash as an entity tag, so that a client that has them need not fetch them again.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     body: Bytes,
@@ -23,7 +23,7 @@ impl Document {
         Self { body, hash }
     }
 
-    /// The same document in another encoding: one document, one tag.
+    /// Returns the same document in another encoding, with the same tag.
     pub(super) fn encoded(&self, body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), hash: self.hash.clone() }
     }
@@ -32,15 +32,14 @@ impl Document {
         &self.hash
     }
 
-    /// The document, or that it is the very one that the client has.
+    /// Serves the document, or 304 if the client has it.
     pub(super) fn serve(&self, headers: &HeaderMap, content_type: &'static str) -> Answer {
         let known =
             headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == self.quoted().as_bytes());
         self.answer(known, content_type)
     }
 
-    /// The document, or that it is among those that the client has: by their tags, or where it names none
-    /// by the time that it has seen one.
+    /// Serves the document, or 304 if the client has it: by its tags, or without tags by the time of its copy.
     pub(super) fn serve_file(
         &self,
         headers: &HeaderMap,
@@ -78,7 +77,7 @@ impl Document {
         format!("\"{}\"", self.hash)
     }
 
-    /// Says which document the answer is about.
+    /// Adds the document's tag to a response.
     pub(super) fn tag(&self, answer: &mut Answer) {
         if let Ok(tag) = HeaderValue::from_str(&self.quoted()) {
             answer.headers_mut().insert(ETAG, tag);

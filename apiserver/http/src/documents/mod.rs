@@ -1,5 +1,5 @@
-//! Discovery, OpenAPI and version: computed once, served from memory, so that a host's
-//! availability checks never wait for storage.
+//! Documents: discovery, OpenAPI and version, computed once and served from memory, so that a host's availability
+//! checks never wait for storage.
 
 mod document;
 mod group;
@@ -34,22 +34,22 @@ pub struct Identity {
     pub address: String,
 }
 
-/// Paths beside those of the API.
+/// Paths besides those of the API.
 const OTHER_PATHS: [&str; 8] =
     ["/healthz", "/healthz/etcd", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
 
-/// What discovery says at one path.
+/// Discovery document of one path.
 #[derive(Debug)]
 struct Legacy {
     document: Value,
     is_built_in: bool,
-    /// Whether it answers to no other method than GET.
+    /// Set if the path has no other method than GET.
     is_routed: bool,
 }
 
-/// What one face shows.
+/// Documents of one endpoint.
 #[derive(Debug)]
-struct Face {
+struct EndpointDocuments {
     legacy: BTreeMap<String, Legacy>,
     aggregated: Aggregated,
     aggregated_core: Option<Aggregated>,
@@ -57,11 +57,11 @@ struct Face {
     open_api: OnDemand,
 }
 
-/// The documents of both faces: a host has its own core kinds and must not be offered ours.
+/// Documents of both endpoints: a host has its own core kinds and must not be offered ours.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    direct: Face,
-    hosted: Face,
+    direct: EndpointDocuments,
+    hosted: EndpointDocuments,
     version: Value,
 }
 
@@ -69,36 +69,37 @@ impl Documents {
     pub(crate) fn new(registry: &Registry, identity: &Identity) -> Self {
         let address = &identity.address;
         Self {
-            direct: Face::new(registry.clone(), &reviews::ALL, address),
-            hosted: Face::new(registry.hosted(), &[], address),
+            direct: EndpointDocuments::new(registry.clone(), &reviews::ALL, address),
+            hosted: EndpointDocuments::new(registry.hosted(), &[], address),
             version: version(&identity.git_version),
         }
     }
 
-    /// Answers a document's path; `None` when it is none.
+    /// Serves the path of a document; `None` for any other path.
     ///
     /// # Errors
-    /// 405 when it is only read and something else is to be done, 406 when there is no form of it that the client
-    /// takes.
+    /// 405 for a method that the document does not have; 406 if the client accepts none of its forms.
     pub(crate) async fn serve(&self, call: &Call) -> ApiResult<Option<Answer>> {
-        let face = if call.proxied { &self.hosted } else { &self.direct };
+        let endpoint = if call.proxied { &self.hosted } else { &self.direct };
         let path = call.info.path.trim_end_matches('/');
         match path {
             // For people, whatever they accept.
-            "" | "/index.html" => return response::value(200, &face.paths, Encoding::PrettyJson).map(Some),
+            "" | "/index.html" => {
+                return response::value(200, &endpoint.paths, Encoding::PrettyJson).map(Some);
+            }
             "/version" => {
                 negotiation::check_offered(&call.headers, &["application/json"])?;
                 return response::value(200, &self.version, Encoding::PrettyJson).map(Some);
             }
-            // Unlike others it is routed by its prefix.
+            // This path alone is routed by its prefix.
             _ if path.starts_with("/version/") => return Err(ApiError::no_such_resource()),
             _ => {}
         }
-        // Unlike the others, these are at one path alone.
+        // A trailing slash makes these another path.
         if let Some(rest) = call.info.path.strip_prefix("/openapi") {
-            return Ok(face.open_api.get().await?.serve(rest, &call.headers, &call.query));
+            return Ok(endpoint.open_api.get().await?.serve(rest, &call.headers, &call.query));
         }
-        let Some(legacy) = face.legacy.get(path) else { return Ok(None) };
+        let Some(legacy) = endpoint.legacy.get(path) else { return Ok(None) };
         if legacy.is_routed && call.info.method != Method::GET {
             return Err(ApiError::method_not_allowed_here());
         }
@@ -106,9 +107,9 @@ impl Documents {
             negotiation::check_offered(&call.headers, &negotiation::MEDIA_TYPES)?;
         }
         let aggregated = match path {
-            // With a slash at its end it is the list alone.
-            "/apis" if call.info.path == path => Some(&face.aggregated),
-            "/api" => face.aggregated_core.as_ref(),
+            // With a trailing slash it is the list alone.
+            "/apis" if call.info.path == path => Some(&endpoint.aggregated),
+            "/api" => endpoint.aggregated_core.as_ref(),
             _ => None,
         };
         let aggregation = if aggregated.is_some() { Aggregation::Offered } else { Aggregation::None };
@@ -123,11 +124,11 @@ impl Documents {
     }
 }
 
-/// Everything that there is in one document.
+/// Aggregated discovery: all groups in one document.
 #[derive(Debug)]
 struct Aggregated {
     value: Value,
-    /// In one line of JSON.
+    /// The same in one line of JSON.
     line: Document,
 }
 
@@ -159,7 +160,7 @@ impl Aggregated {
     }
 }
 
-impl Face {
+impl EndpointDocuments {
     fn new(registry: Registry, reviews: &'static [Review], address: &str) -> Self {
         let served = Served { registry: &registry, reviews };
         let of =
@@ -196,7 +197,7 @@ fn version(git_version: &str) -> Value {
     let mut parts = git_version.trim_start_matches('v').split('.');
     let mut next = || parts.next().unwrap_or_default().to_owned();
     let (major, minor) = (next(), next());
-    // Upstream's rule: what a server behaves like is compatible with the release before.
+    // Upstream's rule: a version is compatible with the release before it.
     let before = minor.parse::<u32>().map_or_else(|_| minor.clone(), |n| n.saturating_sub(1).to_string());
     json!({"major": major, "minor": minor, "emulationMajor": major, "emulationMinor": minor,
         "minCompatibilityMajor": major, "minCompatibilityMinor": before, "gitVersion": git_version,
@@ -204,7 +205,7 @@ fn version(git_version: &str) -> Value {
         "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, architecture())})
 }
 
-/// As Go names it, which is what clients compare with.
+/// Returns the architecture in Go's words, which clients compare.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,7 +1,7 @@
-//! Documents that are made when somebody asks for one.
+//! On-demand documents: OpenAPI is built for the first client that requests it.
 //!
-//! They are most of what a start would do, and several times what an idle server holds otherwise; and a server that
-//! no kubectl and no host asks never needs them.
+//! It is most of the work of a start, and several times the memory of an idle server. A server without kubectl and
+//! without a host never needs it.
 
 use apiserver_machinery::discovery::Served;
 use apiserver_machinery::resource::Registry;
@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::open_api::OpenApi;
 
-/// The OpenAPI documents of one face.
+/// OpenAPI documents of one endpoint.
 #[derive(Debug)]
 pub(super) struct OnDemand {
     registry: Registry,
@@ -24,7 +24,7 @@ impl OnDemand {
         Self { registry, reviews, made: OnceCell::new() }
     }
 
-    /// The documents. Whoever asks first waits some tenths of a second, and others with them.
+    /// Returns the documents. The first request waits some tenths of a second, and so do those beside it.
     pub(super) async fn get(&self) -> ApiResult<&OpenApi> {
         let make = async || {
             let (registry, reviews) = (self.registry.clone(), self.reviews);

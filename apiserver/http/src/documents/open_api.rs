@@ -1,4 +1,4 @@
-//! `/openapi/v2` and `/openapi/v3`.
+//! OpenAPI documents at `/openapi/v2` and `/openapi/v3`.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use crate::response::{self, Answer};
 
 const JSON: &str = "application/json";
 
-/// The v2 document in protobuf. Requests write it with an `@`, answers cannot.
+/// Media type of the v2 document in protobuf. Requests write it with an `@`; a response cannot.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The same of the v3 documents.
+/// Media type of the v3 documents in protobuf.
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-/// A document that is asked for by its hash never changes.
+/// Lifetime of a document that is requested by its hash, and so never changes.
 const A_YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// The documents of one face.
+/// Documents of one endpoint.
 #[derive(Debug)]
 pub(super) struct OpenApi {
     v2: Document,
@@ -37,7 +37,7 @@ pub(super) struct OpenApi {
     made: Timestamp,
 }
 
-/// One document, in both of its encodings.
+/// Document in both of its encodings.
 #[derive(Debug)]
 struct Forms {
     json: Document,
@@ -74,7 +74,7 @@ impl OpenApi {
         }
     }
 
-    /// Answers a path below `/openapi`; `None` when there is none such.
+    /// Serves a path below `/openapi`; `None` for a path without a document.
     pub(super) fn serve(&self, path: &str, headers: &HeaderMap, query: &Query) -> Option<Answer> {
         match path {
             "/v2" => Some(self.serve_v2(headers)),
@@ -83,7 +83,7 @@ impl OpenApi {
         }
     }
 
-    /// Upstream writes it without saying what it is, so that it is taken for text, and without a tag.
+    /// Serves the index. Upstream writes it without a content type, so that it becomes text, and without a tag.
     fn serve_index(&self, headers: &HeaderMap) -> Answer {
         let mut answer = self.file(&self.index, headers, "text/plain; charset=utf-8", None);
         answer.headers_mut().remove(ETAG);
@@ -132,7 +132,7 @@ impl OpenApi {
         answer
     }
 
-    /// A document with its date, and what its form depends on.
+    /// Serves a document with its date and its `Vary`.
     fn file(
         &self,
         document: &Document,

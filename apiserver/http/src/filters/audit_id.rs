@@ -1,4 +1,4 @@
-//! One id per request, in every log on its way.
+//! Audit id: one id per request, in every log.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -6,10 +6,10 @@ use crate::response::Answer;
 
 const HEADER: &str = "audit-id";
 
-/// Longest id taken over from a caller. Upstream takes any; none that means something is longer.
+/// Longest id that is accepted from a caller. Upstream accepts any. Unit: bytes.
 const LONGEST: usize = 4096;
 
-/// The caller's id when it has one (a host sends its own), else a new one.
+/// Returns the caller's id if it has sent one, as a host does, else a new one.
 pub(crate) fn of(headers: &HeaderMap) -> String {
     let given = headers.get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
     match given {

@@ -1,4 +1,4 @@
-//! Who is it.
+//! Authentication filter.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,12 +18,12 @@ pub(crate) async fn authenticate(
     if let Some(user) = &connection.internal {
         return Ok(Arc::clone(user));
     }
-    let asked = Instant::now();
+    let started = Instant::now();
     let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;
-    server.telemetry.metrics.authenticated(connection, &found, asked.elapsed());
+    server.telemetry.metrics.authenticated(connection, &found, started.elapsed());
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
-        // Not 401: the token may be good, and a client that is refused throws it away.
+        // Not 401: the token may be valid, and a client that is refused discards it.
         Unauthenticated::ReviewFailed(why) => ApiError::unavailable(why.0),
     })
 }

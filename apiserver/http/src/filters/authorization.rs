@@ -1,4 +1,4 @@
-//! May they.
+//! Authorization filter.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,12 +12,12 @@ use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject, UNKNOWN};
 use crate::state::ApiServer;
 
-/// What was decided, for the audit log, and what follows.
+/// Decision of an authorizer, for the audit log, and its consequence.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    /// `allow` or `forbid`; none when nobody could decide.
+    /// `allow` or `forbid`; none if the authorizer failed.
     pub(crate) word: Option<&'static str>,
-    /// The same in the words of metrics.
+    /// Decision as a metric's label.
     pub(crate) counted: &'static str,
     pub(crate) reason: String,
     pub(crate) result: ApiResult<()>,
@@ -31,13 +31,13 @@ pub(crate) async fn authorize(
     proxied: bool,
 ) -> Decided {
     let mut attributes = attributes(info, query, user);
-    // A method that no verb is made of is its own.
+    // A method without a verb is its own verb.
     if attributes.verb == UNKNOWN {
         attributes.verb = info.method.as_str().to_lowercase();
     }
-    let asked = Instant::now();
+    let started = Instant::now();
     let decided = decide(server, &attributes, proxied).await;
-    server.telemetry.metrics.authorized(decided.counted, asked.elapsed());
+    server.telemetry.metrics.authorized(decided.counted, started.elapsed());
     decided
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied
     decide(server, attributes, proxied).await.result
 }
 
-/// The permissions of a request's user beyond the request itself, asked for on the same face.
+/// Permissions of a request's user beyond the request itself, by the authorizer of the same endpoint.
 #[derive(Debug)]
 pub(crate) struct UserPermissions<'a> {
     pub(crate) server: &'a ApiServer,

@@ -1,5 +1,5 @@
-//! What cannot be served now is refused at once: with an answer that says so, never with 404, on
-//! which a host's garbage collector would delete things.
+//! Availability filter: refuses at once requests that cannot be served now. It never answers 404, on which a host's
+//! garbage collector would delete objects.
 
 use std::future::Future;
 
@@ -13,8 +13,7 @@ use crate::request::routes;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// Refuses what comes in when the server is about to end. Health goes on being told, and our own
-/// controllers put things in order.
+/// Refuses new requests at the end of a shutdown. Health is served on, and so are the server's own controllers.
 pub(crate) fn refusal_at_the_end(
     server: &ApiServer,
     info: &RequestInfo,
@@ -25,13 +24,16 @@ pub(crate) fn refusal_at_the_end(
     (server.lifecycle.is_refusing() && !is_exempt).then(|| response::shutting_down(version))
 }
 
-/// Refuses what storage would have to answer, when it does not, or has not yet been read.
+/// Refuses a request that needs storage, if storage does not answer or was not read yet.
 ///
 /// # Errors
 /// 503 with the time after which to try again.
-pub(crate) fn check(server: &ApiServer, info: &RequestInfo, query: &Query) -> ApiResult<()> {
-    let Subject::Resource(path) = &info.subject else { return Ok(()) };
-    // Reviews are answered without storage, and that there is no such kind is known without it.
+pub(crate) fn check(server: &ApiServer, info: &RequestInfo, query: &Query, proxied: bool) -> ApiResult<()> {
+    let Subject::Resource(path) = &info.subject else {
+        let is_early = proxied && is_group_version(&info.path) && !server.parts.objects.is_ready();
+        return if is_early { Err(ApiError::starting()) } else { Ok(()) };
+    };
+    // Reviews need no storage, and an unknown kind is known without it.
     if server.parts.objects.kind(&path.group, &path.version, &path.resource).is_none() {
         return Ok(());
     }
@@ -44,13 +46,20 @@ pub(crate) fn check(server: &ApiServer, info: &RequestInfo, query: &Query) -> Ap
     Ok(())
 }
 
-/// Whether storage has to answer. What may be old is served from the cache, whatever storage does.
+/// Returns true for `/apis/GROUP/VERSION`, by which a host decides whether its APIService is Available. It must not say
+/// so before the objects can be served.
+fn is_group_version(path: &str) -> bool {
+    let parts = path.trim_end_matches('/').strip_prefix("/apis/").map(|rest| rest.split('/').count());
+    parts == Some(2)
+}
+
+/// Returns true if a request needs storage. A read that allows an old state is served from the cache in any case.
 pub(crate) fn needs_storage(info: &RequestInfo, query: &Query) -> bool {
     !info.is_read_only() || query.text("resourceVersion").is_empty()
 }
 
-/// Has a read wait for storage only for as long as that is of use: one that began before storage was
-/// silent is refused as one is that comes later. A change goes on, since it may have been made.
+/// Runs a read that needs storage until storage is given up: a read in flight is then refused like a new one. A write
+/// goes on, because it may have happened.
 ///
 /// # Errors
 /// 503 once storage is given up.
@@ -71,4 +80,19 @@ pub(crate) async fn while_storage_answers<T>(
 
 fn silent() -> ApiError {
     ApiError::unavailable("storage does not answer; nothing was changed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_group_version;
+
+    #[test]
+    fn only_the_document_of_a_group_version_decides_about_an_api_service() {
+        for path in ["/apis/cluster.x-k8s.io/v1beta2", "/apis/cluster.x-k8s.io/v1beta2/"] {
+            assert!(is_group_version(path), "{path}");
+        }
+        for path in ["/apis", "/apis/", "/apis/cluster.x-k8s.io", "/api/v1", "/apis/g/v/machines", "/livez"] {
+            assert!(!is_group_version(path), "{path}");
+        }
+    }
 }

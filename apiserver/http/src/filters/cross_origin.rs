@@ -103,7 +103,7 @@ fn single(headers: &HeaderMap, name: &HeaderName) -> Option<Address> {
 mod tests {
     use super::*;
 
-    /// Whether a request of this method with these headers passes on the direct endpoint at `capstan:6443`.
+    /// Returns true if a request of this method with these headers passes on the direct endpoint at `capstan:6443`.
     fn passes(method: &str, headers: &[(&str, &str)]) -> bool {
         let mut request = Request::builder().method(method).uri("/apis").header("host", "capstan:6443");
         for (name, value) in headers {

@@ -1,4 +1,4 @@
-//! Acting as somebody else, for those who may.
+//! Impersonation filter: lets a user act as another one, with permission.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,21 +19,19 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Whom a request wants to be taken for.
+/// Identity that a request asks to act as.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wanted {
+struct Impersonation {
     user: String,
     groups: Vec<String>,
     uid: Option<String>,
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Who the request is from, for all that follows: the user, or whom the user acts as. The headers
-/// are taken away.
+/// Returns the user that the request acts as: the authenticated one, or the impersonated one. The headers are removed.
 ///
 /// # Errors
-/// 400 for headers without a user; 403 when the user may not; always through a host, which takes
-/// somebody for somebody else itself.
+/// 400 for headers without a user. 403 without permission, and always through a host, which impersonates users itself.
 pub(crate) async fn act_as(
     server: &ApiServer,
     headers: &mut HeaderMap,
@@ -47,9 +45,9 @@ pub(crate) async fn act_as(
         let why = format!("User {:?} cannot impersonate: the host does that, not this endpoint", user.name);
         return Err(ApiError::forbidden_path(&why));
     }
-    let wanted = Wanted::read(headers)?;
+    let wanted = Impersonation::read(headers)?;
     remove(headers);
-    if wanted == Wanted::default() {
+    if wanted == Impersonation::default() {
         return Ok(user);
     }
     if wanted.user.is_empty() {
@@ -80,14 +78,14 @@ fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// Names are not ASCII alone: those of people are in the letters that they have.
+/// Decodes a header value: names are not ASCII alone.
 fn text(value: &HeaderValue) -> ApiResult<String> {
     let text = std::str::from_utf8(value.as_bytes());
-    text.map(str::to_owned).map_err(|_| ApiError::bad_request("whom to impersonate is not said in UTF-8"))
+    text.map(str::to_owned).map_err(|_| ApiError::bad_request("the impersonation headers are not UTF-8"))
 }
 
-impl Wanted {
-    /// What cannot be read is refused: left out, it would leave the rights of who asks.
+impl Impersonation {
+    /// Reads the headers. An unreadable one is refused: without it, the request would keep the rights of its own user.
     fn read(headers: &HeaderMap) -> ApiResult<Self> {
         let mut wanted = Self {
             user: headers.get(USER).map(text).transpose()?.unwrap_or_default(),
@@ -104,14 +102,14 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Namespace and name, where the user is a service account: with names that one can have.
+    /// Returns the namespace and name of a service account, if the user is one and both names are valid.
     fn service_account(&self) -> Option<(&str, &str)> {
         let (namespace, name) = self.user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         let is_good = is_subdomain(name) && is_subdomain(namespace) && !namespace.contains('.');
         is_good.then_some((namespace, name))
     }
 
-    /// As upstream prints it, which clients have seen: in Go's form.
+    /// Formats the identity as Go does, in upstream's message.
     fn in_go(&self) -> String {
         let list = |values: &[String]| {
             let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
@@ -129,8 +127,8 @@ impl Wanted {
         format!("&user.DefaultInfo{{Name:{user}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
     }
 
-    /// Group, resource, subresource, namespace and name of each thing that the user must be allowed
-    /// to impersonate.
+    /// Returns group, resource, subresource, namespace and name of each object that the user must be allowed to
+    /// impersonate.
     fn permissions(&self) -> Vec<(&'static str, &'static str, String, String, String)> {
         const AUTHENTICATION: &str = "authentication.k8s.io";
         let none = String::new;
@@ -153,12 +151,12 @@ impl Wanted {
             groups.push("system:serviceaccounts".to_owned());
             groups.push(format!("system:serviceaccounts:{namespace}"));
         }
-        // Those of our own controllers are given inside the process alone.
+        // The groups of the server's own identities are assigned inside the process alone.
         groups.retain(|group| !group.starts_with("system:capstan:"));
         let mut user = if self.user == "system:anonymous" {
-            let mut nobody = User::anonymous();
-            nobody.groups.extend(groups.into_iter().filter(|group| group != "system:unauthenticated"));
-            nobody
+            let mut anonymous = User::anonymous();
+            anonymous.groups.extend(groups.into_iter().filter(|group| group != "system:unauthenticated"));
+            anonymous
         } else {
             User::authenticated(self.user, groups)
         };
@@ -172,12 +170,12 @@ impl Wanted {
 mod tests {
     use super::*;
 
-    fn wanted(headers: &[(&'static str, &str)]) -> Wanted {
+    fn wanted(headers: &[(&'static str, &str)]) -> Impersonation {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let wanted = Wanted::read(&map).unwrap();
+        let wanted = Impersonation::read(&map).unwrap();
         remove(&mut map);
         assert!(map.is_empty(), "{map:?}");
         wanted
@@ -185,7 +183,7 @@ mod tests {
 
     #[test]
     fn headers_that_ask_for_nobody_are_nothing() {
-        assert_eq!(wanted(&[(USER, ""), ("impersonate-foo", "x")]), Wanted::default());
+        assert_eq!(wanted(&[(USER, ""), ("impersonate-foo", "x")]), Impersonation::default());
         let nameless = wanted(&[(GROUP, "dev"), ("impersonate-extra-scopes", "a")]);
         let expected = "&user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, \
                         Extra:map[string][]string{\"scopes\":[]string{\"a\"}}}";
@@ -199,7 +197,7 @@ mod tests {
     fn whom_to_be_is_read_in_all_letters_or_refused() {
         let read = wanted(&[(USER, "jürgen"), (GROUP, "größe"), (UID, "ü"), ("impersonate-extra-a", "ß")]);
         let extra = BTreeMap::from([("a".to_owned(), vec!["ß".to_owned()])]);
-        let expected = Wanted {
+        let expected = Impersonation {
             user: "jürgen".to_owned(),
             groups: vec!["größe".to_owned()],
             uid: Some("ü".to_owned()),
@@ -210,7 +208,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(USER, HeaderValue::from_static("bob"));
             headers.insert(name, HeaderValue::from_bytes(b"j\xfcrgen").unwrap());
-            assert_eq!(Wanted::read(&headers).unwrap_err().code, 400, "{name}");
+            assert_eq!(Impersonation::read(&headers).unwrap_err().code, 400, "{name}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Not too much at once, and to everybody their share.
+//! Concurrency limits: queues requests, fairly for each user.
 
 use std::sync::Arc;
 
@@ -14,49 +14,48 @@ use crate::state::ApiServer;
 /// Objects that a list may read for one seat: upstream's number.
 const OBJECTS_PER_SEAT: usize = 100;
 
-/// Most seats a list takes: likewise.
+/// Most seats of a list: upstream's number.
 const MOST_SEATS: usize = 10;
 
-/// A list of more objects is large: it keeps a processor busy for milliseconds.
+/// Objects from which on a list is large: it keeps a processor busy for milliseconds.
 const LARGE: usize = 1000;
 
-/// A list of more than these is made on a thread of its own. Fewer take less than a millisecond even as a table or as
-/// YAML, which the connection's other streams may wait for.
+/// Objects from which on a list is encoded in a thread of its own. Fewer take less than a millisecond even as a table
+/// or as YAML, and the connection's other streams can wait for that.
 const MANY: usize = 50;
 
-/// A request's turn.
+/// Admission of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
-    /// The place it has for as long as this is held; none where none is needed.
+pub(crate) struct Admission {
+    /// Seat that it holds; none if it needs none.
     pub(crate) seat: Option<Seat>,
-    /// It keeps a processor busy.
+    /// Set if it keeps a processor busy.
     pub(crate) is_heavy: bool,
 }
 
-/// Waits for a place among the requests in flight.
-/// Watches last and are not counted. `system:masters` must be able to mend what is overloaded, and
-/// documents cost nothing.
+/// Waits for a seat among the requests in flight. Watches are long-running and need none, and neither do documents,
+/// which cost nothing. `system:masters` needs none, so that an administrator can repair an overloaded server.
 ///
 /// # Errors
-/// 429 when the user has too much waiting, or has waited too long.
+/// 429 if too many requests of the user wait, or this one has waited too long.
 pub(crate) async fn admit(
     server: &ApiServer,
     info: &RequestInfo,
     query: &Query,
     user: &User,
     series: &RequestSeries,
-) -> Result<Turn, Box<Answer>> {
+) -> Result<Admission, Box<Answer>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
     if is_document || info.is_long_running() || user.is_in("system:masters") {
-        return Ok(Turn { seat: None, is_heavy: read_by(server, info, query) > MANY });
+        return Ok(Admission { seat: None, is_heavy: objects_read(server, info, query) > MANY });
     }
-    let objects = read_by(server, info, query);
-    let (level, queue, seats) = place(server, info, objects);
-    let asked = tokio::time::Instant::now();
+    let objects = objects_read(server, info, query);
+    let (level, queue, seats) = queue_of(server, info, objects);
+    let started = tokio::time::Instant::now();
     match queue.enter(&user.name, seats).await {
         Ok(seat) => {
-            server.telemetry.metrics.waited(level, asked.elapsed());
-            Ok(Turn { seat: Some(seat), is_heavy: objects > MANY })
+            server.telemetry.metrics.waited(level, started.elapsed());
+            Ok(Admission { seat: Some(seat), is_heavy: objects > MANY })
         }
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
@@ -67,8 +66,8 @@ pub(crate) async fn admit(
     }
 }
 
-/// The queue of a request that reads so many objects, and how many seats it takes there.
-fn place<'a>(
+/// Returns the queue of a request that reads so many objects, and the number of its seats.
+fn queue_of<'a>(
     server: &'a ApiServer,
     info: &RequestInfo,
     objects: usize,
@@ -83,14 +82,14 @@ fn place<'a>(
     ("reads", &flow_control.reads, (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS))
 }
 
-/// How many objects a list reads at most; none for anything else.
-fn read_by(server: &ApiServer, info: &RequestInfo, query: &Query) -> usize {
+/// Returns the number of objects that a list reads at most; 0 for any other request.
+fn objects_read(server: &ApiServer, info: &RequestInfo, query: &Query) -> usize {
     let Some(path) = info.resource().filter(|_| info.verb == "list") else { return 0 };
     let Some(kind) = server.parts.objects.kind_of(&path.group, &path.resource) else { return 0 };
     let stored = server.parts.objects.count(kind);
     let limit = query.number("limit").ok().flatten().and_then(|limit| usize::try_from(limit).ok());
     match limit {
-        // With a selector a page is filled from as many as it takes.
+        // With a selector, a page may read any number of objects.
         Some(limit) if limit > 0 && !query.has("labelSelector") && !query.has("fieldSelector") => {
             limit.min(stored)
         }

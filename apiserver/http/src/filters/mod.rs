@@ -1,4 +1,4 @@
-//! The filters, one file each. Their order is that of the chain, in `chain.rs`.
+//! Filters, one file each. Their order is that of the chain, in `chain.rs`.
 
 pub(crate) mod audit_id;
 pub(crate) mod authentication;

@@ -1,9 +1,8 @@
-//! Who goes next when too much is asked at once: nobody waits for what another user asks.
+//! Flow control: queues for requests above the concurrency limits, fair for each user.
 //!
-//! There are three queues. Reads and writes have as many seats as upstream gives them, and lists of
-//! many objects, which cost processor time and not waiting, have half as many as there are
-//! processors. In each queue the next free seat goes to the user who had least of it so far, by
-//! the time that their requests really took.
+//! There are three queues. Reads and writes have as many seats as in upstream. Lists of many objects cost processor
+//! time and no waiting, so they have half as many seats as there are processors. In each queue, the next free seat
+//! goes to the user with the least use so far, by the time that the user's requests really took.
 
 mod queue;
 
@@ -12,25 +11,25 @@ use std::time::Duration;
 
 pub(crate) use queue::{FairQueue, Refusal, Seat};
 
-/// Longest anybody waits for a seat: a quarter of the time that a request has, as upstream.
+/// Longest wait for a seat: a quarter of a request's time, as in upstream.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// Requests of one user that may wait: upstream's number.
+/// Longest queue of one user: upstream's number. Unit: requests.
 const LONGEST_QUEUE: usize = 50;
 
-/// Requests of all users that may wait: what memory allows, at some KiB each.
+/// Longest queue of all users: as many as memory allows, at some KiB each. Unit: requests.
 const MOST_WAITING: usize = 5000;
 
-/// How much may be served at once.
+/// Limits of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Seats.
+    /// Number of seats.
     pub(crate) seats: usize,
-    /// Requests of one user that may wait.
+    /// Longest queue of one user. Unit: requests.
     pub(crate) longest_queue: usize,
-    /// Requests that may wait altogether.
+    /// Longest queue of all users. Unit: requests.
     pub(crate) most_waiting: usize,
-    /// Longest a request waits.
+    /// Longest wait of a request.
     pub(crate) longest_wait: Duration,
 }
 
@@ -40,10 +39,10 @@ impl Limits {
     }
 }
 
-/// The queues' names, as metrics have them.
+/// Names of the queues, as in metrics.
 pub(crate) const LEVELS: [&str; 3] = ["reads", "writes", "large-lists"];
 
-/// The queues.
+/// Queues of a server.
 #[derive(Debug)]
 pub(crate) struct FlowControl {
     pub(crate) reads: Arc<FairQueue>,
@@ -58,7 +57,7 @@ impl FlowControl {
         Self { reads: queue(reads), writes: queue(writes), large_lists: queue(processors / 2) }
     }
 
-    /// The queues with the names that metrics give them.
+    /// Returns the queues with their names.
     pub(crate) fn levels(&self) -> [(&'static str, &Arc<FairQueue>); 3] {
         let [reads, writes, large_lists] = LEVELS;
         [(reads, &self.reads), (writes, &self.writes), (large_lists, &self.large_lists)]

@@ -1,9 +1,9 @@
-//! One queue: start-time fair queuing with seats.
+//! Fair queue: start-time fair queuing with seats.
 //!
-//! Every user has an account in microseconds of seats. A request starts where its user's account
-//! stands, but not before the queue's clock, which is the start of whatever was let in last: who was
-//! away saves nothing up. Of those that wait, the one with the earliest start goes next. On entry the
-//! account is charged what the user's requests took lately, and on leaving it is set right.
+//! Every user has an account in microseconds of seats. A request starts at its user's account, but not before the
+//! queue's clock, which is the start of the latest admitted request: a user who was away saves nothing up. Of the
+//! waiting requests, the one with the earliest start is admitted next. On admission the account is charged with the
+//! recent cost of the user's requests; on release it is corrected to the real cost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,23 +13,23 @@ use tokio::time::Instant;
 
 use super::Limits;
 
-/// What a user's first request is taken to cost. Unit: microseconds.
+/// Estimated cost of a user's first request. Unit: microseconds.
 const FIRST_ESTIMATE: u64 = 10_000;
 
-/// Accounts kept; beyond this those of users who have nothing running are forgotten.
+/// Most accounts that are kept. Beyond that, accounts of users without running requests are dropped.
 const MOST_ACCOUNTS: usize = 10_000;
 
-/// Why a request was not let in.
+/// Reason why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The user has as many waiting as may wait, or all have.
+    /// The queue of the user, or of all users, is full.
     QueueFull,
-    /// It waited as long as it may.
+    /// The request has waited as long as it may.
     TimedOut,
 }
 
 impl Refusal {
-    /// The word that metrics have for it.
+    /// Returns the reason as a metric's label.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::QueueFull => "queue-full",
@@ -38,7 +38,7 @@ impl Refusal {
     }
 }
 
-/// What a queue holds now.
+/// Load of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Load {
     pub(crate) executing: usize,
@@ -47,10 +47,10 @@ pub(crate) struct Load {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Where the user's next request starts.
+    /// Start of the user's next request.
     next: u64,
-    /// What a seat of theirs takes, lately. Unit: microseconds.
-    lately: u64,
+    /// Recent cost of one of the user's seats. Unit: microseconds.
+    recent_cost: u64,
     seats: usize,
     executing: usize,
     waiting: usize,
@@ -64,8 +64,8 @@ struct Waiter {
     wake: oneshot::Sender<()>,
 }
 
-/// By start, then by arrival.
-type Place = (u64, u64);
+/// Position in the queue: start, then arrival.
+type Position = (u64, u64);
 
 #[derive(Debug, Default)]
 struct State {
@@ -74,13 +74,13 @@ struct State {
     clock: u64,
     arrivals: u64,
     accounts: HashMap<Arc<str>, Account>,
-    waiting: BTreeMap<Place, Waiter>,
+    waiting: BTreeMap<Position, Waiter>,
 }
 
 impl State {
-    /// Takes out whoever waits there; `false` when nobody does.
-    fn give_up(&mut self, place: &Place) -> bool {
-        let Some(waiter) = self.waiting.remove(place) else { return false };
+    /// Removes the request at this position; `false` if there is none.
+    fn remove(&mut self, position: &Position) -> bool {
+        let Some(waiter) = self.waiting.remove(position) else { return false };
         if let Some(account) = self.accounts.get_mut(&waiter.user) {
             account.waiting = account.waiting.saturating_sub(1);
             account.next = account.next.saturating_sub(waiter.charged);
@@ -89,14 +89,14 @@ impl State {
     }
 }
 
-/// Seats, and who waits for them.
+/// Queue of requests that wait for seats.
 #[derive(Debug)]
 pub(crate) struct FairQueue {
     limits: Limits,
     state: Mutex<State>,
 }
 
-/// A place among those served, for as long as it is held.
+/// Seats of a request, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     queue: Arc<FairQueue>,
@@ -119,19 +119,19 @@ impl FairQueue {
     /// Waits for `seats` at once.
     ///
     /// # Errors
-    /// [`Refusal`] when there is no room to wait, or it took too long.
+    /// [`Refusal`] if the queue is full, or the wait was too long.
     pub(crate) async fn enter(self: &Arc<Self>, user: &str, seats: usize) -> Result<Seat, Refusal> {
-        let seats = seats.clamp(1, self.most_of_one());
+        let seats = seats.clamp(1, self.seats_per_user());
         let mut waiting = self.arrive(user, seats)?;
         match tokio::time::timeout(self.limits.longest_wait, &mut waiting.woken).await {
             Ok(Ok(())) => Ok(waiting.into_seat()),
-            // Dropping it takes it out of the queue.
+            // The drop of the waiter removes it from the queue.
             Ok(Err(_)) | Err(_) => Err(Refusal::TimedOut),
         }
     }
 
-    /// Seats that one user may have: some are left for others, even when all are held for long.
-    fn most_of_one(&self) -> usize {
+    /// Returns the most seats of one user: some are left for others, even if all are held for long.
+    fn seats_per_user(&self) -> usize {
         self.limits.seats - self.limits.seats / 4
     }
 
@@ -143,32 +143,32 @@ impl FairQueue {
         }
         let (user, account) = account(&mut state.accounts, user);
         let start = account.next.max(state.clock);
-        let charged = account.lately.saturating_mul(as_number(seats));
+        let charged = account.recent_cost.saturating_mul(as_number(seats));
         account.next = start.saturating_add(charged);
         account.waiting += 1;
         state.arrivals += 1;
-        let place = (start, state.arrivals);
+        let position = (start, state.arrivals);
         let (wake, woken) = oneshot::channel();
-        state.waiting.insert(place, Waiter { user: Arc::clone(&user), seats, charged, wake });
-        self.let_in(state);
+        state.waiting.insert(position, Waiter { user: Arc::clone(&user), seats, charged, wake });
+        self.admit_waiting(state);
         let ahead = state.accounts.get(&user).map_or(0, |account| account.waiting);
         let is_full = ahead > self.limits.longest_queue || state.waiting.len() > self.limits.most_waiting;
-        if is_full && state.give_up(&place) {
+        if is_full && state.remove(&position) {
             return Err(Refusal::QueueFull);
         }
         let queue = Arc::clone(self);
-        Ok(Waiting { queue, user, seats, charged, place, woken, taken: false })
+        Ok(Waiting { queue, user, seats, charged, position, woken, taken: false })
     }
 
     fn seat(self: &Arc<Self>, user: Arc<str>, seats: usize, charged: u64) -> Seat {
         Seat { queue: Arc::clone(self), user, seats, charged, since: Instant::now() }
     }
 
-    /// Gives free seats to those whose turn it is.
-    fn let_in(&self, state: &mut State) {
-        while let Some(place) = self.next(state) {
-            let Some(waiter) = state.waiting.remove(&place) else { return };
-            state.clock = state.clock.max(place.0);
+    /// Admits waiting requests to free seats.
+    fn admit_waiting(&self, state: &mut State) {
+        while let Some(position) = self.next(state) {
+            let Some(waiter) = state.waiting.remove(&position) else { return };
+            state.clock = state.clock.max(position.0);
             state.used += waiter.seats;
             state.executing += 1;
             if let Some(account) = state.accounts.get_mut(&waiter.user) {
@@ -176,24 +176,24 @@ impl FairQueue {
                 account.executing += 1;
                 account.seats += waiter.seats;
             }
-            // Nobody is gone here: leaving takes the lock first.
+            // The receiver is there: a waiter that leaves takes the lock first.
             let _ = waiter.wake.send(());
         }
     }
 
-    /// The first in the queue whose user may have more, if its seats are free. One that needs many
-    /// seats is not passed by: it would wait for ever.
-    fn next(&self, state: &State) -> Option<Place> {
+    /// Returns the position of the first request whose user may have more seats, if those are free. A request that
+    /// needs many seats is not passed by: it would wait for ever.
+    fn next(&self, state: &State) -> Option<Position> {
         let may = |waiter: &Waiter| {
             let has = state.accounts.get(&waiter.user).map_or(0, |account| account.seats);
-            has + waiter.seats <= self.most_of_one()
+            has + waiter.seats <= self.seats_per_user()
         };
-        let (place, waiter) = state.waiting.iter().find(|(_, waiter)| may(waiter))?;
-        (state.used + waiter.seats <= self.limits.seats).then_some(*place)
+        let (position, waiter) = state.waiting.iter().find(|(_, waiter)| may(waiter))?;
+        (state.used + waiter.seats <= self.limits.seats).then_some(*position)
     }
 
-    /// Takes back seats that were held for `took` microseconds each.
-    fn give_back(&self, user: &Arc<str>, seats: usize, charged: u64, took: u64) {
+    /// Releases seats that were held for `took` microseconds each.
+    fn release(&self, user: &Arc<str>, seats: usize, charged: u64, took: u64) {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.used = state.used.saturating_sub(seats);
@@ -201,19 +201,19 @@ impl FairQueue {
         if let Some(account) = state.accounts.get_mut(user) {
             account.executing = account.executing.saturating_sub(1);
             account.seats = account.seats.saturating_sub(seats);
-            account.lately = (account.lately.saturating_mul(7).saturating_add(took)) / 8;
+            account.recent_cost = (account.recent_cost.saturating_mul(7).saturating_add(took)) / 8;
             let cost = took.saturating_mul(as_number(seats));
             account.next = account.next.saturating_sub(charged).saturating_add(cost);
         }
         if state.used == 0 && state.waiting.is_empty() {
-            // Nobody is kept waiting by anybody: all begin anew.
+            // No request waits, so all accounts can start again.
             state.accounts.clear();
             state.clock = 0;
         }
-        self.let_in(state);
+        self.admit_waiting(state);
     }
 
-    // Between lock and unlock there are plain assignments, which cannot leave halves.
+    // Only plain assignments happen under the lock, so a panic leaves no half state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,7 +221,7 @@ impl FairQueue {
 
 fn account<'a>(accounts: &'a mut HashMap<Arc<str>, Account>, user: &str) -> (Arc<str>, &'a mut Account) {
     let name = accounts.get_key_value(user).map_or_else(|| Arc::from(user), |(name, _)| Arc::clone(name));
-    let fresh = || Account { lately: FIRST_ESTIMATE, ..Account::default() };
+    let fresh = || Account { recent_cost: FIRST_ESTIMATE, ..Account::default() };
     (Arc::clone(&name), accounts.entry(name).or_insert_with(fresh))
 }
 
@@ -229,14 +229,14 @@ fn as_number(seats: usize) -> u64 {
     u64::try_from(seats).unwrap_or(u64::MAX)
 }
 
-/// A place in the queue; given up when dropped.
+/// Waiting request; it leaves the queue when dropped.
 #[derive(Debug)]
 struct Waiting {
     queue: Arc<FairQueue>,
     user: Arc<str>,
     seats: usize,
     charged: u64,
-    place: Place,
+    position: Position,
     woken: oneshot::Receiver<()>,
     taken: bool,
 }
@@ -254,21 +254,21 @@ impl Drop for Waiting {
             return;
         }
         let mut state = self.queue.lock();
-        if state.give_up(&self.place) {
-            // It may have been the one that needed many seats.
-            self.queue.let_in(&mut state);
+        if state.remove(&self.position) {
+            // This may have been the one that needed many seats.
+            self.queue.admit_waiting(&mut state);
             return;
         }
         drop(state);
-        // It was let in at the moment at which it left.
-        self.queue.give_back(&self.user, self.seats, self.charged, 0);
+        // It was admitted at the moment at which it left.
+        self.queue.release(&self.user, self.seats, self.charged, 0);
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let took = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.queue.give_back(&self.user, self.seats, self.charged, took);
+        self.queue.release(&self.user, self.seats, self.charged, took);
     }
 }
 

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::time::Duration;
 
 use super::Limits;
@@ -9,7 +11,7 @@ fn queue(seats: usize) -> Arc<FairQueue> {
     Arc::new(FairQueue::new(Limits::of(seats)))
 }
 
-/// A user who asks again as soon as they are answered, in `parallel` loops, until the end.
+/// Sends requests of a user without pause, in `parallel` loops, until the end.
 fn greedy(queue: &Arc<FairQueue>, user: &'static str, parallel: usize, seats: usize, took: Duration) {
     for _ in 0..parallel {
         let queue = Arc::clone(queue);
@@ -27,13 +29,13 @@ fn greedy(queue: &Arc<FairQueue>, user: &'static str, parallel: usize, seats: us
     }
 }
 
-/// How long each of a modest user's requests, one after the other, waited.
+/// Returns how long each of a modest user's requests waited, one after the other.
 async fn waits_of(queue: &Arc<FairQueue>, user: &str, requests: usize, took: Duration) -> Vec<Duration> {
     let mut waits = Vec::new();
     for _ in 0..requests {
-        let asked = Instant::now();
+        let started = Instant::now();
         let seat = queue.enter(user, 1).await.unwrap();
-        waits.push(asked.elapsed());
+        waits.push(started.elapsed());
         tokio::time::sleep(took).await;
         drop(seat);
         tokio::time::sleep(MILLISECOND).await;
@@ -49,7 +51,7 @@ async fn one_who_asks_for_everything_all_the_time_does_not_keep_others_waiting()
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(queue.load().waiting > 40, "{:?}", queue.load());
     let waits = waits_of(&queue, "modest", 500, MILLISECOND).await;
-    // Two lists run at a time and end apart, or together: nobody waits longer than one of them takes.
+    // Two lists run at a time and end apart, or together: no request waits longer than one of them takes.
     assert!(waits[499] <= 51 * MILLISECOND, "{:?}", waits[499]);
     let last = queue.enter("another", 1).await;
     assert!(last.is_ok());
@@ -131,11 +133,11 @@ async fn waiting_has_an_end_and_a_bound() {
         .collect();
     tokio::time::sleep(MILLISECOND).await;
     assert_eq!(queue.enter("a", 1).await.err(), Some(Refusal::QueueFull));
-    let asked = Instant::now();
+    let started = Instant::now();
     for one in waiting {
         assert_eq!(one.await.unwrap(), Err(Refusal::TimedOut));
     }
-    assert!(asked.elapsed() <= Duration::from_secs(15), "{:?}", asked.elapsed());
+    assert!(started.elapsed() <= Duration::from_secs(15), "{:?}", started.elapsed());
     drop(seat);
     assert_eq!(queue.load(), Load::default());
     assert!(queue.enter("a", 1).await.is_ok());
@@ -146,9 +148,9 @@ async fn whoever_needs_many_seats_gets_them_although_others_need_few() {
     let queue = queue(8);
     greedy(&queue, "small", 20, 1, 10 * MILLISECOND);
     tokio::time::sleep(100 * MILLISECOND).await;
-    let asked = Instant::now();
+    let started = Instant::now();
     let seat = queue.enter("large", 6).await.unwrap();
-    assert!(asked.elapsed() < 50 * MILLISECOND, "{:?}", asked.elapsed());
+    assert!(started.elapsed() < 50 * MILLISECOND, "{:?}", started.elapsed());
     drop(seat);
 }
 

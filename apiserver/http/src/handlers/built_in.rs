@@ -1,5 +1,5 @@
-//! Kubernetes' own kinds, which upstream serves over a table of paths and methods: what is not in it is refused
-//! before anybody looks at what was sent. Kinds that were added to a cluster have no such table.
+//! Kubernetes' own kinds. Upstream serves them by a table of paths and methods, and refuses other requests before it
+//! reads them. Kinds that were added to a cluster have no such table.
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::reviews;
@@ -9,7 +9,7 @@ use http::Method;
 use crate::documents::is_built_in;
 use crate::request::request_info::{RequestInfo, ResourcePath};
 
-/// Whether a path is below one of Kubernetes' own groups.
+/// Returns true if a path is below one of Kubernetes' own groups.
 pub(super) fn has_path(registry: &Registry, path: &str) -> bool {
     if path.starts_with("/api/") {
         return true;
@@ -22,10 +22,10 @@ pub(super) fn has_path(registry: &Registry, path: &str) -> bool {
     !group.is_empty() && is_built_in(registry, group) && is_known()
 }
 
-/// Refuses what is not in the table.
+/// Refuses a request that is not in the table.
 ///
 /// # Errors
-/// 404 when no kind has such a path, 405 when it has, and not with this method.
+/// 404 if no kind has such a path; 405 if it has, but not with this method.
 pub(super) fn check(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> ApiResult<()> {
     let methods = methods(registry, info, path).ok_or_else(ApiError::no_such_resource)?;
     if methods.contains(&info.method) { Ok(()) } else { Err(ApiError::method_not_allowed_here()) }
@@ -35,10 +35,10 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
     if info.verb == "proxy" {
         return None;
     }
-    // What is read may be named by a selector instead of the path.
+    // A read may name its object by a selector.
     let is_collection = path.name.is_empty() || matches!(info.verb, "list" | "watch");
     if let Some(review) = reviews::find(&path.group, &path.version, &path.resource) {
-        // Permission was asked for the verb that the path has: there is nothing to watch.
+        // Authorization was for the verb of the path, but a review cannot be watched.
         let is_asked_here = !info.is_watched_by_path() && review.namespaced != path.namespace.is_empty();
         return (is_asked_here && is_collection).then(|| vec![Method::POST]);
     }

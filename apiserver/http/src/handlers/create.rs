@@ -1,4 +1,4 @@
-//! Create.
+//! Handler of create.
 
 use apiserver_machinery::admission::{Action, Creation, Permissions};
 use apiserver_machinery::object;
@@ -34,8 +34,8 @@ pub(super) async fn serve(
     Ok(answer)
 }
 
-/// Creates what was to be updated and is not there, for who may create it.
-pub(super) async fn in_its_place(
+/// Creates the object of an update that does not exist, for users who may create it.
+pub(super) async fn create_on_update(
     server: &ApiServer,
     call: &Call,
     kind: Kind<'_>,

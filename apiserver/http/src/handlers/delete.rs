@@ -1,4 +1,4 @@
-//! Delete and deletecollection.
+//! Handlers of delete and deletecollection.
 
 use apiserver_machinery::protobuf;
 use apiserver_machinery::status::ApiResult;
@@ -56,8 +56,8 @@ pub(super) async fn collection(
     view::list(kind.resource, deleted, form, &call.query)
 }
 
-/// From the body when there is one, else from the query. A dry run is one whichever of them says so: it is no
-/// guess to delete nothing.
+/// Reads the options from the body if there is one, else from the query. A dry run in either of them counts: the safe
+/// reading is to delete nothing.
 fn options(call: &Call) -> ApiResult<DeleteOptions> {
     let from_query =
         DeleteOptions::from_value(&json!({"dryRun": call.query.all("dryRun").collect::<Vec<_>>()}))?;
@@ -70,7 +70,7 @@ fn options(call: &Call) -> ApiResult<DeleteOptions> {
     Ok(DeleteOptions { dry_run: from_query.dry_run || options.dry_run, ..options })
 }
 
-/// The options that a query can say, as a body says them. Preconditions are there without their parent.
+/// Returns the query's options in the form of a body. Preconditions have no parent there.
 fn query(call: &Call) -> ApiResult<Value> {
     let query = &call.query;
     let mut value = json!({"dryRun": query.all("dryRun").collect::<Vec<_>>(), "preconditions": {}});

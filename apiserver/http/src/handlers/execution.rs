@@ -1,4 +1,4 @@
-//! Execution of a handler: its deadline, its panic, and the task that carries a change through.
+//! Execution of a handler: its deadline, its panic, and the task that completes a write.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -12,49 +12,48 @@ use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
 use crate::filters::availability;
-use crate::filters::limits::Turn;
+use crate::filters::limits::Admission;
 use crate::flow_control::Seat;
 use crate::handlers;
 use crate::request::Call;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// Longest any request but a watch may take: upstream's limit, which clients count on.
+/// Time limit of every request but a watch: upstream's limit, which clients rely on.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 
-/// Longest a change may take once its body is here: upstream's limit, for a client that waits a
-/// minute to be told in time.
+/// Time limit of a write once its body is read: upstream's limit, so that a client that waits a minute gets a response
+/// in time.
 const LONGEST_CHANGE: Duration = Duration::from_secs(34);
 
-/// How serving ended.
+/// Result of a handler.
 #[derive(Debug)]
 pub(crate) enum Served {
-    /// With an answer.
+    /// Response or error.
     Answered(ApiResult<Answer>),
-    /// Not at all.
+    /// Response to a panic.
     Panicked(Answer),
 }
 
-/// Has a verb served. A read ends when the client goes away. A change is carried through, and keeps
-/// its seat for as long as that takes; a read's comes back with the answer, and is free when that goes
-/// out.
+/// Runs the handler of a request. A read ends when the client goes away, and returns its seat with the response. A
+/// write is completed in any case, and keeps its seat until then.
 pub(crate) async fn serve(
     server: &Arc<ApiServer>,
     call: Call,
-    turn: Turn,
+    admission: Admission,
     flush: &FlushDeferral,
 ) -> (Served, Option<Seat>) {
     let (verb, path) = (call.info.verb, call.info.path.clone());
     let (served, seat) = if !call.info.is_read_only() {
-        (change(server, call, turn.seat, flush).await, None)
-    } else if turn.is_heavy {
-        heavy_read(server, call, turn.seat).await
+        (change(server, call, admission.seat, flush).await, None)
+    } else if admission.is_heavy {
+        heavy_read(server, call, admission.seat).await
     } else {
         let reading = pin!(read(server, call));
-        (AssertUnwindSafe(reading).catch_unwind().await.ok(), turn.seat)
+        (AssertUnwindSafe(reading).catch_unwind().await.ok(), admission.seat)
     };
     let Some(answer) = served else {
-        tracing::error!(verb, path, "a request made the server panic");
+        tracing::error!(verb, path, "handler panicked");
         return (Served::Panicked(response::panicked()), seat);
     };
     (Served::Answered(answer), seat)
@@ -67,7 +66,7 @@ async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
     availability::while_storage_answers(server, needs_storage, reading).await
 }
 
-/// `None` after a panic.
+/// Runs a write; `None` after a panic.
 async fn change(
     server: &Arc<ApiServer>,
     call: Call,
@@ -82,12 +81,12 @@ async fn change(
         done.unwrap_or_else(|_| Err(ApiError::timeout()))
     });
     let done = change.await;
-    // The store has most likely answered others with it.
+    // The store has most likely completed other writes with it.
     flush.defer();
     outcome(done)
 }
 
-/// On a thread of its own, so that it does not hold up others between two of its steps.
+/// Runs a read on a thread of its own, so that it does not delay the connection's other streams.
 async fn heavy_read(
     server: &Arc<ApiServer>,
     call: Call,
@@ -111,6 +110,6 @@ fn outcome(joined: Result<ApiResult<Answer>, JoinError>) -> Option<ApiResult<Ans
     match joined {
         Ok(answer) => Some(answer),
         Err(error) if error.is_panic() => None,
-        Err(_) => Some(Err(ApiError::unavailable("the server is ending"))),
+        Err(_) => Some(Err(ApiError::unavailable("the server is shutting down"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Get.
+//! Handler of get.
 
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Freshness, Kind};

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz`: answered from memory, whatever storage does.
+//! Health handlers `/livez`, `/readyz` and `/healthz`: served from memory, whatever storage does.
 
 use apiserver_schema::go_text::quoted;
 
@@ -7,7 +7,7 @@ use crate::request::routes;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// Every health path there is.
+/// Returns every health path.
 pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
     let of = |kind: &'static str| {
         let checks = results(server, kind).into_iter().map(move |(name, _)| format!("/{kind}/{name}"));
@@ -16,7 +16,7 @@ pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
     routes::HEALTH.into_iter().flat_map(of).collect()
 }
 
-/// Answers a health path, whatever the method; `None` when it is none.
+/// Serves a health path, whatever the method; `None` for any other path.
 pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
     let (kind, check) = routes::health(path)?;
     let results = results(server, kind);
@@ -32,7 +32,7 @@ pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Ans
     Some(summary(kind, &results, query))
 }
 
-/// Upstream's log is flushed by a task that may hang. There is none here; who looks for the check finds it.
+/// Check of upstream's log, which a task flushes. This server has no such task, and keeps the check for its users.
 const LOG: (&str, bool) = ("log", true);
 
 fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {

@@ -1,4 +1,4 @@
-//! What nobody asks for any more.
+//! Idle release: drops a value that is not used any more.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,45 +6,45 @@ use std::time::Duration;
 use apiserver_executor::spawn_joined;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a client may leave an event untaken before its watch is closed. It then comes back with the last revision it
-/// saw, and misses nothing.
-pub(super) const SLOWEST: Duration = Duration::from_secs(60);
+/// Time after which a watch is closed whose client reads no events. The client reconnects with its last revision and
+/// misses nothing.
+pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(60);
 
-/// Holds a value between two uses of it, and no longer than it is worth: a watch holds up to all that was there when it
-/// began, which is not kept for a client that takes nothing, however long its connection lasts.
-pub(super) struct Parked<T> {
-    /// In a place of its own: it may be large, and is handed on for every use.
-    place: Arc<Mutex<Option<Box<T>>>>,
-    is_left: fn(&T) -> bool,
-    _cleared: AbortOnDropHandle<()>,
+/// Holder of a value between two uses. A watch holds up to all objects of its start, which are not kept for a client
+/// that reads nothing, however long its connection lasts.
+pub(super) struct IdleRelease<T> {
+    /// Boxed: the value may be large, and moves for every use.
+    slot: Arc<Mutex<Option<Box<T>>>>,
+    is_idle: fn(&T) -> bool,
+    _release_task: AbortOnDropHandle<()>,
 }
 
-impl<T: Send + 'static> Parked<T> {
-    /// Drops `value` when it is parked and `is_left` says that nobody comes back for it, which is asked so `often`.
-    pub(super) fn new(value: T, is_left: fn(&T) -> bool, often: Duration) -> Self {
-        let place = Arc::new(Mutex::new(Some(Box::new(value))));
-        let cleared = spawn_joined(clear(Arc::clone(&place), is_left, often));
-        Self { place, is_left, _cleared: AbortOnDropHandle::new(cleared) }
+impl<T: Send + 'static> IdleRelease<T> {
+    /// Creates a holder that drops `value` if `is_idle` reports so between two uses. It checks at each `interval`.
+    pub(super) fn new(value: T, is_idle: fn(&T) -> bool, interval: Duration) -> Self {
+        let slot = Arc::new(Mutex::new(Some(Box::new(value))));
+        let release_task = spawn_joined(release(Arc::clone(&slot), is_idle, interval));
+        Self { slot, is_idle, _release_task: AbortOnDropHandle::new(release_task) }
     }
 
-    /// The value, for a use of it; `None` once it is left.
+    /// Takes the value for a use; `None` if it was dropped.
     pub(super) fn take(&self) -> Option<Box<T>> {
-        let value = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.filter(|value| !(self.is_left)(value))
+        let value = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.filter(|value| !(self.is_idle)(value))
     }
 
-    /// After that.
+    /// Returns the value after a use.
     pub(super) fn put(&self, value: Box<T>) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 }
 
-async fn clear<T>(place: Arc<Mutex<Option<Box<T>>>>, is_left: fn(&T) -> bool, often: Duration) {
+async fn release<T>(slot: Arc<Mutex<Option<Box<T>>>>, is_idle: fn(&T) -> bool, interval: Duration) {
     loop {
-        tokio::time::sleep(often).await;
-        // Dropped after the lock is.
-        let left = place.lock().unwrap_or_else(PoisonError::into_inner).take_if(|value| is_left(value));
-        if left.is_some() {
+        tokio::time::sleep(interval).await;
+        // The value is dropped after the lock is released.
+        let idle = slot.lock().unwrap_or_else(PoisonError::into_inner).take_if(|value| is_idle(value));
+        if idle.is_some() {
             return;
         }
     }
@@ -56,39 +56,41 @@ mod tests {
 
     use super::*;
 
-    const OFTEN: Duration = Duration::from_secs(60);
+    const INTERVAL: Duration = Duration::from_secs(60);
 
     struct Used {
         _held: Arc<()>,
         last: Instant,
     }
 
-    fn is_left(used: &Used) -> bool {
-        used.last.elapsed() > OFTEN
+    fn is_idle(used: &Used) -> bool {
+        used.last.elapsed() > INTERVAL
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_left_is_dropped_and_what_is_used_is_not() {
+    async fn what_is_idle_is_dropped_and_what_is_used_is_not() {
         let held = Arc::new(());
-        let parked = Parked::new(Used { _held: Arc::clone(&held), last: Instant::now() }, is_left, OFTEN);
+        let holder =
+            IdleRelease::new(Used { _held: Arc::clone(&held), last: Instant::now() }, is_idle, INTERVAL);
         for _ in 0..5 {
-            tokio::time::sleep(OFTEN / 2).await;
-            let mut used = parked.take().unwrap();
+            tokio::time::sleep(INTERVAL / 2).await;
+            let mut used = holder.take().unwrap();
             used.last = Instant::now();
-            parked.put(used);
+            holder.put(used);
         }
-        tokio::time::sleep(OFTEN * 3).await;
+        tokio::time::sleep(INTERVAL * 3).await;
         assert_eq!(Arc::strong_count(&held), 1);
-        assert!(parked.take().is_none());
+        assert!(holder.take().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_in_use_is_not_dropped_however_long_that_takes() {
-        let parked = Parked::new(Used { _held: Arc::default(), last: Instant::now() }, is_left, OFTEN);
-        let mut used = parked.take().unwrap();
-        tokio::time::sleep(OFTEN * 3).await;
+        let holder =
+            IdleRelease::new(Used { _held: Arc::default(), last: Instant::now() }, is_idle, INTERVAL);
+        let mut used = holder.take().unwrap();
+        tokio::time::sleep(INTERVAL * 3).await;
         used.last = Instant::now();
-        parked.put(used);
-        assert!(parked.take().is_some());
+        holder.put(used);
+        assert!(holder.take().is_some());
     }
 }

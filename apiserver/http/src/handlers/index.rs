@@ -1,4 +1,4 @@
-//! `/`: the paths there are.
+//! Handler of `/`: the index of all paths.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use crate::handlers::health;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// What is there beside discovery.
+/// Paths besides discovery.
 const PATHS: [&str; 5] = ["/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
 
-/// The index of one face: a host's own kinds are not ours to show.
+/// Serves the index of one endpoint. Through the host, Kubernetes' own kinds are not included.
 pub(crate) fn serve(server: &ApiServer, proxied: bool) -> Answer {
     let registry = server.registry();
     let shown = registry.resources().iter().filter(|resource| !proxied || resource.hosted);

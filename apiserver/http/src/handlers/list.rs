@@ -1,4 +1,4 @@
-//! List.
+//! Handler of list.
 
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Kind, ListRequest};
@@ -24,7 +24,7 @@ pub(super) async fn serve(
     view::list(kind.resource, listing, form, &call.query)
 }
 
-/// What the query asks for.
+/// Returns the list that the query requests.
 pub(super) fn request(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<ListRequest> {
     ListOptions::of_list(query, kind, path)?.list()
 }

@@ -1,7 +1,7 @@
 //! `metav1.ListOptions` in the query of a list or a watch.
 //!
-//! Checked in upstream's order: what cannot be decoded, numbers before selectors (400); what must not go
-//! together (422); fields that cannot be selected by (400); and only then what the revision and the token say.
+//! The checks are in upstream's order: encoding, then numbers, then selectors (400); combinations (422); fields that
+//! cannot be selected by (400); and last the revision and the token.
 
 use apiserver_machinery::Revision;
 use apiserver_machinery::continue_token::ContinueToken;
@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::request::query::Query;
 use crate::request::request_info::ResourcePath;
 
-/// What the query asks for, decoded and found to go together.
+/// Options of the query, decoded and consistent.
 pub(super) struct ListOptions {
     namespace: String,
-    /// Whether the kind has namespaces.
+    /// Set if the kind has namespaces.
     namespaced: bool,
     labels: LabelSelector,
     fields: FieldSelector,
@@ -26,14 +26,14 @@ pub(super) struct ListOptions {
     token: String,
     revision: String,
     matching: String,
-    /// Whether a watch is to begin with what there is; `None` when the query does not say.
+    /// Set if a watch starts with the existing objects; `None` if the query does not say.
     initial_events: Option<bool>,
-    /// How long a watch may last; `None` when the query does not say.
+    /// Longest duration of a watch; `None` if the query does not say. Unit: seconds.
     pub(super) seconds: Option<u64>,
 }
 
 impl ListOptions {
-    /// Those of a list.
+    /// Reads the options of a list.
     ///
     /// # Errors
     /// 400; 422.
@@ -41,7 +41,7 @@ impl ListOptions {
         Self::read(query, kind, path, Self::list_errors)
     }
 
-    /// Those of a watch.
+    /// Reads the options of a watch.
     ///
     /// # Errors
     /// 400; 422.
@@ -81,7 +81,7 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// Those of a watch that its path alone asks for, and not its query: upstream holds them to the rules of a list.
+    /// Reads the options of a watch by its path, without `watch` in the query: upstream applies the rules of a list.
     ///
     /// # Errors
     /// 400; 422.
@@ -89,10 +89,10 @@ impl ListOptions {
         Self::read(query, kind, path, Self::list_errors)
     }
 
-    /// The same, of one object alone.
+    /// Restricts the options to one object.
     ///
     /// # Errors
-    /// 400 when something else is selected.
+    /// 400 if the selector names another one.
     pub(super) fn of_one(mut self, name: &str) -> ApiResult<Self> {
         match self.fields.name() {
             None if self.fields.is_empty() => self.fields = self.fields.and_name(name),
@@ -146,8 +146,8 @@ impl ListOptions {
                 errors.push(self.unknown_match(&["NotOlderThan"]));
             }
         }
-        // Upstream takes a watch without a revision for one that gives a match, as it begins with what there is,
-        // and does not look at the token of any other.
+        // Upstream takes a watch without a revision for one with a match, because it starts with the existing objects,
+        // and ignores the token of any other watch.
         let begins_anew = self.initial_events.is_none() && matches!(self.revision.as_str(), "" | "0");
         if !self.token.is_empty() && (begins_anew || !self.matching.is_empty()) {
             errors.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
@@ -159,16 +159,17 @@ impl ListOptions {
         FieldError::not_supported(FieldPath::new(MATCH), &json!(self.matching), supported)
     }
 
-    /// The list that is asked for.
+    /// Returns the list request.
     ///
     /// # Errors
-    /// 400 for a token or a revision that is none.
+    /// 400 for an invalid token or revision.
     pub(super) fn list(self) -> ApiResult<ListRequest> {
         let token = (!self.token.is_empty()).then(|| ContinueToken::decode(&self.token)).transpose()?;
         let mut limit = self.limit;
         let revision = self.list_revision(token.is_some())?;
         if revision == RevisionMatch::AtLeast(Freshness::Any) && self.revision == "0" {
-            // From the cache at once, and then all of it, or all the rest: upstream's rule for revision "0".
+            // Revision "0" is served from the cache at once, and without a limit, or without one for the rest:
+            // upstream's rule.
             limit = 0;
         }
         Ok(ListRequest {
@@ -181,13 +182,13 @@ impl ListOptions {
         })
     }
 
-    /// Whether one object alone can be meant.
+    /// Returns true if only one object can match.
     fn is_of_one(&self) -> bool {
         let has_namespace = || !self.namespace.is_empty() || self.fields.namespace().is_some();
         self.fields.name().is_some() && (!self.namespaced || has_namespace())
     }
 
-    /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit`.
+    /// Applies the matrix of `resourceVersion`, `resourceVersionMatch` and `limit`.
     fn list_revision(&self, continued: bool) -> ApiResult<RevisionMatch> {
         if continued && !matches!(self.revision.as_str(), "" | "0") {
             return Err(ApiError::bad_request(
@@ -200,7 +201,7 @@ impl ListOptions {
             None => RevisionMatch::AtLeast(Freshness::Consistent),
             Some(revision) if revision == Revision::NONE => RevisionMatch::AtLeast(Freshness::Any),
             Some(revision) if self.matching == "Exact" => RevisionMatch::Exactly(revision),
-            // From before there was a match to say it by. One object has no pages.
+            // The rule from before `resourceVersionMatch` existed. One object has no pages.
             Some(revision) if self.matching.is_empty() && self.limit > 0 && !self.is_of_one() => {
                 RevisionMatch::Exactly(revision)
             }
@@ -208,10 +209,10 @@ impl ListOptions {
         })
     }
 
-    /// The watch that is asked for.
+    /// Returns the watch request.
     ///
     /// # Errors
-    /// 500 for a revision that is none, as upstream answers it.
+    /// 500 for an invalid revision, as upstream.
     pub(super) fn watch(self) -> ApiResult<WatchRequest> {
         let given = single_revision(&self.revision)?;
         let start = match (self.initial_events, given) {
@@ -232,10 +233,10 @@ fn forbidden(field: &str, why: &str) -> FieldError {
     FieldError::forbidden(FieldPath::new(field), why)
 }
 
-/// The revision of a get or a watch; `None` when the query says none.
+/// Returns the revision of a get or a watch; `None` if the query has none.
 ///
 /// # Errors
-/// 500 for one that is none, as upstream answers it.
+/// 500 for an invalid one, as upstream.
 pub(super) fn single_revision(text: &str) -> ApiResult<Option<Revision>> {
     number(text).map_err(|why| ApiError::untyped(500, why))
 }

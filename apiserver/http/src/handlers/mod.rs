@@ -1,4 +1,4 @@
-//! From a resolved, permitted request to the generic store and back.
+//! Handlers: turn an authorized request into a call of the generic store, and its result into a response.
 
 mod apply;
 mod built_in;
@@ -37,7 +37,7 @@ use crate::state::ApiServer;
 
 /// Serves a request that has passed all filters.
 pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
-    // Permission is asked for what it would be about, and then there is nothing: upstream takes no two for one.
+    // Authorization was for the path with single slashes; upstream does not merge two slashes, and finds nothing.
     if call.info.path.starts_with("//") || call.info.path.starts_with("/apis//") {
         return Ok(response::not_found());
     }
@@ -64,7 +64,7 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     }
     match server.documents.serve(call).await? {
         Some(answer) => Ok(answer),
-        // Versions of these groups are told apart from pages that do not exist.
+        // Unknown versions of these groups have an error of their own.
         None if built_in::has_path(server.registry(), &call.info.path) && !call.proxied => {
             Err(ApiError::no_such_resource())
         }
@@ -88,7 +88,7 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
         return Box::pin(reviews::serve(server, call, review, path)).await;
     }
     let Some(kind) = kind else { return Ok(response::not_found()) };
-    // Core kinds are the host's own on its face.
+    // Through the host, Kubernetes' own kinds are the host's.
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());
     }
@@ -97,7 +97,7 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
         Ok(answer) => answer,
         Err(error) => response::error(&error, negotiation::of_errors(&call.headers, &call.query)),
     };
-    // Whatever becomes of the request, but where there is nothing: who sends it should move on.
+    // The warning goes with every response except a missing path: the client should move on.
     if let Some(text) = deprecation.filter(|_| !response::is_no_page(&answer)) {
         response::warn_first(&mut answer, &text);
         answer.extensions_mut().insert(response::Deprecated);
@@ -105,8 +105,8 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     Ok(answer)
 }
 
-/// What serves a verb has a place of its own in memory, but for the smallest: a request's way is one value that is moved
-/// several times, and would else be as large as the largest verb's part of it, for every request.
+/// Every handler but the smallest is boxed: the future of a request moves several times, and would be as large as the
+/// largest handler.
 async fn of_kind(
     server: &Arc<ApiServer>,
     call: &Call,

@@ -1,4 +1,4 @@
-//! What a kind's own verb sees of the other objects.
+//! Objects that an action may read and write.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use apiserver_machinery::store::{
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// The generic store, by group and plural.
+/// Objects of the generic store, by group and plural.
 #[derive(Debug)]
-pub(super) struct ThroughStore(pub(super) Arc<ObjectStore>);
+pub(super) struct StoredObjects(pub(super) Arc<ObjectStore>);
 
-impl ThroughStore {
+impl StoredObjects {
     fn kind(&self, group: &str, plural: &str) -> ApiResult<Kind<'_>> {
         self.0
             .kind_of(group, plural)
@@ -24,7 +24,7 @@ impl ThroughStore {
 }
 
 #[async_trait]
-impl Objects for ThroughStore {
+impl Objects for StoredObjects {
     fn resource(&self, group: &str, plural: &str) -> Option<&dyn ResourceNames> {
         self.0.kind_of(group, plural).map(|kind| -> &dyn ResourceNames { kind.resource })
     }

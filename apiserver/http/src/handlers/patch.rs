@@ -1,4 +1,4 @@
-//! Patch.
+//! Handler of patch.
 
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -24,11 +24,11 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    part(server, call, kind, path, Target::Object).await
+    serve_target(server, call, kind, path, Target::Object).await
 }
 
-/// Patches the object or its status.
-pub(super) async fn part(
+/// Patches the object or a subresource of it.
+pub(super) async fn serve_target(
     server: &ApiServer,
     call: &Call,
     kind: Kind<'_>,
@@ -48,10 +48,10 @@ pub(super) async fn part(
     Ok(answer)
 }
 
-/// The options of a patch that is no configuration.
+/// Reads the options of a patch that is not server-side apply.
 ///
 /// # Errors
-/// 422 naming those that it may not have.
+/// 422 that names the options that it may not have.
 pub(super) fn options(call: &Call) -> ApiResult<WriteOptions> {
     let mut errors = Vec::new();
     if call.query.has("force") {
@@ -61,7 +61,7 @@ pub(super) fn options(call: &Call) -> ApiResult<WriteOptions> {
     call.checked_options("PatchOptions", errors)
 }
 
-/// Decodes a patch as its content type says. Whether it is one is told when it is carried out.
+/// Decodes a patch by its content type. Its validity is checked when it is applied.
 ///
 /// # Errors
 /// 415 for another content type.
@@ -80,7 +80,7 @@ pub(super) fn read(call: &Call, kind: Kind<'_>, validation: FieldValidation) -> 
     })
 }
 
-/// The words are those of the decoder that upstream asks first, which is another one without validation.
+/// Returns the error of a patch that is no JSON. Upstream uses another decoder, with another text, without validation.
 fn undecodable(error: &serde_json::Error, media: &str, validation: FieldValidation) -> ApiError {
     let error = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
     match (validation, media) {

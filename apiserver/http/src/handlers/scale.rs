@@ -1,11 +1,11 @@
-//! `scale`: how many replicas of an object there should be.
+//! Handler of the subresource `scale`: the number of replicas of an object.
 
 use apiserver_machinery::age::age;
 use apiserver_machinery::patch::invalid;
 use apiserver_machinery::resource::Scale;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{FieldValidation, Freshness, Kind, Method, WriteOptions, unknown_field};
-use apiserver_machinery::table::IncludeObject;
+use apiserver_machinery::table::{AGE_DESCRIPTION, IncludeObject, NAME_DESCRIPTION};
 use apiserver_machinery::{object, scale};
 use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
@@ -19,7 +19,7 @@ use crate::response::negotiation::{self, Form, View};
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// Which Scale of which object.
+/// Object and fields of a Scale.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     kind: Kind<'a>,
@@ -67,7 +67,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
     }
     let (written, mut answer) =
         write(server, call, of, (options.clone(), Method::Put), form, |_| Ok(wanted.clone())).await?;
-    response::warn(&mut answer, &[told(&options, errors), written].concat());
+    response::warn(&mut answer, &[warnings_of(&options, errors), written].concat());
     Ok(answer)
 }
 
@@ -98,11 +98,11 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
     };
     let (written, mut answer) =
         write(server, call, of, (options.clone(), Method::Patch), form, change).await?;
-    response::warn(&mut answer, &[told(&options, errors), written].concat());
+    response::warn(&mut answer, &[warnings_of(&options, errors), written].concat());
     Ok(answer)
 }
 
-/// Stores what `change` makes of the Scale; what the writer is told, and the answer.
+/// Stores the Scale that `change` makes; returns the warnings and the response.
 async fn write(
     server: &ApiServer,
     call: &Call,
@@ -117,12 +117,12 @@ async fn write(
     Ok((written.warnings, show(call, &written.object.into_value()?, form)?))
 }
 
-fn told(options: &WriteOptions, errors: Vec<String>) -> Vec<String> {
+fn warnings_of(options: &WriteOptions, errors: Vec<String>) -> Vec<String> {
     if options.field_validation == FieldValidation::Warn { errors } else { Vec::new() }
 }
 
-/// Checks that a body or a patched Scale is one, of the object that the URL names; returns the warnings about unknown
-/// fields. `refuse` makes the error of a field with the wrong type.
+/// Checks a body or a patched Scale against the object that the URL names; returns the warnings about unknown fields.
+/// `refuse` makes the error of a field with the wrong type.
 fn check(value: &mut Value, of: Of<'_>, refuse: impl Fn(&str) -> ApiError) -> ApiResult<Vec<String>> {
     let api_version = format!("{}/{}", scale::GROUP, scale::VERSION);
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", scale::KIND)] {
@@ -172,16 +172,16 @@ fn show(call: &Call, value: &Value, form: Form) -> ApiResult<Answer> {
     }
 }
 
-/// Name, wanted, there, age.
+/// Encodes a Scale as a table row: name, desired, available, age.
 fn in_table(value: &Value, version: &str, shown: &Value) -> Value {
     let column = |name: &str, kind: &str, format: &str, description: &str| json!({"name": name, "type": kind, "format": format, "description": description, "priority": 0});
     let count = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     let age = age(object::meta(value, "creationTimestamp"), jiff::Timestamp::now());
     let columns = json!([
-        column("Name", "string", "name", "Name of the object that is scaled."),
-        column("Desired", "integer", "", "Number of replicas that there should be."),
-        column("Available", "integer", "", "Number of replicas that there are."),
-        column("Age", "date", "", "When the object was made.")
+        column("Name", "string", "name", NAME_DESCRIPTION),
+        column("Desired", "integer", "", "Number of desired replicas"),
+        column("Available", "integer", "", "Number of actual replicas"),
+        column("Age", "date", "", AGE_DESCRIPTION)
     ]);
     json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": {"resourceVersion": object::meta(value, "resourceVersion")}, "columnDefinitions": columns,

@@ -1,4 +1,4 @@
-//! `status`, `finalize`, and the kind's own verbs.
+//! Handler of subresources: `status`, `finalize`, and the kind's actions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
-use super::{get, objects::ThroughStore, patch, scale, update};
+use super::{get, objects::StoredObjects, patch, scale, update};
 use crate::request::Call;
 use crate::request::body::{self, Decoded};
 use crate::request::request_info::ResourcePath;
@@ -35,8 +35,8 @@ pub(super) async fn serve(
     if path.subresource == "status" && kind.resource.status_subresource {
         return match call.info.verb {
             "get" => get::serve(server, call, kind, path).await,
-            "update" => update::part(server, call, kind, path, Target::Status).await,
-            "patch" => patch::part(server, call, kind, path, Target::Status).await,
+            "update" => update::serve_target(server, call, kind, path, Target::Status).await,
+            "patch" => patch::serve_target(server, call, kind, path, Target::Status).await,
             other => Err(ApiError::method_not_allowed(kind.resource, other)),
         };
     }
@@ -45,7 +45,7 @@ pub(super) async fn serve(
     }
     if path.subresource == "finalize" && kind.resource.strategy.has_spec_finalizers() {
         return match call.info.verb {
-            "update" => update::part(server, call, kind, path, Target::Finalizers).await,
+            "update" => update::serve_target(server, call, kind, path, Target::Finalizers).await,
             other => Err(ApiError::method_not_allowed(kind.resource, other)),
         };
     }
@@ -65,10 +65,10 @@ async fn invoke(
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
-    let objects = ThroughStore(Arc::clone(&server.parts.objects));
+    let objects = StoredObjects(Arc::clone(&server.parts.objects));
     let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
     let ResourcePath { namespace, name, .. } = path.clone();
-    // A verb that has begun is carried through, whether or not the client waits for it.
+    // A running action is completed, whether or not the client waits for it.
     let work = spawn_joined(async move {
         let (namespace, name, objects) = (&namespace, &name, &objects);
         verb.invoke(ActionCall { namespace, name, body, caller, dry_run, objects }).await
@@ -77,11 +77,11 @@ async fn invoke(
     response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
 }
 
-/// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
+/// Decodes and checks the body. Unknown fields are errors: an action takes effect at once, so a misspelt field must
+/// not be dropped.
 fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
-    // An empty body is an empty object of the type it is labelled with: a label that no object can have is that of a
-    // form, which any web page can send.
+    // An empty body is an empty object of its content type. Form types are refused: any web page can send them.
     let text: &[u8] = if call.body.is_empty() { b"{}" } else { &call.body };
     let Decoded { value: mut body, duplicates } = body::decode(call.header(&CONTENT_TYPE), text, kind, None)?;
     let api_version = format!("{group}/{version}");

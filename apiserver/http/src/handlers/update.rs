@@ -1,4 +1,4 @@
-//! Update.
+//! Handler of update.
 
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Kind, Replacement, Target, Written};
@@ -17,11 +17,11 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    part(server, call, kind, path, Target::Object).await
+    serve_target(server, call, kind, path, Target::Object).await
 }
 
-/// Replaces the object or its status.
-pub(super) async fn part(
+/// Replaces the object or a subresource of it.
+pub(super) async fn serve_target(
     server: &ApiServer,
     call: &Call,
     kind: Kind<'_>,
@@ -32,14 +32,14 @@ pub(super) async fn part(
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let objects = &server.parts.objects;
-    let in_its_place = may_create(kind, target).then(|| options.clone());
+    let create_on_update = may_create(kind, target).then(|| options.clone());
     let validation = options.field_validation;
     let decode = || body::decode_object(call, kind.resource, validation).map(|(object, _)| object);
     let sent = Replacement { object, again: &decode };
     let updated = objects.update(kind, &path.namespace, &path.name, sent, target, options).await;
-    let (code, written) = match (updated, in_its_place) {
+    let (code, written) = match (updated, create_on_update) {
         (Err(error), Some(options)) if error.code == 404 => {
-            (201, create::in_its_place(server, call, kind, path, decode()?, options).await)
+            (201, create::create_on_update(server, call, kind, path, decode()?, options).await)
         }
         (updated, _) => (200, updated),
     };

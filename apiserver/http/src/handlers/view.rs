@@ -1,4 +1,4 @@
-//! The form in which objects and lists go out: whole, as metadata, or as a table.
+//! View of objects and lists in a response: whole, metadata, or table.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::response::streamed::list::{ListChunks, Shown};
 use crate::response::streamed::{indented, metadata, table as table_body};
 use crate::response::{self, Answer};
 
-/// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
+/// Returns the response of a write. The stored bytes are used as they are, if they are at hand and have the requested
+/// form.
 pub(super) fn written(
     code: u16,
     resource: &Resource,
@@ -33,7 +34,7 @@ pub(super) fn written(
     }
 }
 
-/// One object that is decoded.
+/// Returns the response with a decoded object.
 pub(super) fn object(
     code: u16,
     resource: &Resource,
@@ -53,7 +54,7 @@ pub(super) fn object(
     }
 }
 
-/// One object from the cache: its bytes as they are, where that is what was asked for.
+/// Returns the response with a cached object. Its bytes are used as they are, if they have the requested form.
 pub(super) fn cached(
     resource: &Resource,
     item: &CachedObject,
@@ -68,7 +69,7 @@ pub(super) fn cached(
     object(200, resource, &value, form, query)
 }
 
-/// JSON of this size as it is written, with the end of a line.
+/// Returns a response with JSON of this size, as `write` writes it, and a newline.
 fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
     let mut body = Vec::with_capacity(size + 1);
     write(&mut body);
@@ -76,7 +77,7 @@ fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
     response::bytes(code, "application/json", body)
 }
 
-/// A list.
+/// Returns the response with a list.
 pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Query) -> ApiResult<Answer> {
     if form.encoding == Encoding::PrettyJson {
         let compact = Form { encoding: Encoding::Json, ..form };
@@ -141,14 +142,14 @@ pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Qu
     }
 }
 
-/// The object's metadata alone, in the version asked for.
+/// Returns the object's metadata in this version of `PartialObjectMetadata`.
 pub(super) fn partial(object: &Value, version: &str) -> Value {
     let mut partial = table::partial(object);
     partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
     partial
 }
 
-/// A table with one row and its columns.
+/// Returns a table of one row, with its columns.
 pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, include: IncludeObject) -> Value {
     let metadata = json!({"resourceVersion": apiserver_machinery::object::meta(object, "resourceVersion")});
     let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
@@ -156,14 +157,14 @@ pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, includ
         "columnDefinitions": table::columns(resource), "rows": [rows.row(object, version)]})
 }
 
-/// The refusal to show one thing in the form of a list.
+/// Returns the error of a single object that was requested in the form of a list.
 pub(super) fn no_list(found: &str) -> ApiError {
     ApiError::not_acceptable(format!(
         "you requested PartialObjectMetadataList, but the requested object is not a list ({found})"
     ))
 }
 
-/// How much of the objects a table carries; whoever does not want one may ask for anything.
+/// Returns how much of the objects a table includes. Without a table, the parameter is not checked.
 pub(super) fn include(form: Form, query: &Query) -> ApiResult<IncludeObject> {
     if !matches!(form.view, View::Table(_)) {
         return Ok(IncludeObject::Metadata);
@@ -192,7 +193,7 @@ fn list_metadata(listing: &Listing) -> Value {
     metadata
 }
 
-/// The metadata of the lists that upstream writes from a type of its own: what is empty is left out.
+/// Returns the metadata of lists that upstream encodes from a typed struct: empty fields are left out.
 fn typed_list_metadata(listing: &Listing) -> Value {
     let mut metadata = list_metadata(listing);
     if let Some(map) = metadata.as_object_mut().filter(|_| listing.next.is_empty()) {
@@ -201,8 +202,8 @@ fn typed_list_metadata(listing: &Listing) -> Value {
     metadata
 }
 
-/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around the items; every
-/// byte of an item is copied once, from the cache's encoding into the chunk that is sent.
+/// Returns a list of encoded objects. Nothing is decoded or encoded except the frame around the items. Every byte of
+/// an item is copied once, from the cache into the chunk that is sent.
 fn from_cache(
     api_version: &str,
     kind: &str,
@@ -216,13 +217,13 @@ fn from_cache(
     Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::List(Box::new(list))))
 }
 
-/// Metadata in protobuf.
+/// Returns a list of metadata in protobuf.
 fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<Answer> {
     let body = metadata::body(&typed_list_metadata(&listing), listing.items, version)?;
     Ok(response::body(200, Encoding::Protobuf.content_type(), body))
 }
 
-/// A table, a row at a time. Of an object no more is read than the columns show; its metadata are copied as they are.
+/// Returns a table. Of an object, only the fields in columns are read; its metadata is copied as it is.
 fn table(
     resource: &Resource,
     listing: Listing,

@@ -1,4 +1,4 @@
-//! Watch: one event after the other, for as long as asked.
+//! Handler of watch: a stream of events.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use http::{HeaderValue, Response};
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::idle_release::{Parked, SLOWEST};
+use super::idle_release::{IdleRelease, LONGEST_IDLE};
 use super::list_options::ListOptions;
-use super::watch_encoder::Frames;
+use super::watch_encoder::WatchEncoder;
 use super::{view, web_socket};
 use crate::filters::availability;
 use crate::request::Call;
@@ -27,14 +27,14 @@ use crate::response::body::{Events, ResponseBody};
 use crate::response::negotiation;
 use crate::state::ApiServer;
 
-/// How long a watch lasts when the client does not say: between this and twice this, spread so
-/// that watches opened together do not end together.
+/// Duration of a watch without a timeout: between this and twice this, with jitter, so that watches that were opened
+/// together do not end together.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-/// How often a watcher is told how far it has seen.
+/// Interval of bookmarks, which tell a client up to which revision it is current.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// A last bookmark so long before the end, for the next watch to start from.
+/// Time before the end at which the last bookmark is sent, for the next watch to start from.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 pub(super) async fn serve(
@@ -59,27 +59,29 @@ pub(super) async fn serve(
     let include = view::include(form, &call.query)?;
     let socket = web_socket::key(&call.headers).zip(call.upgrade.clone());
     let protocol = if socket.is_some() { web_socket::protocol(&call.headers)? } else { None };
-    // After the parameters are good, failures are told inside the stream; the headers are out before
-    // what the watch begins with is at hand.
+    // Once the parameters are valid, errors are sent in the stream: the head is sent before the first objects are at
+    // hand.
     let needs_storage = availability::needs_storage(&call.info, &call.query);
     let opening = spawn_joined(open(Arc::clone(server), path.clone(), request, needs_storage));
     let until = Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + LIFETIME);
     let watched = Watched {
-        frames: Frames::new(Arc::clone(kind.resource), form, include),
+        encoder: WatchEncoder::new(Arc::clone(kind.resource), form, include),
         state: State::Opening(AbortOnDropHandle::new(opening)),
         marks_initial_end: is_asked_for,
         bookmarks: call.query.flag("allowWatchBookmarks").then(|| Bookmarks::until(until)),
-        told: Instant::now(),
+        last_event: Instant::now(),
         until: Box::pin(tokio::time::sleep_until(until)),
         over: Box::pin(server.lifecycle.watch_over()),
     };
-    let events =
-        Events::new(stream::unfold(Parked::new(watched, Watched::is_left, SLOWEST), |parked| async move {
-            let mut watched = parked.take()?;
+    let events = Events::new(stream::unfold(
+        IdleRelease::new(watched, Watched::is_idle, LONGEST_IDLE),
+        |held| async move {
+            let mut watched = held.take()?;
             let frame = watched.next().await?;
-            parked.put(watched);
-            Some((frame, parked))
-        }));
+            held.put(watched);
+            Some((frame, held))
+        },
+    ));
     if let Some((key, upgrade)) = socket {
         return Ok(web_socket::answer(key, protocol, upgrade, events, form.encoding));
     }
@@ -88,8 +90,8 @@ pub(super) async fn serve(
     Ok(answer)
 }
 
-/// Opens the watch, which may take as long as a list of everything: so it is a task of its own. `None` when there is no
-/// such kind any more.
+/// Opens the watch. That may take as long as a list of all objects, so it is a task of its own. `None` if the kind
+/// does not exist any more.
 async fn open(
     server: Arc<ApiServer>,
     path: ResourcePath,
@@ -101,48 +103,48 @@ async fn open(
     availability::while_storage_answers(&server, needs_storage, objects.watch(kind, request)).await.map(Some)
 }
 
-/// A number in `[0, 1)`.
+/// Returns a random number in `[0, 1)`.
 fn spread() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0
 }
 
-/// One client's watch. It is asked for the next event by what writes to the client, and only as fast as the client takes
-/// them: a client that takes none holds up nobody, since all read the shared history, each at its own pace.
+/// Watch of one client. The connection polls it for the next event as fast as the client reads: a client that reads
+/// nothing delays no other, because all read the shared history at their own speed.
 struct Watched {
-    frames: Frames,
+    encoder: WatchEncoder,
     state: State,
-    /// Whether it is told where what was there already ends, if it has bookmarks.
+    /// Set if the end of the existing objects is marked, provided that there are bookmarks.
     marks_initial_end: bool,
-    /// If they were asked for.
+    /// Bookmarks, if the client requested them.
     bookmarks: Option<Bookmarks>,
-    /// When it was told the last event.
-    told: Instant,
+    /// Time of the last event.
+    last_event: Instant,
     until: Pin<Box<Sleep>>,
-    /// When the server ends.
+    /// Completes when the server shuts down.
     over: BoxFuture<'static, ()>,
 }
 
 enum State {
     Opening(AbortOnDropHandle<ApiResult<Option<ObjectWatch>>>),
     Open(Box<ObjectWatch>),
-    /// The last word was said.
+    /// The last event was sent.
     Over,
 }
 
 impl Watched {
-    /// Whether the client has not asked for more for too long.
-    fn is_left(&self) -> bool {
-        self.told.elapsed() > SLOWEST || self.until.is_elapsed()
+    /// Returns true if the client has not read for too long.
+    fn is_idle(&self) -> bool {
+        self.last_event.elapsed() > LONGEST_IDLE || self.until.is_elapsed()
     }
 
-    /// What the client is told next; `None` at the end.
+    /// Returns the next event; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let frame = self.frame().await;
-        if !self.frames.are_shared() {
-            // What is written for this watch alone takes long enough for others to have their turn.
+        if !self.encoder.are_shared() {
+            // An event that is encoded for this watch alone takes long enough to yield to other tasks.
             tokio::task::yield_now().await;
         }
-        self.told = Instant::now();
+        self.last_event = Instant::now();
         frame
     }
 
@@ -169,19 +171,19 @@ impl Watched {
                 () = &mut self.over => return None,
                 () = &mut self.until => return None,
                 () = due => match watch.reported() {
-                    Some(told) => self.frames.bookmark(told, false),
-                    // Nothing to say yet: it will be said when there is.
+                    Some(revision) => self.encoder.bookmark(revision, false),
+                    // Nothing to send yet.
                     None => continue,
                 },
                 next = watch.next() => match next {
-                    Ok(Some(ObjectEvent::Object(kind, item))) => self.frames.event(kind, &item),
+                    Ok(Some(ObjectEvent::Object(kind, item))) => self.encoder.event(kind, &item),
                     Ok(Some(ObjectEvent::InitialEnd(revision)))
                         if self.marks_initial_end && self.bookmarks.is_some() =>
                     {
-                        self.frames.bookmark(revision, true)
+                        self.encoder.bookmark(revision, true)
                     }
                     Ok(Some(ObjectEvent::InitialEnd(_))) => continue,
-                    // The client resumes from what it saw last.
+                    // The client resumes from the last revision that it received.
                     Ok(None) => return None,
                     Err(error) => Err(error),
                 },
@@ -190,22 +192,22 @@ impl Watched {
         }
     }
 
-    /// The last word: what failed.
+    /// Returns the last event: an error.
     fn last(&mut self, error: &ApiError) -> Bytes {
         self.state = State::Over;
-        self.frames.error(error)
+        self.encoder.error(error)
     }
 }
 
-/// When the client is told how far it has seen.
+/// Times of the bookmarks.
 struct Bookmarks {
     next: Option<Pin<Box<Sleep>>>,
-    /// The last one.
+    /// Time of the last one.
     last: Option<Instant>,
 }
 
 impl Bookmarks {
-    /// Those of a watch that ends then.
+    /// Creates the bookmarks of a watch with this end.
     fn until(end: Instant) -> Self {
         let begun = Instant::now();
         let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > begun);
@@ -213,7 +215,7 @@ impl Bookmarks {
         Self { next, last }
     }
 
-    /// Waits until one is due. Cancel safe.
+    /// Waits until a bookmark is due. Cancel safe.
     async fn due(&mut self) {
         let Some(next) = &mut self.next else { return std::future::pending().await };
         next.as_mut().await;
@@ -224,7 +226,7 @@ impl Bookmarks {
     }
 }
 
-/// When the next bookmark is due after one at `now`; none after the last.
+/// Returns the time of the bookmark after one at `now`; none after the last.
 fn next_bookmark(now: Instant, last: Option<Instant>) -> Option<Instant> {
     let regular = now + BOOKMARK_EVERY;
     match last {

@@ -1,4 +1,4 @@
-//! The events of a watch as they go out: what of the object is shown, and how it is written.
+//! Watch encoder: encodes the events of a watch in its view and format.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use super::view;
 use crate::response::encoding::Encoding;
 use crate::response::negotiation::{Form, View};
 
-/// Writes the events of one watch.
-pub(super) struct Frames {
+/// Encoder of one watch's events.
+pub(super) struct WatchEncoder {
     resource: Arc<Resource>,
     form: Form,
     include: IncludeObject,
-    /// Whether nothing has been written yet: the columns of a table are described once.
+    /// Set until an event is encoded: the columns of a table are in the first one alone.
     first: bool,
 }
 
-impl Frames {
+impl WatchEncoder {
     pub(super) fn new(resource: Arc<Resource>, form: Form, include: IncludeObject) -> Self {
         Self { resource, form, include, first: true }
     }
 
-    /// Whether they are the same for all who watch in this form, and written once.
+    /// Returns true if the events are equal for all watches of this form, and encoded once.
     pub(super) fn are_shared(&self) -> bool {
         self.form == Form::JSON
     }
 
-    /// Something happened to an object.
+    /// Encodes a change of an object.
     ///
     /// # Errors
-    /// 500 naming an object that cannot be read.
+    /// 500 that names an object that cannot be read.
     pub(super) fn event(&mut self, kind: EventKind, item: &CachedObject) -> ApiResult<Bytes> {
         if self.are_shared() {
             item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
@@ -53,8 +53,7 @@ impl Frames {
         self.write(kind.as_str(), &value)
     }
 
-    /// Everything up to `revision` has been written; `initial_end` says that it was what was there
-    /// at the beginning.
+    /// Encodes a bookmark at `revision`. `initial_end` marks the end of the existing objects.
     ///
     /// # Errors
     /// 500.
@@ -84,7 +83,7 @@ impl Frames {
         }
     }
 
-    /// A failure, told inside the stream. A `Status` can be written in every encoding.
+    /// Encodes an error. A `Status` can be written in every encoding.
     pub(super) fn error(&self, error: &ApiError) -> Bytes {
         self.form.encoding.event("ERROR", &error.to_value()).unwrap_or_default()
     }

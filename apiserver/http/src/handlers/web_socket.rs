@@ -1,7 +1,6 @@
-//! A watch over a WebSocket (RFC 6455), for browsers: each event is one text message.
+//! Watch over a WebSocket (RFC 6455), for browsers: each event is one text message.
 //!
-//! The client has nothing to say but that it is still there, or leaves; what else it sends is read
-//! and forgotten.
+//! Of the client's frames only pings and the close matter; other frames are read and discarded.
 
 use apiserver_executor::{spawn_detached, spawn_joined};
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -21,15 +20,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::idle_release::SLOWEST;
+use super::idle_release::LONGEST_IDLE;
 use crate::response::Answer;
 use crate::response::body::{Events, ResponseBody};
 use crate::response::encoding::Encoding;
 
-/// What the protocol has both sides add to the key.
+/// GUID that the protocol appends to the key.
 const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What a frame is: RFC 6455, section 5.2. All of ours are whole messages.
+/// Frame types of RFC 6455, section 5.2. All frames of the server are whole messages.
 const TEXT: u8 = 0x1;
 const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
@@ -37,16 +36,16 @@ const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
 const WHOLE: u8 = 0x80;
 
-/// Bytes before an event in protobuf that say how long it is.
+/// Length prefix of an event in protobuf. Unit: bytes.
 const LENGTH: usize = 4;
 
-/// Why we close: because it is over.
+/// Code of a normal close.
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
 
-/// Largest payload of a frame that has something to do with the connection itself.
+/// Largest payload of a control frame. Unit: bytes.
 const LARGEST_CONTROL: u64 = 125;
 
-/// The key of a client that wants a WebSocket.
+/// Returns the key of a WebSocket handshake.
 pub(super) fn key(headers: &HeaderMap) -> Option<&HeaderValue> {
     let says = |name, wanted: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -57,11 +56,11 @@ pub(super) fn key(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(SEC_WEBSOCKET_KEY).filter(|_| wanted)
 }
 
-/// The protocol that a client speaks inside its frames: every one is the same to us, but a browser leaves when
-/// the one that it asked for is not repeated. `None` when it names none.
+/// Returns the subprotocol that the client has named; `None` if it has not. The server treats all alike, but a browser
+/// closes the connection if the response does not repeat it.
 ///
 /// # Errors
-/// 400 when it leaves the choice to us, as upstream.
+/// 400 if the client names several, as upstream.
 pub(super) fn protocol(headers: &HeaderMap) -> ApiResult<Option<HeaderValue>> {
     let named = headers.get(SEC_WEBSOCKET_PROTOCOL).map(HeaderValue::as_bytes).unwrap_or_default();
     let named = named.trim_ascii();
@@ -71,7 +70,7 @@ pub(super) fn protocol(headers: &HeaderMap) -> ApiResult<Option<HeaderValue>> {
     Ok(Some(named).filter(|named| !named.is_empty()).and_then(|named| HeaderValue::from_bytes(named).ok()))
 }
 
-/// Answers the handshake, and sends what comes out of `events` once the connection is a WebSocket.
+/// Responds to the handshake, and sends `events` once the connection is a WebSocket.
 pub(super) fn answer(
     key: &HeaderValue,
     protocol: Option<HeaderValue>,
@@ -82,7 +81,7 @@ pub(super) fn answer(
     spawn_detached("web socket", async move {
         match upgrade.await {
             Ok(upgraded) => serve(upgraded, events, encoding).await,
-            Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
+            Err(error) => tracing::debug!(%error, "cannot upgrade a connection to a WebSocket"),
         }
     });
     let mut answer = Response::new(ResponseBody::full(Bytes::new()));
@@ -106,22 +105,22 @@ fn accept(key: &[u8]) -> String {
 
 async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
     let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded));
-    let (said, mut saying) = mpsc::channel(1);
-    let hearing = async move {
-        while let Some((kind, payload)) = hear(&mut from).await {
-            if said.send((kind, payload)).await.is_err() || kind == CLOSE {
+    let (received, mut frames) = mpsc::channel(1);
+    let reading = async move {
+        while let Some((kind, payload)) = read_frame(&mut from).await {
+            if received.send((kind, payload)).await.is_err() || kind == CLOSE {
                 return;
             }
         }
     };
-    let telling = async {
+    let sending_all = async {
         loop {
             let sent = tokio::select! {
                 event = events.next() => match event {
-                    Some(event) => in_time(tell(&mut to, &event, encoding)).await,
+                    Some(event) => in_time(send_event(&mut to, &event, encoding)).await,
                     None => break,
                 },
-                said = saying.recv() => match said {
+                received = frames.recv() => match received {
                     Some((PING, payload)) => in_time(send(&mut to, PONG, &payload)).await,
                     Some((CLOSE, _)) | None => break,
                     Some(_) => Ok(()),
@@ -134,24 +133,28 @@ async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
         let _ = in_time(send(&mut to, CLOSE, &NORMAL)).await;
         let _ = to.shutdown().await;
     };
-    let _hearing = AbortOnDropHandle::new(spawn_joined(hearing));
-    telling.await;
+    let _reading = AbortOnDropHandle::new(spawn_joined(reading));
+    sending_all.await;
 }
 
-/// Whoever takes nothing for that long is left.
+/// Limits the time of a write: a client that reads nothing for so long is disconnected.
 async fn in_time(sending: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
-    tokio::time::timeout(SLOWEST, sending).await?
+    tokio::time::timeout(LONGEST_IDLE, sending).await?
 }
 
-/// Sends an event. What is not text comes with its length before it, which a message has itself.
-async fn tell(to: &mut (impl AsyncWrite + Unpin), event: &[u8], encoding: Encoding) -> std::io::Result<()> {
+/// Sends an event. An event in protobuf has a length prefix, which a message does not need.
+async fn send_event(
+    to: &mut (impl AsyncWrite + Unpin),
+    event: &[u8],
+    encoding: Encoding,
+) -> std::io::Result<()> {
     match encoding {
         Encoding::Protobuf => send(to, BINARY, event.get(LENGTH..).unwrap_or_default()).await,
         Encoding::Json | Encoding::PrettyJson | Encoding::Yaml => send(to, TEXT, event).await,
     }
 }
 
-/// Writes one frame. Servers do not mask theirs.
+/// Writes one frame. WatchEncoder of a server are not masked.
 async fn send(to: &mut (impl AsyncWrite + Unpin), kind: u8, payload: &[u8]) -> std::io::Result<()> {
     let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
     let mut head = vec![WHOLE | kind];
@@ -171,9 +174,9 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), kind: u8, payload: &[u8]) -> s
     to.flush().await
 }
 
-/// The next frame: what it is, and the payload if it has to do with the connection. `None` when the
-/// client is gone or breaks the protocol.
-async fn hear(from: &mut (impl AsyncRead + Unpin)) -> Option<(u8, Vec<u8>)> {
+/// Reads the next frame: its type, and the payload of a control frame. `None` if the client has closed the connection
+/// or violates the protocol.
+async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> Option<(u8, Vec<u8>)> {
     let (kind, second) = (from.read_u8().await.ok()? & 0x0f, from.read_u8().await.ok()?);
     let length = match second & 0x7f {
         126 => u64::from(from.read_u16().await.ok()?),
@@ -181,7 +184,7 @@ async fn hear(from: &mut (impl AsyncRead + Unpin)) -> Option<(u8, Vec<u8>)> {
         short => u64::from(short),
     };
     if second & 0x80 == 0 {
-        // Clients mask theirs.
+        // WatchEncoder of a client must be masked.
         return None;
     }
     let mut mask = [0; 4];
@@ -225,7 +228,7 @@ mod tests {
     #[tokio::test]
     async fn protobuf_is_sent_as_bytes_without_a_length_of_its_own() {
         let mut written = Vec::new();
-        tell(&mut written, &[0, 0, 0, 2, 7, 8], Encoding::Protobuf).await.unwrap();
+        send_event(&mut written, &[0, 0, 0, 2, 7, 8], Encoding::Protobuf).await.unwrap();
         assert_eq!(written, [0x82, 2, 7, 8]);
     }
 
@@ -237,14 +240,14 @@ mod tests {
             let length = u8::try_from(payload.len()).unwrap();
             [vec![WHOLE | kind, 0x80 | length], mask.to_vec(), hidden.collect()].concat()
         };
-        let said = [masked(TEXT, b"hello"), masked(PING, b"there?"), masked(CLOSE, b"")].concat();
-        let mut from = said.as_slice();
-        assert_eq!(hear(&mut from).await, Some((TEXT, Vec::new())));
-        assert_eq!(hear(&mut from).await, Some((PING, b"there?".to_vec())));
-        assert_eq!(hear(&mut from).await, Some((CLOSE, Vec::new())));
-        assert_eq!(hear(&mut from).await, None);
+        let received = [masked(TEXT, b"hello"), masked(PING, b"there?"), masked(CLOSE, b"")].concat();
+        let mut from = received.as_slice();
+        assert_eq!(read_frame(&mut from).await, Some((TEXT, Vec::new())));
+        assert_eq!(read_frame(&mut from).await, Some((PING, b"there?".to_vec())));
+        assert_eq!(read_frame(&mut from).await, Some((CLOSE, Vec::new())));
+        assert_eq!(read_frame(&mut from).await, None);
         for broken in [vec![0x81, 1, b'x'], vec![0x89, 0xfe, 0xff, 0xff, 0, 0, 0, 0], vec![0x81]] {
-            assert_eq!(hear(&mut broken.as_slice()).await, None, "{broken:?}");
+            assert_eq!(read_frame(&mut broken.as_slice()).await, None, "{broken:?}");
         }
     }
 }

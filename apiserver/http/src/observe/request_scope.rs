@@ -1,4 +1,4 @@
-//! One request and its answer, as metrics and the audit log tell of it.
+//! Request scope: facts about one request and its response, for metrics and the audit log.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use http_body::Body;
 use crate::flow_control::Seat;
 use crate::observe::Telemetry;
 use crate::observe::audit::{Outcome, Record, Stage};
-use crate::observe::metrics::{Asked, RequestSeries};
+use crate::observe::metrics::{RequestSeries, SeriesKey};
 use crate::request::request_info::RequestInfo;
 use crate::response::body::{BodyObserver, ResponseBody};
 use crate::response::{Answer, Deprecated, StatusInfo};
 
-/// What is gathered until the answer goes out.
+/// Scope of a request, from its head to the head of its response.
 #[derive(Debug)]
 pub(crate) struct RequestScope {
     telemetry: Arc<Telemetry>,
@@ -26,16 +26,16 @@ pub(crate) struct RequestScope {
     panicked: bool,
     is_rejected_early: bool,
     waited: Duration,
-    /// The body of a write: its verb in upstream's words, and how many bytes there are.
+    /// Body of a write: its verb in upstream's words, and its size in bytes.
     record_body: Option<(&'static str, usize)>,
     seat: Option<Seat>,
 }
 
 impl RequestScope {
-    pub(crate) fn open(telemetry: &Arc<Telemetry>, asked: &Asked, record: Option<Record>) -> Self {
+    pub(crate) fn open(telemetry: &Arc<Telemetry>, key: &SeriesKey, record: Option<Record>) -> Self {
         Self {
             telemetry: Arc::clone(telemetry),
-            series: telemetry.metrics.series(asked),
+            series: telemetry.metrics.series(key),
             record,
             is_known: false,
             is_admitted: false,
@@ -52,12 +52,12 @@ impl RequestScope {
         &self.series
     }
 
-    /// Whether it is known who asks.
+    /// Returns true once the request is authenticated.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// It is known who asks. As upstream, the log tells of no request before that.
+    /// Notes the authenticated user. As in upstream, the audit log has no event before that.
     pub(crate) fn set_user(&mut self, user: &Arc<User>) {
         self.is_known = !user.is_anonymous();
         if let Some(record) = &mut self.record {
@@ -66,7 +66,7 @@ impl RequestScope {
         self.write(Stage::RequestReceived, None);
     }
 
-    /// Whom the user is taken for; the user, where it is nobody else.
+    /// Notes the user that the request acts as.
     pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
         if let Some(record) = &mut self.record {
             record.set_impersonated(user);
@@ -80,27 +80,27 @@ impl RequestScope {
         }
     }
 
-    /// It has passed all filters. As upstream, no request is counted before that.
+    /// Notes that the request has passed all filters. As in upstream, no request is counted before that.
     pub(crate) fn admitted(&mut self) {
         self.is_admitted = true;
     }
 
-    /// It has waited for its turn.
+    /// Notes the time in the queue.
     pub(crate) fn waited(&mut self, waited: Duration) {
         self.waited = waited;
     }
 
-    /// Holds a place until the answer goes out.
+    /// Keeps a seat until the response is sent.
     pub(crate) fn keep(&mut self, seat: Option<Seat>) {
         self.seat = seat;
     }
 
-    /// Refused before it was known who asks.
+    /// Notes that the request was refused before authentication.
     pub(crate) fn rejected_early(&mut self) {
         self.is_rejected_early = true;
     }
 
-    /// The body has come, which may name what the path does not.
+    /// Notes the body, which may name an object that the path does not.
     pub(crate) fn record_body(&mut self, info: &RequestInfo, body: &[u8]) {
         let is_named = info.resource().is_some_and(|path| !path.name.is_empty());
         let verb = match info.verb {
@@ -121,11 +121,11 @@ impl RequestScope {
         self.panicked = true;
     }
 
-    /// The answer goes out.
+    /// Ends the scope with the response.
     pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
         self.seat = None;
         let code = answer.status().as_u16();
-        self.outcome = Outcome { code, told: answer.extensions_mut().remove::<StatusInfo>() };
+        self.outcome = Outcome { code, status: answer.extensions_mut().remove::<StatusInfo>() };
         if answer.extensions().get::<Deprecated>().is_some() {
             self.series.deprecated();
             if let Some(record) = &mut self.record {
@@ -136,9 +136,9 @@ impl RequestScope {
             self.series.terminated(code);
         }
         let size = answer.body().size_hint().exact();
-        let asked = self.series.asked();
-        tracing::debug!(verb = asked.labels.verb, resource = asked.labels.resource, code, "request");
-        if size.is_none() && asked.is_watch() {
+        let key = self.series.key();
+        tracing::debug!(verb = key.labels.verb, resource = key.labels.resource, code, "request");
+        if size.is_none() && key.is_watch() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             self.series.watch_opened();
             let observer = WatchObserver { scope: self, opened: Instant::now(), opening: took };
@@ -155,12 +155,12 @@ impl RequestScope {
             self.write(Stage::Panic, Some(&self.outcome));
             return answer;
         }
-        // One stage, as upstream: nothing of it was begun.
+        // One stage, as in upstream, because nothing was executed.
         if self.is_rejected_early {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             return answer;
         }
-        if self.series.asked().is_watch() {
+        if self.series.key().is_watch() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
         }
         self.write(Stage::ResponseComplete, Some(&self.outcome));
@@ -168,7 +168,7 @@ impl RequestScope {
     }
 
     fn is_counted(&self) -> bool {
-        self.is_admitted && self.series.asked().is_counted()
+        self.is_admitted && self.series.key().is_counted()
     }
 
     fn measure(&self, took: Duration, size: Option<u64>) {
@@ -177,7 +177,7 @@ impl RequestScope {
             return;
         }
         self.series.answered(code, took, self.waited, size);
-        // What is in a form that is not known, or is to be answered in one, is not read.
+        // The body was not read if its form is unknown, or if the response's is.
         if let Some((verb, size)) = self.record_body.filter(|_| !matches!(code, 406 | 415)) {
             self.series.body_read(verb, size);
         }
@@ -185,7 +185,7 @@ impl RequestScope {
 
     fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
         let (Some(record), Some(log)) = (&self.record, &self.telemetry.audit) else { return };
-        if !log.takes(stage) || !record.is_told(outcome) {
+        if !log.takes(stage) || !record.is_written(outcome) {
             return;
         }
         if log.write(record.line(stage, outcome)) {

@@ -1,4 +1,4 @@
-//! Whether storage answers, asked for all the time, so that nobody who wants to know has to wait.
+//! Storage health: probes storage all the time, so that requests need not wait to find out.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -6,32 +6,32 @@ use std::time::Duration;
 use apiserver_machinery::store::ObjectStore;
 use tokio::time::Instant;
 
-/// Between two questions. The cheapest there is, so that it is no burden.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of probes. A probe is the cheapest request, so it is no load.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest an answer may take: upstream's number.
+/// Time limit of a probe: upstream's number.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After so long without an answer requests that need storage are refused at once. Electing a leader
-/// takes an etcd less, and who asks meanwhile is better off waiting for it.
+/// Silence after which requests that need storage are refused at once. An etcd elects a leader in less, and a request
+/// is better off waiting for that.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
-/// How often somebody who waits for storage looks whether that is of use: rarely enough to cost nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Interval at which a waiting request checks the health: rare enough to cost nothing.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 
-/// After so long the server itself may be what is broken, and starting it anew may help.
+/// Silence after which this server may be the cause, so that a restart may help.
 const HOPELESS: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody has asked yet, since then.
+    /// Not probed since then.
     Unknown(Instant),
     Answers,
-    /// Since then it does not.
+    /// Without an answer since then.
     Silent(Instant),
 }
 
-/// What is known of storage.
+/// Health of storage.
 #[derive(Debug)]
 pub(crate) struct StorageHealth(Mutex<State>);
 
@@ -40,24 +40,24 @@ impl StorageHealth {
         Self(Mutex::new(State::Unknown(Instant::now())))
     }
 
-    /// Asks for as long as the objects are used by anybody.
-    pub(crate) async fn follow(self: Arc<Self>, objects: Weak<ObjectStore>) {
+    /// Probes storage as long as the objects are in use.
+    pub(crate) async fn probe_all(self: Arc<Self>, objects: Weak<ObjectStore>) {
         while let Some(objects) = objects.upgrade() {
-            let asked = Instant::now();
+            let probed = Instant::now();
             let answer = tokio::time::timeout(PATIENCE, objects.ping()).await;
-            self.note(matches!(answer, Ok(Ok(_))), asked);
+            self.note(matches!(answer, Ok(Ok(_))), probed);
             drop(objects);
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(PROBE_EVERY).await;
         }
     }
 
-    /// Whether the question of then was answered.
-    fn note(&self, answers: bool, asked: Instant) {
+    /// Notes the result of the probe of this time.
+    fn note(&self, answers: bool, probed: Instant) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *state = match (*state, answers) {
             (_, true) => State::Answers,
             (State::Unknown(since) | State::Silent(since), false) => State::Silent(since),
-            (State::Answers, false) => State::Silent(asked),
+            (State::Answers, false) => State::Silent(probed),
         };
     }
 
@@ -68,24 +68,24 @@ impl StorageHealth {
         }
     }
 
-    /// Whether it answered when it was last asked.
+    /// Returns true if the last probe was answered.
     pub(crate) fn answers(&self) -> bool {
         self.silent_for().is_none()
     }
 
-    /// Whether it has been silent for so long that waiting for it is of no use.
+    /// Returns true if storage has been silent for so long that waiting for it is useless.
     pub(crate) fn is_given_up(&self) -> bool {
         self.silent_for().is_some_and(|silent| silent >= GIVEN_UP)
     }
 
-    /// Waits until waiting for it is of no use any more.
+    /// Waits until waiting for storage is useless.
     pub(crate) async fn given_up(&self) {
         while !self.is_given_up() {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_EVERY).await;
         }
     }
 
-    /// Whether it has been silent for so long that this server may be the reason.
+    /// Returns true if storage has been silent for so long that this server may be the cause.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.silent_for().is_some_and(|silent| silent >= HOPELESS)
     }

@@ -15,20 +15,20 @@ use serde_json::Value;
 use crate::request::Call;
 use crate::request::{json, yaml};
 
-/// Largest request body: upstream's limit, so that what passes there passes here.
+/// Largest request body: upstream's limit, so that an object that is valid there is valid here. Unit: bytes.
 pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
 
-/// How much of a body that is too large is still read, and thrown away: a client that is answered
-/// while it sends takes that for a broken connection and never sees the answer.
+/// Largest part of an oversized body that is read and discarded. A client that receives the response while it is
+/// sending takes that for a broken connection, and never sees the response. Unit: bytes.
 const LARGEST_DRAINED: usize = 16 * 1024 * 1024;
 
-/// What typed clients send for the kinds they know.
+/// Content type of typed clients, for the kinds that they know.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads a whole body.
 ///
 /// # Errors
-/// 413 over the limit; 400 when the client goes away in the middle.
+/// 413 over the limit; 400 if the client disconnects.
 pub(crate) async fn read<B>(body: B) -> ApiResult<Bytes>
 where
     B: Body<Data = Bytes> + Send,
@@ -56,19 +56,19 @@ where
     Ok(whole.freeze())
 }
 
-/// A decoded body.
+/// Decoded body.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) value: Value,
-    /// Paths of fields that occur twice; the last of them is in the value.
+    /// Paths of duplicate fields; the value has the last of them.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Decodes an object in JSON, YAML or, where its `fields` are known, protobuf, as its content type
-/// says; none is JSON.
+/// Decodes an object in JSON, YAML or protobuf, by its content type; the default is JSON. Protobuf needs the `fields`
+/// of the kind.
 ///
 /// # Errors
-/// 415 for another type; 400 for what cannot be decoded, naming `kind`.
+/// 415 for another content type; 400 that names `kind` if the body is invalid.
 pub(crate) fn decode(
     content_type: &str,
     body: &[u8],
@@ -106,11 +106,11 @@ pub(crate) fn decode(
     Ok(Decoded { value, duplicates })
 }
 
-/// Decodes an object of a kind that is served; beside it what its writer should be told.
+/// Decodes an object of a served kind; returns it with warnings for the client.
 ///
 /// # Errors
-/// As [`decode`]; and 400 for fields that occur twice when `validation` is strict, together with
-/// those the schema does not know, so that the writer sees all at once.
+/// As [`decode`]. With strict `validation`, 400 for duplicate fields, together with unknown ones, so that the client
+/// sees all at once.
 pub(crate) fn decode_object(
     call: &Call,
     resource: &Resource,
@@ -127,7 +127,7 @@ pub(crate) fn decode_object(
     if texts.is_empty() || validation == FieldValidation::Ignore {
         return Ok((value, Vec::new()));
     }
-    // What cannot be decoded has no doubled fields.
+    // An invalid body has no duplicate fields.
     store::check_metadata(resource, &value)?;
     if validation == FieldValidation::Warn {
         return Ok((value, texts));
@@ -136,7 +136,7 @@ pub(crate) fn decode_object(
     Err(store::strictly_refused(resource, &texts))
 }
 
-/// Has a body of a core kind say what it is by where it was sent, as every server of those does.
+/// Fills in the kind of a core kind's body from its path, as every server of those does.
 fn name_kind(value: &mut Value, resource: &Resource) {
     let Some(root) = value.as_object_mut() else { return };
     for (field, default) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
@@ -147,7 +147,7 @@ fn name_kind(value: &mut Value, resource: &Resource) {
     }
 }
 
-/// Checks that a body says what it is; whether that is what is wanted is the store's to check.
+/// Checks that a body names a kind. The store checks that it is the right one.
 fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
     let refuse = |why: String| Err(unrecognized(kind, body, &why));
     if value.is_null() {
@@ -163,14 +163,14 @@ fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
 }
 
 fn unrecognized(kind: &str, body: &[u8], why: &str) -> ApiError {
-    // What is no Secret yet may hold what is to be one.
+    // A body that is no Secret yet may have the data of one.
     let shown = if kind == "Secret" { "not repeated".to_owned() } else { summary(body) };
     ApiError::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
     ))
 }
 
-/// The beginning of a body: as text when it looks like an object, else in hex.
+/// Returns the beginning of a body: as text if it looks like an object, else in hex.
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let start = body.get(..SHOWN).unwrap_or(body);
@@ -182,7 +182,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// Paths of fields that occur twice, as upstream reports them.
+/// Formats the paths of duplicate fields, as upstream reports them.
 pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
     duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect()
 }

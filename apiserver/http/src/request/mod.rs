@@ -1,4 +1,4 @@
-//! A request on its way through the chain.
+//! Request on its way through the chain.
 
 pub(crate) mod body;
 pub(crate) mod connection;
@@ -24,33 +24,33 @@ use hyper::upgrade::OnUpgrade;
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
 
-/// Everything a verb needs to know.
+/// Call of a handler.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) query: Query,
     pub(crate) info: RequestInfo,
     pub(crate) user: Arc<User>,
-    /// Whether it came through a host's front proxy.
+    /// Set for a request through the host's front proxy.
     pub(crate) proxied: bool,
     pub(crate) body: Bytes,
-    /// The connection, for who wants to speak another protocol on it.
+    /// Connection, for a handler that speaks another protocol on it.
     pub(crate) upgrade: Option<OnUpgrade>,
 }
 
 impl Call {
-    /// Who asks, as objects record it.
+    /// Returns the caller, as objects record it.
     pub(crate) fn caller(&self) -> Caller {
         Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
     }
 
-    /// How a write is to be done, and who does it: the field manager, or what the client calls itself.
-    /// `options` names the options' kind in errors.
+    /// Returns the options of a write, with the field manager or, without one, the client's name. `options` names the
+    /// options' kind in errors.
     pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
         self.checked_options(options, Vec::new())
     }
 
-    /// The same for who has found errors in the options already: all of them are told at once.
+    /// Returns the same for options in which errors were found before: all are reported at once.
     pub(crate) fn checked_options(&self, options: &str, errors: Vec<FieldError>) -> ApiResult<WriteOptions> {
         let mut write = self.query.write_options(options, errors)?;
         if write.manager.is_empty() {
@@ -60,13 +60,13 @@ impl Call {
         Ok(write)
     }
 
-    /// A header as text; empty when absent.
+    /// Returns a header as text; empty if it is absent.
     pub(crate) fn header(&self, name: &http::header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-/// The program in a user agent, without its version: at most 128 bytes that can be printed.
+/// Returns the program in a user agent, without its version: at most 128 printable bytes.
 fn manager_of(user_agent: &str) -> String {
     const LONGEST: usize = 128;
     let program = user_agent.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The query string.
+//! Query string.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_schema::go_text::quoted;
 use serde_json::json;
 
-/// Decoded parameters in the order they came. Unknown ones are ignored by whoever reads.
+/// Decoded parameters, in their order. Unknown ones are ignored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -19,7 +19,7 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// The first value of a parameter; empty when absent.
+    /// Returns the first value of a parameter; empty if it is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -32,7 +32,7 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Present and not said to be false.
+    /// Returns true if a parameter is present and not false.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.has(name) && !is_false(self.text(name))
     }
@@ -41,10 +41,10 @@ impl Query {
         if self.has(name) { integer(self.text(name)).map(Some) } else { Ok(None) }
     }
 
-    /// Refuses what upstream refuses since it was taken away.
+    /// Refuses a parameter that upstream has removed.
     ///
     /// # Errors
-    /// 400 when it is asked for.
+    /// 400 if it is set.
     pub(crate) fn check_export(&self) -> ApiResult<()> {
         if !self.flag("export") {
             return Ok(());
@@ -52,10 +52,10 @@ impl Query {
         Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"))
     }
 
-    /// How long the client wants to wait at most; `None` when it does not say, or says nothing sensible.
+    /// Returns the longest time that the client waits; `None` if it is not given or not positive.
     ///
     /// # Errors
-    /// 400 for what is no duration.
+    /// 400 for an invalid duration.
     pub(crate) fn timeout(&self) -> ApiResult<Option<Duration>> {
         match self.text("timeout") {
             "" => Ok(None),
@@ -69,13 +69,13 @@ impl Query {
         LabelSelector::parse(self.text("labelSelector"))
     }
 
-    /// The field selector, as far as it can be read: its fields need not be there.
+    /// Returns the field selector, without a check of its fields.
     pub(crate) fn fields(&self) -> ApiResult<FieldSelector> {
         FieldSelector::read(self.text("fieldSelector"))
     }
 
-    /// How a write is to be done. `options` names the options' kind in errors; `errors` are those that it has
-    /// already, and come first.
+    /// Returns the options of a write. `options` names the options' kind in errors; `errors` were found before, and
+    /// come first.
     pub(crate) fn write_options(
         &self,
         options: &str,
@@ -105,7 +105,7 @@ impl Query {
     }
 }
 
-/// A number as queries have it, in Go's words when it is none.
+/// Parses a number; the error has Go's words.
 ///
 /// # Errors
 /// 400.
@@ -118,12 +118,12 @@ pub(crate) fn integer(text: &str) -> ApiResult<i64> {
     })
 }
 
-/// What upstream takes for a no; anything else is a yes.
+/// Returns true for the words that upstream takes for false; all others are true.
 fn is_false(text: &str) -> bool {
     text == "0" || text.eq_ignore_ascii_case("false")
 }
 
-/// A duration as Go writes it, e.g. `1m1.5s`; `None` when it is none or less.
+/// Parses a duration in Go's format, e.g. `1m1.5s`; `None` if it is not positive.
 fn duration(text: &str) -> Result<Option<Duration>, String> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
@@ -168,7 +168,7 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
     Ok(positive.then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
 
-/// Decodes a part of a path or of a header's name, where `+` is a plus. Escapes that are not valid stay.
+/// Decodes a part of a path or of a header's name, where `+` is a plus. Invalid escapes stay.
 pub(crate) fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

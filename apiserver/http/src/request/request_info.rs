@@ -1,10 +1,10 @@
-//! What a request is about, resolved from its method and path before anything else happens.
+//! Request info: the target of a request, resolved from its method and path before any filter.
 
 use http::Method;
 
 use crate::request::query::percent_decode;
 
-/// What a path names.
+/// Target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A kind's collection, object or subresource.
@@ -31,32 +31,32 @@ pub struct ResourcePath {
 }
 
 impl ResourcePath {
-    /// The namespace that permission is asked for in: a namespace is itself in the one of its name,
-    /// so that a Role there may allow to read it.
+    /// Returns the namespace for authorization. A namespace is in the one of its own name, so that a Role there can
+    /// allow to read it.
     pub fn namespace_of_permission(&self) -> &str {
         if self.resource == "namespaces" && self.namespace.is_empty() { &self.name } else { &self.namespace }
     }
 }
 
-/// A resolved request: what authorization, metrics and routing go by.
+/// Resolved request: authorization, metrics and routing use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for
     /// other paths the method in lower case.
     pub verb: &'static str,
-    /// The method that the verb is made of.
+    /// Method of the request.
     pub method: Method,
     /// The path, decoded.
     pub path: String,
-    /// What it names.
+    /// Target of the path.
     pub subject: Subject,
 }
 
 impl RequestInfo {
-    /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
-    /// field selector asks for, which is that of what is listed or watched, and not of what is
-    /// deleted: who may delete an object may not for that reason delete a collection. Nor, as upstream,
-    /// of what is watched in the old form, which has a path of its own for one object.
+    /// Resolves a request. `watch` is set if the query requests a watch. `named` is the one name of a field selector.
+    /// It becomes the name of a list or watch, but not of a deletion: a user who may delete an object may not
+    /// therefore delete a collection. As in upstream, it is also ignored for a watch by its path, which has a path for
+    /// one object.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
         let path = percent_decode(path);
         let (verb, subject) = match resource_path(&path) {
@@ -72,7 +72,7 @@ impl RequestInfo {
         Self { verb, method: method.clone(), path, subject }
     }
 
-    /// Whether the path has the word for a verb and nothing that it is done to.
+    /// Returns true if the path has the word for a verb, and no resource.
     pub(crate) fn is_unclear(&self) -> bool {
         let path = self.path.trim_matches('/');
         let Some((rest, "watch" | "proxy")) = path.rsplit_once('/') else { return false };
@@ -80,7 +80,7 @@ impl RequestInfo {
         matches!(parts.as_slice(), ["api", _] | ["apis", _, _])
     }
 
-    /// The resource path, when it is one.
+    /// Returns the resource path, if the target is a resource.
     pub fn resource(&self) -> Option<&ResourcePath> {
         match &self.subject {
             Subject::Resource(path) => Some(path),
@@ -88,23 +88,23 @@ impl RequestInfo {
         }
     }
 
-    /// The one object that the path itself, in its old form, asks to watch.
+    /// Returns the name of the one object that a watch by its path is for.
     pub fn watched_name(&self) -> Option<String> {
         let (resource, special) = resource_path(&self.path)?;
         (special == Some("watch") && !resource.name.is_empty()).then_some(resource.name)
     }
 
-    /// Whether it is the path that says to watch, in its old form.
+    /// Returns true for a watch by its path: the old form.
     pub(crate) fn is_watched_by_path(&self) -> bool {
         resource_path(&self.path).is_some_and(|(_, special)| special == Some("watch"))
     }
 
-    /// Whether it may last: a watch.
+    /// Returns true for a long-running request: a watch.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"
     }
 
-    /// Whether it changes nothing.
+    /// Returns true if the request changes nothing.
     pub fn is_read_only(&self) -> bool {
         matches!(self.verb, "get" | "list" | "watch" | "head")
     }
@@ -125,7 +125,7 @@ fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
     }
 }
 
-/// The verb of a method that is none of HTTP's usual ones, on a path that is no resource.
+/// Verb of an uncommon method on a path without a resource.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 fn method_verb(method: &Method) -> &'static str {
@@ -139,9 +139,9 @@ fn method_verb(method: &Method) -> &'static str {
     }
 }
 
-/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource; and the verb, where the path says it:
-/// `…/<v>/watch/…`, as it did before there was a parameter to say it, and `…/<v>/proxy/…`, which no kind has any
-/// more, but which is another permission.
+/// Parses `/apis/<g>/<v>/…` and `/api/<v>/…`, if they name a resource. Returns the verb too, if it is in the path:
+/// `…/<v>/watch/…`, the form from before the parameter existed, and `…/<v>/proxy/…`, which no kind has any more, but
+/// which is a permission of its own.
 fn resource_path(path: &str) -> Option<(ResourcePath, Option<&'static str>)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, version, rest) = match parts.as_slice() {
@@ -155,7 +155,7 @@ fn resource_path(path: &str) -> Option<(ResourcePath, Option<&'static str>)> {
         rest => (None, rest),
     };
     let (namespace, rest) = match rest {
-        // The namespace object itself and its subresources are not inside it.
+        // A Namespace and its subresources are not in that namespace.
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] | ["namespaces"] => ("", rest),
         ["namespaces", namespace, rest @ ..] => (*namespace, rest),
         other => ("", other),
@@ -164,7 +164,7 @@ fn resource_path(path: &str) -> Option<(ResourcePath, Option<&'static str>)> {
         [resource] => (*resource, "", String::new()),
         [resource, name] => (*resource, *name, String::new()),
         [resource, name, ..] if special == Some("proxy") => (*resource, *name, String::new()),
-        // What follows a subresource is nobody's.
+        // Segments after a subresource have no meaning.
         [resource, name, subresource, ..] => (*resource, *name, (*subresource).to_owned()),
         [] => return None,
     };

@@ -9,15 +9,15 @@ use crate::request::request_info::ResourcePath;
 /// Health paths, without their slash.
 pub(crate) const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// Splits a health path into its kind and the check that it names, if any.
+/// Returns the kind of a health path and the check that it names, if any.
 pub(crate) fn health(path: &str) -> Option<(&'static str, Option<&str>)> {
     let path = path.strip_prefix('/')?;
     let (first, check) = path.split_once('/').map_or((path, None), |(first, check)| (first, Some(check)));
     HEALTH.into_iter().find(|kind| *kind == first).map(|kind| (kind, check))
 }
 
-/// What becomes part of a key must not lead out of it: the namespace, and the name of an object that is read or written.
-/// A name that is selected by is looked for, and not found.
+/// Checks the segments that become part of a key: the namespace, and the name of an object that is read or written.
+/// They must not lead out of it. A name in a selector is only compared.
 pub(crate) fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
     let is_of_one = !matches!(verb, "list" | "watch" | "deletecollection");
     let name = if is_of_one { path.name.as_str() } else { "" };
@@ -34,8 +34,7 @@ pub(crate) fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Whether a kind has such a resource or subresource, with such a verb: whether the answer comes from the
-/// object, and is not that there is nothing at this path.
+/// Returns true if a kind has such a resource or subresource, with such a verb.
 pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
     let resource = kind.resource;
     let is_part = || matches!(verb, "get" | "update" | "patch");
@@ -50,7 +49,7 @@ pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool
         }
 }
 
-/// A namespaced kind is read and written in a namespace; only lists and watches span them all.
+/// Returns true if the path has a namespace where the kind needs one: only lists and watches span all namespaces.
 pub(crate) fn is_addressed_rightly(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
     match (kind.resource.namespaced, path.namespace.is_empty()) {
         (true, true) => matches!(verb, "list" | "watch"),

@@ -1,17 +1,17 @@
-//! How YAML is read.
+//! YAML options of request bodies.
 
 use serde_saphyr::Options;
 
-/// Most that all aliases of a body may stand for together: a few hundred bytes of aliases of aliases can
-/// stand for gigabytes. Manifests of people use a handful. Unit: events, about two for each value.
+/// Largest expansion of all aliases of a body: a few hundred bytes of nested aliases can expand to gigabytes.
+/// Manifests of people use a handful. Unit: events, about two for each value.
 const MOST_BY_ALIAS: usize = 50_000;
 
-/// How every body in YAML is read.
+/// Returns the options for every body in YAML.
 pub(crate) fn options() -> Options {
     let mut options = Options::default();
-    // Without the lines around an error: they may be a Secret's.
+    // Errors do not quote lines, which may be a Secret's.
     options.with_snippet = false;
-    // As Go's reader does: 010 is eight.
+    // As Go's decoder: 010 is eight.
     options.legacy_octal_numbers = true;
     options.alias_limits.max_total_replayed_events = MOST_BY_ALIAS;
     options

@@ -16,34 +16,35 @@ use crate::response::chunked::Chunked;
 use crate::response::streamed::chunk_source::{AtHand, BoxedSource, ChunkSource};
 use crate::response::streamed::list::ListChunks;
 
-/// An answer's body: bytes at hand, or a stream of them.
+/// Response body: bytes at hand, or a stream of them.
 #[derive(Debug)]
 pub enum ResponseBody {
-    /// At hand.
+    /// Bytes at hand.
     Full(Full<Bytes>),
-    /// A list, put together while it is sent.
-    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    /// List that is encoded while it is sent.
+    #[allow(private_interfaces, reason = "the variant is opaque to other crates")]
     List(Box<ListChunks>),
-    /// What takes longer to make, likewise: a table, metadata in protobuf, or what is indented or compressed.
-    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    /// Body that takes longer to encode, on a thread while it is sent: a table, metadata in protobuf, indented or
+    /// compressed bytes.
+    #[allow(private_interfaces, reason = "the variant is opaque to other crates")]
     Chunked(Box<Chunked>),
-    /// A watch.
+    /// Watch.
     Events(Events),
     /// Any of these, with an observer of its frames.
-    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    #[allow(private_interfaces, reason = "the variant is opaque to other crates")]
     Observed(Box<Observed>),
 }
 
-/// The events of a watch, each as it goes out.
+/// Events of a watch, encoded.
 pub struct Events(BoxStream<'static, Bytes>);
 
 impl Events {
-    /// A panic ends them, and nothing else.
+    /// Wraps the events of a watch: a panic ends them, and nothing else.
     pub(crate) fn new(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        let told = |event: std::thread::Result<Bytes>| {
-            ready(event.inspect_err(|_| tracing::error!("a watch made the server panic")).ok())
+        let log_panic = |event: std::thread::Result<Bytes>| {
+            ready(event.inspect_err(|_| tracing::error!("watch panicked; ending it")).ok())
         };
-        let events = AssertUnwindSafe(events).catch_unwind().filter_map(told);
+        let events = AssertUnwindSafe(events).catch_unwind().filter_map(log_panic);
         Self(events.fuse().boxed())
     }
 }
@@ -95,16 +96,16 @@ impl ResponseBody {
         Self::Full(Full::new(bytes.into()))
     }
 
-    /// How long it is, where that is known before it is sent. Unit: bytes.
+    /// Returns the length, if it is known before the body is sent. Unit: bytes.
     pub(crate) fn length(&self) -> Option<usize> {
         self.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// Its chunks, for who makes something else of them before any was sent. A stream has none, and stays what it is.
+    /// Turns a body of which nothing was sent yet into its chunks. A stream has none, and is returned.
     pub(crate) fn into_chunks(self) -> Result<BoxedSource, Self> {
         match self {
             Self::Full(mut full) => {
-                // At hand, so that nobody waits for it.
+                // The bytes are at hand, so this does not wait.
                 let frame = full.frame().now_or_never().flatten().and_then(Result::ok);
                 let first = frame.and_then(|frame| frame.into_data().ok());
                 Ok(Box::new(AtHand { first, rest: None }))

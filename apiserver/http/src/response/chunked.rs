@@ -1,8 +1,9 @@
-//! A body that takes time to make: a chunk at a time, on threads of its own, while it is sent.
+//! Chunked body: encoded a chunk at a time, on threads of its own, while it is sent.
 //!
-//! The items of a list are there as they go out, and are copied by what writes to the client. The rows of a table, metadata
-//! in protobuf, and what is indented or compressed take several times as long, which others would wait for. All such bodies take turns, a chunk each, and
-//! hold no more than the chunk that is sent and the next.
+//! The items of a list are in the cache as they are sent, and the connection copies them. The rows of a table,
+//! metadata in protobuf, and indented or compressed bytes take several times as long, and would delay other requests.
+//! All such bodies share the threads, a chunk at a time, and hold no more than the chunk that is sent and the next
+//! one.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -16,22 +17,23 @@ use tokio::sync::oneshot;
 
 use crate::response::streamed::chunk_source::{AtHand, BoxedSource, ChunkSource};
 
-/// What a thread has made, and what makes the rest.
+/// Chunk, and the source of those after it.
 type Made = (Option<Bytes>, Option<BoxedSource>);
 
-/// A chunk that is to be made, and who waits for it.
+/// Source whose next chunk is wanted, and the reply to its body.
 type Job = (BoxedSource, oneshot::Sender<Made>);
 
-/// The way to the threads: as many as there are processors, since more would take them from everybody else. A thread goes
-/// on with the next chunk that somebody waits for, and nobody has to be woken in between.
+/// Queue of the encoding threads. There are as many as processors, since more would take them from other tasks. A
+/// thread goes on with the next job without a wake-up.
 static JOBS: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, waiting) = mpsc::channel();
     let waiting = Arc::new(Mutex::new(waiting));
     for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZero::get) {
         let waiting = Arc::clone(&waiting);
         let thread = thread::Builder::new().name("http-chunks".to_owned()).spawn(move || work(&waiting));
-        // The others do its part; where there is none, bodies are cut off.
-        let _ = thread.inspect_err(|error| tracing::error!(%error, "a thread for large answers"));
+        // The other threads do its work; without any, bodies are cut off.
+        let _ =
+            thread.inspect_err(|error| tracing::error!(%error, "cannot spawn a response-encoding thread"));
     }
     jobs
 });
@@ -39,7 +41,7 @@ static JOBS: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
 /// Called with the number of bytes sent, at the end of a body.
 type OnEnd = Box<dyn FnOnce(u64) + Send>;
 
-/// Such a body on its way.
+/// Body that is encoded in chunks.
 pub(crate) struct Chunked {
     first: Option<Bytes>,
     rest: Option<BoxedSource>,
@@ -49,7 +51,7 @@ pub(crate) struct Chunked {
 }
 
 impl Chunked {
-    /// A body of which the first chunk may be made already.
+    /// Creates a body, of which the first chunk may be at hand.
     pub(crate) fn new(first: Option<Bytes>, rest: impl ChunkSource + 'static) -> Self {
         Self { first, rest: Some(Box::new(rest)), making: None, sent: 0, on_end: None }
     }
@@ -64,7 +66,7 @@ impl Chunked {
         self.on_end = Some(Box::new(report));
     }
 
-    /// The next chunk. The one after it is begun: it is made while this one is sent.
+    /// Returns the next chunk, and starts to encode the one after it.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.making.is_none() {
             self.making = self.rest.take().map(begin);
@@ -79,7 +81,7 @@ impl Chunked {
 
     fn poll_made(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(making) = &mut self.making else { return Poll::Ready(None) };
-        // After a panic it is cut off.
+        // After a panic the body is cut off.
         let (chunk, rest) = ready!(Pin::new(making).poll(context)).unwrap_or_default();
         self.making = rest.map(begin);
         Poll::Ready(chunk)
@@ -100,21 +102,21 @@ impl std::fmt::Debug for Chunked {
     }
 }
 
-/// Has the next chunk made when its turn comes.
+/// Queues the encoding of the next chunk.
 fn begin(rest: BoxedSource) -> oneshot::Receiver<Made> {
-    let (told, made) = oneshot::channel();
-    // Without a thread nothing is told.
-    let _ = JOBS.send((rest, told));
+    let (reply, made) = oneshot::channel();
+    // Without a thread there is no reply.
+    let _ = JOBS.send((rest, reply));
     made
 }
 
-/// Makes one chunk after the other.
+/// Encodes chunks, one after the other.
 fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
     loop {
-        // It is held by one thread that waits, and the others wait for that.
+        // One thread waits in `recv` with the lock, and the others wait for the lock.
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((mut rest, told)) = next else { return };
-        if told.is_closed() {
+        let Ok((mut rest, reply)) = next else { return };
+        if reply.is_closed() {
             continue;
         }
         let made = std::panic::catch_unwind(AssertUnwindSafe(move || {
@@ -122,9 +124,9 @@ fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
             (chunk, Some(rest).filter(|rest| !rest.is_done()))
         }));
         match made {
-            // Whoever has gone needs it no more.
-            Ok(made) => drop(told.send(made)),
-            Err(_) => tracing::error!("a large answer made the server panic"),
+            // The client may have gone.
+            Ok(made) => drop(reply.send(made)),
+            Err(_) => tracing::error!("response encoding panicked; cutting off the response"),
         }
     }
 }
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(source.whole(), all.concat());
     }
 
-    /// More panics than there can be threads, and bodies that nobody takes.
+    /// More panics than there are threads, and bodies whose client has gone.
     #[tokio::test]
     async fn a_panic_cuts_off_one_body_and_ends_no_thread() {
         let bad = || {

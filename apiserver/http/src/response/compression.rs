@@ -1,4 +1,4 @@
-//! Large answers, compressed for who asks: lists of thousands of objects say much the same of each.
+//! Compression of large responses: the objects of a list have much text in common.
 
 use std::io::Write;
 
@@ -13,20 +13,19 @@ use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
 use crate::response::streamed::chunk_source::ChunkSource;
 
-/// Smaller answers are sent faster than they are compressed: upstream's threshold. Unit: bytes.
+/// Size from which on compression is worth it: upstream's threshold. Unit: bytes.
 pub(crate) const WORTHWHILE: usize = 128 * 1024;
 
-/// How much is compressed before others have their turn: what takes a millisecond, of Machines. Unit: bytes.
-const TURN: usize = 1024 * 1024;
+/// Input of one chunk: about a millisecond of work, for Machines. Unit: bytes.
+const CHUNK_INPUT: usize = 1024 * 1024;
 
-/// Whether the client asks for gzip, and does so in the one word that upstream knows, in the first line of several.
+/// Returns true if the client accepts gzip: in upstream's one word, in the first of several headers.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let value = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(',').any(|encoding| encoding.trim() == "gzip")
 }
 
-/// Compresses the body if that is worth it, while it is sent; streams are left alone, as their readers wait for each
-/// event.
+/// Compresses a large body while it is sent. Streams are not compressed, because their clients wait for each event.
 pub(crate) fn compress(answer: Answer) -> Answer {
     if !is_large(answer.body()) || answer.headers().contains_key(CONTENT_ENCODING) {
         return answer;
@@ -43,7 +42,7 @@ pub(crate) fn compress(answer: Answer) -> Answer {
 }
 
 fn is_large(body: &ResponseBody) -> bool {
-    // One that is not whole is larger.
+    // A body without a length is large.
     matches!(body, ResponseBody::Chunked(_)) || body.length().is_some_and(|length| length > WORTHWHILE)
 }
 
@@ -52,7 +51,7 @@ struct Gzip<S> {
     plain: S,
     /// Rest of a chunk that is longer than a time slice's.
     pending: Bytes,
-    /// Until all has been compressed.
+    /// Encoder, until all is compressed.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -63,19 +62,19 @@ impl<S: ChunkSource> Gzip<S> {
 }
 
 impl<S: ChunkSource> ChunkSource for Gzip<S> {
-    /// What comes of a turn; of more than one, where that is nothing yet. Cut off where it cannot be compressed, which
-    /// has no cause: it is written to memory.
+    /// Compresses the input of one chunk, or of more, if there is no output yet. The body is cut off if compression
+    /// fails, which it does not in memory.
     fn next_chunk(&mut self) -> Option<Bytes> {
         let mut encoder = self.encoder.take()?;
         let mut read = 0;
-        while read < TURN || encoder.get_ref().is_empty() {
+        while read < CHUNK_INPUT || encoder.get_ref().is_empty() {
             if self.pending.is_empty() {
                 let Some(chunk) = self.plain.next_chunk() else {
                     return encoder.finish().ok().map(Bytes::from);
                 };
                 self.pending = chunk;
             }
-            let piece = self.pending.split_to(self.pending.len().min(TURN));
+            let piece = self.pending.split_to(self.pending.len().min(CHUNK_INPUT));
             encoder.write_all(&piece).ok()?;
             read += piece.len();
         }
@@ -115,17 +114,17 @@ mod tests {
         assert!(!is_wanted(&HeaderMap::new()));
     }
 
-    /// Two and a half turns' worth, of which no part says what another does.
+    /// Two and a half chunks of input, without repetition.
     #[test]
     fn what_is_compressed_a_turn_at_a_time_is_the_same() {
-        let plain: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(TURN * 5 / 2).collect();
-        for chunk in [1_000, 64 * 1024, TURN, plain.len()] {
+        let plain: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(CHUNK_INPUT * 5 / 2).collect();
+        for chunk in [1_000, 64 * 1024, CHUNK_INPUT, plain.len()] {
             let chunks = plain.chunks(chunk).map(Bytes::copy_from_slice);
             let mut gzip = Gzip::new(Chunks(chunks.collect::<Vec<_>>().into_iter()));
             let parts: Vec<Bytes> = std::iter::from_fn(|| gzip.next_chunk()).collect();
             assert!(parts.iter().all(|part| !part.is_empty()), "{chunk}");
             assert!(gzip.is_done());
-            if chunk <= TURN {
+            if chunk <= CHUNK_INPUT {
                 assert_eq!(parts.len(), 3, "{chunk}");
             }
             let mut unpacked = Vec::new();

@@ -1,4 +1,4 @@
-//! From a value to the bytes of an answer, in the encoding that was negotiated.
+//! Encoding of a response: a value to bytes, in the negotiated format.
 
 use apiserver_machinery::protobuf;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, \
                                    application/yaml, application/vnd.kubernetes.protobuf";
 
-/// How a value is written.
+/// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// One line of JSON.
@@ -22,7 +22,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The media type of an answer.
+    /// Returns the media type of a response.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Json | Self::PrettyJson => "application/json",
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a stream of events.
+    /// Returns the media type of a stream of events.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -39,7 +39,7 @@ impl Encoding {
         }
     }
 
-    /// Writes a value.
+    /// Encodes a value.
     ///
     /// # Errors
     /// 406 for a kind without a protobuf form.
@@ -62,7 +62,7 @@ impl Encoding {
         }
     }
 
-    /// Writes one event of a watch: a line, or a frame with its length before it.
+    /// Encodes one event of a watch: a line, or a frame with a length prefix.
     ///
     /// # Errors
     /// As [`Self::encode`].

@@ -1,4 +1,6 @@
 //! A server of one toy kind, and a client that comes in by its door.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
 use std::sync::Arc;

@@ -54,7 +54,9 @@ fn description(kind: &str) -> &'static str {
         "SelfSubjectReview" => "Returns the identity of the caller.",
         "SelfSubjectRulesReview" => "Returns the permissions of the caller in a namespace.",
         "SelfSubjectAccessReview" => "Checks whether the caller may perform an action.",
-        "LocalSubjectAccessReview" => "Checks whether a user or group may perform an action in a given namespace.",
+        "LocalSubjectAccessReview" => {
+            "Checks whether a user or group may perform an action in a given namespace."
+        }
         _ => "Checks whether a user or group may perform an action.",
     }
 }
@@ -94,9 +96,11 @@ fn status(kind: &str) -> Value {
     let text = json!({"type": "string"});
     let texts = list(&text);
     match kind {
-        "SelfSubjectReview" => json!({"type": "object", "description": "Result of the review.", "properties": {
+        "SelfSubjectReview" => {
+            json!({"type": "object", "description": "Result of the review.", "properties": {
             "userInfo": {"type": "object", "description": "Attributes of the caller.", "properties": {"username": text, "uid": text,
-                "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}}}}),
+                "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}}}})
+        }
         "SelfSubjectRulesReview" => {
             let resource = json!({"type": "object", "required": ["verbs"],
                 "properties": {"verbs": texts, "apiGroups": texts, "resources": texts, "resourceNames": texts}});
@@ -107,7 +111,9 @@ fn status(kind: &str) -> Value {
                 "properties": {"resourceRules": list(&resource), "nonResourceRules": list(&path),
                     "incomplete": {"type": "boolean"}, "evaluationError": text}})
         }
-        _ => json!({"type": "object", "description": "Result of the review.", "required": ["allowed"], "properties": {
-            "allowed": {"type": "boolean"}, "denied": {"type": "boolean"}, "reason": text, "evaluationError": text}}),
+        _ => {
+            json!({"type": "object", "description": "Result of the review.", "required": ["allowed"], "properties": {
+            "allowed": {"type": "boolean"}, "denied": {"type": "boolean"}, "reason": text, "evaluationError": text}})
+        }
     }
 }

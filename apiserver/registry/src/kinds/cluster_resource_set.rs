@@ -1,4 +1,4 @@
-//! ClusterResourceSet.
+//! ClusterResourceSet: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::rules::json_fields::default;
 use crate::rules::{immutable, label_selector};
 
-/// ClusterResourceSet's own rules.
+/// Strategy of ClusterResourceSet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterResourceSetStrategy;
 

@@ -1,4 +1,4 @@
-//! ClusterResourceSetBinding.
+//! ClusterResourceSetBinding: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::rules::immutable;
 
-/// ClusterResourceSetBinding's own rules.
+/// Strategy of ClusterResourceSetBinding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterResourceSetBindingStrategy;
 

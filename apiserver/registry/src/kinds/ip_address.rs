@@ -68,11 +68,11 @@ impl Strategy for IPAddressStrategy {
 
 /// Returns the error of an address from another pool than the pool of its claim.
 fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
-    let [wanted, asked] = [new, claim].map(|object| object::at(object, "spec.poolRef"));
+    let [own, claimed] = [new, claim].map(|object| object::at(object, "spec.poolRef"));
     let detail =
         "the referenced pool is different from the pool referenced by the claim this address should fulfill";
-    (wanted != asked)
-        .then(|| FieldError::invalid(FieldPath::new("spec.poolRef"), wanted.unwrap_or(&Value::Null), detail))
+    (own != claimed)
+        .then(|| FieldError::invalid(FieldPath::new("spec.poolRef"), own.unwrap_or(&Value::Null), detail))
 }
 
 /// Parses an address. An IPv6 address can have a zone.

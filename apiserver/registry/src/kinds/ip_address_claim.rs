@@ -1,10 +1,10 @@
-//! IPAddressClaim.
+//! IPAddressClaim: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// IPAddressClaim's own rules.
+/// Strategy of IPAddressClaim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IPAddressClaimStrategy;
 

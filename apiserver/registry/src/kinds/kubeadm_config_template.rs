@@ -1,4 +1,4 @@
-//! KubeadmConfigTemplate.
+//! KubeadmConfigTemplate: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::kinds::kubeadm_config;
 use crate::rules::template_metadata;
 
-/// KubeadmConfigTemplate's own rules: unlike other templates it may change.
+/// Strategy of KubeadmConfigTemplate. Unlike other templates, it is mutable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmConfigTemplateStrategy;
 

@@ -1,4 +1,4 @@
-//! KubeadmControlPlaneTemplate.
+//! KubeadmControlPlaneTemplate: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -9,10 +9,10 @@ use crate::kinds::kubeadm_config;
 use crate::kinds::kubeadm_control_plane::{OWNER, validate_cluster_configuration, validate_rollout};
 use crate::rules::{name_template, template_metadata};
 
-/// Where what is made is described.
+/// Path of the spec of the control planes.
 const SPEC: &str = "/spec/template/spec";
 
-/// KubeadmControlPlaneTemplate's own rules.
+/// Strategy of KubeadmControlPlaneTemplate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmControlPlaneTemplateStrategy;
 
@@ -42,16 +42,16 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
         template_metadata::taints(taints, &machine.child("spec.taints"), &mut errors);
         let metadata = object::at(spec, "machineTemplate.metadata");
         template_metadata::metadata(metadata, &machine.child("metadata"), &mut errors);
-        if let Some(wanted) = spec.get("kubeadmConfigSpec") {
+        if let Some(config_spec) = spec.get("kubeadmConfigSpec") {
             let at = path.child("kubeadmConfigSpec");
-            let configuration = wanted.get("clusterConfiguration").cloned().unwrap_or_default();
+            let configuration = config_spec.get("clusterConfiguration").cloned().unwrap_or_default();
             validate_cluster_configuration(
                 &configuration,
                 None,
                 &at.child("clusterConfiguration"),
                 &mut errors,
             );
-            kubeadm_config::validate_control_plane(wanted, &at, &mut errors);
+            kubeadm_config::validate_control_plane(config_spec, &at, &mut errors);
         }
     }
     template_metadata::metadata(
@@ -62,13 +62,13 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A template is exchanged for another and not changed. What older releases filled in is no change.
+/// Returns the error of a change. A template is immutable. Defaults of older releases count as unchanged.
 fn validate_unchanged(new: &Value, old: &Value) -> Option<FieldError> {
     let part = |object: &Value| {
         let mut spec = object.pointer(SPEC).cloned().unwrap_or_default();
         if let Some(fields) = spec.as_object_mut() {
-            let wanted = fields.entry("kubeadmConfigSpec").or_insert_with(|| json!({}));
-            kubeadm_config::fill_in_former_defaults(wanted);
+            let config_spec = fields.entry("kubeadmConfigSpec").or_insert_with(|| json!({}));
+            kubeadm_config::fill_in_former_defaults(config_spec);
         }
         spec
     };
@@ -117,7 +117,7 @@ mod tests {
                 "spec.template.spec.kubeadmConfigSpec.format",
             ]
         );
-        // What stands there is not judged again.
+        // The unchanged spec is not validated again.
         assert_eq!(found(&wrong, Some(&wrong)), Vec::<String>::new());
     }
 

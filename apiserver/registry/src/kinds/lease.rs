@@ -1,11 +1,11 @@
-//! Lease.
+//! Lease: strategy and protobuf form.
 
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// Lease's own rules.
+/// Strategy of Lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseStrategy;
 
@@ -42,7 +42,7 @@ impl Strategy for LeaseStrategy {
     }
 }
 
-/// The protobuf message.
+/// Protobuf message.
 const MESSAGE: &[Field] = &[METADATA, Field::new(2, "spec", Shape::Message(SPEC))];
 
 const SPEC: &[Field] = &[

@@ -1,4 +1,4 @@
-//! MachineDeployment.
+//! MachineDeployment: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -8,10 +8,10 @@ use crate::rules::json_fields::{default, get, text};
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
 use crate::rules::{machine_owner, names, replicas, rollout};
 
-/// Machines of a deployment that has no selector are told by this label.
+/// Label that identifies the Machines of a deployment without a selector.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
 
-/// MachineDeployment's own rules.
+/// Strategy of MachineDeployment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineDeploymentStrategy;
 
@@ -48,7 +48,7 @@ impl Strategy for MachineDeploymentStrategy {
     }
 }
 
-/// A few at a time, unless something else is wanted.
+/// Sets the default rollout, which replaces one Machine at a time.
 fn prepare_rollout(new: &mut Value) {
     if !get(new, "spec").is_some_and(Value::is_object) {
         return;
@@ -78,10 +78,10 @@ mod tests {
         assert_eq!((&new["spec"]["rollout"], &new["spec"]["selector"]["matchLabels"]), (&rolling, &own));
         assert_eq!(new["spec"]["template"]["metadata"]["labels"], own);
         assert_eq!(MachineDeploymentStrategy.validate(&new, None), []);
-        let mut asked = deployment();
-        asked["spec"]["rollout"] = json!({"strategy": {"type": "OnDelete"}});
-        MachineDeploymentStrategy.prepare(&mut asked, None);
-        assert_eq!(asked["spec"]["rollout"], json!({"strategy": {"type": "OnDelete"}}));
+        let mut on_delete = deployment();
+        on_delete["spec"]["rollout"] = json!({"strategy": {"type": "OnDelete"}});
+        MachineDeploymentStrategy.prepare(&mut on_delete, None);
+        assert_eq!(on_delete["spec"]["rollout"], json!({"strategy": {"type": "OnDelete"}}));
     }
 
     #[test]

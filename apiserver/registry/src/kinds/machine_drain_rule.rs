@@ -1,4 +1,4 @@
-//! MachineDrainRule.
+//! MachineDrainRule: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -11,7 +11,7 @@ use crate::rules::label_selection::LabelSelection;
 const SELECTORS: [(&str, [&str; 2]); 2] =
     [("machines", ["selector", "clusterSelector"]), ("pods", ["selector", "namespaceSelector"])];
 
-/// MachineDrainRule's own rules.
+/// Strategy of MachineDrainRule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineDrainRuleStrategy;
 

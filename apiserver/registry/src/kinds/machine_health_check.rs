@@ -1,4 +1,4 @@
-//! MachineHealthCheck.
+//! MachineHealthCheck: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -9,13 +9,13 @@ use crate::rules::label_selection::LabelSelection;
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, validate_cluster};
 use crate::rules::rollout::validate_count;
 
-/// How long a Node may take to appear when nobody says. Unit: seconds.
+/// Default time for a Node to appear. Unit: seconds.
 const STARTUP_SECONDS: i64 = 600;
 
-/// The shortest time that makes sense; 0 is no limit. Unit: seconds.
+/// Shortest time for a Node to appear. 0 disables the limit. Unit: seconds.
 const SHORTEST_STARTUP_SECONDS: i64 = 30;
 
-/// MachineHealthCheck's own rules.
+/// Strategy of MachineHealthCheck.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineHealthCheckStrategy;
 
@@ -26,7 +26,7 @@ impl Strategy for MachineHealthCheckStrategy {
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
-        // Older versions need not have a spec, and then have this one.
+        // Older versions do not require a spec. They then get this one.
         default(new, "spec.checks.nodeStartupTimeoutSeconds", STARTUP_SECONDS);
     }
 
@@ -56,7 +56,7 @@ fn validate_selector(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Errors of `checks` and `remediation`, wherever they are.
+/// Adds the errors of `checks` and `remediation`, in any kind that has them.
 pub(crate) fn validate_check(check: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let startup = get(check, "checks.nodeStartupTimeoutSeconds").and_then(Value::as_i64);
     if let Some(seconds) = startup.filter(|seconds| (1..SHORTEST_STARTUP_SECONDS).contains(seconds)) {

@@ -1,4 +1,4 @@
-//! MachinePool.
+//! MachinePool: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -11,7 +11,7 @@ use crate::rules::machine_template::{
 };
 use crate::rules::{replicas, template_metadata};
 
-/// MachinePool's own rules.
+/// Strategy of MachinePool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachinePoolStrategy;
 

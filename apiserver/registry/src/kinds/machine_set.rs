@@ -1,4 +1,4 @@
-//! MachineSet.
+//! MachineSet: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
 use crate::rules::{machine_owner, replicas};
 
-/// Machines of a set that has no selector are told by this label.
+/// Label that identifies the Machines of a set without a selector.
 const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
 
-/// MachineSet's own rules.
+/// Strategy of MachineSet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineSetStrategy;
 

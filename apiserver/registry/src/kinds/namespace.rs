@@ -1,4 +1,4 @@
-//! Namespace.
+//! Namespace: strategy, validation and protobuf form.
 
 use apiserver_machinery::metadata::{is_qualified_name, label_errors};
 use apiserver_machinery::object;
@@ -7,18 +7,18 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-/// Holds a namespace until it is empty.
+/// Finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
 
-/// What clients and the server itself count on: upstream keeps such namespaces, too.
-const LASTING: [&str; 4] = ["default", "kube-system", "kube-public", "capstan-system"];
+/// Namespaces that cannot be deleted, because clients and the server need them. Upstream keeps them as well.
+const PERMANENT: [&str; 4] = ["default", "kube-system", "kube-public", "capstan-system"];
 
-/// Namespace's own rules.
+/// Strategy of Namespace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
-    /// Selectors of namespaces count on the name's label; who names a namespace gives it.
+    /// Sets the label with the namespace's name, on which selectors of namespaces rely.
     fn canonicalize(&self, new: &mut Value) {
         let name = object::name(new).to_owned();
         if !name.is_empty() {
@@ -31,7 +31,7 @@ impl Strategy for NamespaceStrategy {
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
         label(new, &name);
         if let Some(root) = new.as_object_mut() {
-            // What a deletion waits for; nothing to tell of a namespace that has just begun.
+            // Conditions describe a deletion. A namespace that is being created has none.
             let conditions = root.get("status").and_then(|status| status.get("conditions")).cloned();
             let mut status = json!({"phase": phase});
             if let Some(conditions) = conditions.filter(|_| old.is_some()) {
@@ -40,16 +40,16 @@ impl Strategy for NamespaceStrategy {
             root.insert("status".to_owned(), status);
         }
         if old.is_none() {
-            hold(new);
+            add_finalizer(new);
         }
     }
 
-    /// The phase is set with every write.
+    /// Every write sets the phase in the status.
     fn reads_status(&self) -> bool {
         true
     }
 
-    /// Names are narrower than other kinds': they are part of other names.
+    /// Names are shorter than those of other kinds, because they are part of other names.
     fn name_errors(&self, name: &str) -> Vec<String> {
         label_errors(name)
     }
@@ -64,7 +64,7 @@ impl Strategy for NamespaceStrategy {
 
     fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
         let name = object::name(object);
-        LASTING.contains(&name).then_some("this namespace may not be deleted")
+        PERMANENT.contains(&name).then_some("this namespace may not be deleted")
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -88,8 +88,8 @@ fn label(namespace: &mut Value, name: &str) {
     }
 }
 
-/// Sees to it that a namespace outlives what is in it: whoever empties it takes this away.
-fn hold(namespace: &mut Value) {
+/// Adds the finalizer that keeps a namespace until it is empty. The controller that empties it removes the finalizer.
+fn add_finalizer(namespace: &mut Value) {
     let Some(root) = namespace.as_object_mut() else { return };
     let spec = root.entry("spec").or_insert_with(|| json!({}));
     let Some(spec) = spec.as_object_mut() else { return };
@@ -107,7 +107,7 @@ fn finalizer_errors(namespace: &Value) -> Vec<FieldError> {
     bad.map(|name| FieldError::invalid(path.clone(), &json!(name), detail)).collect()
 }
 
-/// The protobuf message, as far as clients may say anything of a namespace.
+/// Protobuf message, with the fields that clients can set.
 const MESSAGE: &[Field] = &[
     METADATA,
     Field::new(2, "spec", Shape::Message(&[Field::list(1, "finalizers", Shape::Text)])),

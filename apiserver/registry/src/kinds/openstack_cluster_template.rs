@@ -1,4 +1,4 @@
-//! OpenStackClusterTemplate.
+//! OpenStackClusterTemplate: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::rules::immutable::as_typed;
 
-/// OpenStackClusterTemplate's own rules.
+/// Strategy of OpenStackClusterTemplate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackClusterTemplateStrategy;
 
@@ -18,7 +18,7 @@ impl Strategy for OpenStackClusterTemplateStrategy {
         if as_typed(&spec(new)) == as_typed(&spec(old)) {
             return Vec::new();
         }
-        // The path begins with the kind: clients know it so.
+        // The path begins with the kind, as in upstream.
         let at = FieldPath::new("OpenStackClusterTemplate.spec.template.spec");
         let detail = "OpenStackClusterTemplate spec.template.spec field is immutable. Please create new resource instead.";
         vec![FieldError::invalid(at, &spec(new), detail)]

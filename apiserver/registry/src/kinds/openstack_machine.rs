@@ -1,4 +1,4 @@
-//! OpenStackMachine.
+//! OpenStackMachine: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::rules::immutable;
 
-/// OpenStackMachine's own rules.
+/// Strategy of OpenStackMachine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackMachineStrategy;
 
@@ -16,13 +16,13 @@ impl Strategy for OpenStackMachineStrategy {
         let Some(old) = old else { return validate_new(new) };
         immutable::spec(new, old, |now, before| {
             for value in [now, before] {
-                // A Machine may get another server.
+                // A Machine can get another server.
                 immutable::forget(value, "providerID");
                 immutable::forget(value, "identityRef");
                 for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     immutable::forget(port, "allowedAddressPairs");
                 }
-                // Upstream compares this kind as it is written, without zeros and empty lists.
+                // Upstream compares this kind in its typed form, without zeros and empty lists.
                 immutable::forget_zeros(value);
                 immutable::without_empty_lists(value);
             }
@@ -32,7 +32,7 @@ impl Strategy for OpenStackMachineStrategy {
     }
 }
 
-/// Rules that only a new server has to keep: those stored may have been made before there was one.
+/// Returns the errors of a new server. Stored objects may be older than these checks.
 pub(crate) fn validate_new(new: &Value) -> Vec<FieldError> {
     let list = |pointer: &str| new.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! OpenStackMachineTemplate.
+//! OpenStackMachineTemplate: strategy and validation.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -9,7 +9,7 @@ use crate::rules::immutable::as_typed;
 
 const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is immutable. Please create a new resource instead. Ref doc: https://cluster-api.sigs.k8s.io/tasks/change-machine-template.html";
 
-/// OpenStackMachineTemplate's own rules.
+/// Strategy of OpenStackMachineTemplate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackMachineTemplateStrategy;
 

@@ -1,4 +1,4 @@
-//! OpenStackServer.
+//! OpenStackServer: strategy and validation.
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kinds::openstack_machine;
 use crate::rules::immutable;
 
-/// OpenStackServer's own rules.
+/// Strategy of OpenStackServer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackServerStrategy;
 

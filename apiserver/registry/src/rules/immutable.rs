@@ -1,25 +1,25 @@
-//! Fields that may not change.
+//! Immutable fields.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// The topology controller asks so what would become of a template.
+/// Annotation of the topology controller's dry runs, which compute the result of a change of a template.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
-/// Whether a dry run is the topology controller's, which compares and changes nothing.
+/// Reports whether a request is such a dry run, which changes nothing.
 pub(crate) fn is_of_topology(new: &Value) -> bool {
     crate::rules::json_fields::annotation(new, TOPOLOGY_DRY_RUN).is_some()
 }
 
-/// An error when the field at `path` (dotted, from the root) differs between `new` and `old`.
+/// Returns an error if the field at `path` (dotted, from the root) differs between `new` and `old`.
 pub(crate) fn field(new: &Value, old: &Value, path: &str) -> Option<FieldError> {
     let pointer = format!("/{}", path.replace('.', "/"));
     let (now, before) = (new.pointer(&pointer), old.pointer(&pointer));
     (now != before).then(|| error(FieldPath::new(path), now))
 }
 
-/// Errors for every field of `spec` that differs between `new` and `old` once `allow` has made the
-/// differences that are permitted disappear from both.
+/// Returns an error for every field of `spec` that differs between `new` and `old`, after `allow` has removed the
+/// allowed differences from both.
 pub(crate) fn spec_fields(
     new: &Value,
     old: &Value,
@@ -38,8 +38,8 @@ pub(crate) fn spec_fields(
     changed.map(|name| error(FieldPath::new("spec").child(name), now.get(name))).collect()
 }
 
-/// An error of the whole `spec` when anything in it differs once `allow` has made the differences that
-/// are permitted disappear from both.
+/// Returns an error of the whole `spec` if it differs between `new` and `old`, after `allow` has removed the allowed
+/// differences from both.
 pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Option<FieldError> {
     if is_same(new, old) {
         return None;
@@ -48,7 +48,7 @@ pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Val
     (now != before).then(|| FieldError::forbidden(FieldPath::new("spec"), "cannot be modified"))
 }
 
-/// Most writes leave `spec` as it is; nothing has to be copied then.
+/// Fast path: most writes do not change `spec`, so nothing has to be copied.
 fn is_same(new: &Value, old: &Value) -> bool {
     new.get("spec") == old.get("spec")
 }
@@ -65,7 +65,7 @@ fn error(path: FieldPath, now: Option<&Value>) -> FieldError {
     FieldError::invalid(path, &shown, "field is immutable")
 }
 
-/// Removes a field given by a dotted path below `value`.
+/// Removes the field at a dotted path below `value`.
 pub(crate) fn forget(value: &mut Value, path: &str) {
     let (parents, name) = path.rsplit_once('.').map_or(("", path), |(parents, name)| (parents, name));
     let pointer = if parents.is_empty() { String::new() } else { format!("/{}", parents.replace('.', "/")) };
@@ -74,17 +74,17 @@ pub(crate) fn forget(value: &mut Value, path: &str) {
     }
 }
 
-/// Makes the difference disappear between a field that is absent and one that has its type's zero, where
-/// upstream's types have none: who reads and writes such an object with them leaves the field out.
+/// Returns the spec without fields that hold the zero value of their type. Upstream's types do not distinguish them
+/// from absent fields, so a client that reads and writes such an object drops them.
 ///
-/// Source: the fields of Cluster API Provider OpenStack's types that are no pointers.
+/// Source: the non-pointer fields of the types of Cluster API Provider OpenStack.
 pub(crate) fn as_typed(spec: &Value) -> Value {
     let mut typed = spec.clone();
     forget_zeros(&mut typed);
     typed
 }
 
-/// Takes those fields out.
+/// Removes those fields.
 pub(crate) fn forget_zeros(spec: &mut Value) {
     without_zeros(spec, "", "");
 }
@@ -104,10 +104,10 @@ fn is_zero(value: &Value) -> bool {
     *value == Value::Bool(false) || value.as_str() == Some("") || value.as_i64() == Some(0)
 }
 
-/// Whether upstream's type of a field is no pointer, by the names of what it is in.
+/// Reports whether upstream's type of a field is not a pointer, by the names of the enclosing fields.
 fn is_plain(around: &str, at: &str, name: &str) -> bool {
     match (at, name) {
-        // Of a machine, which a bastion's `spec` is, too.
+        // Of a machine's spec, and of a bastion's `spec`, which is one.
         ("" | "spec", "trunk" | "sshKeyName")
         | ("rootVolume" | "volume", "type")
         | ("identityRef", "region")
@@ -117,7 +117,7 @@ fn is_plain(around: &str, at: &str, name: &str) -> bool {
     }
 }
 
-/// Takes out lists without entries, at any depth.
+/// Removes empty lists at any depth.
 pub(crate) fn without_empty_lists(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,16 +1,17 @@
-//! Filling in fields of objects whose shape nobody has checked yet.
+//! Access to fields of objects that have not been validated.
 
 pub(crate) use apiserver_machinery::object::at as get;
 use serde_json::{Map, Value};
 
-/// The object at a dotted path, made with its parents when absent; `None` where something else is.
+/// Returns the object at a dotted path, and creates it with its parents if it is absent. Returns `None` for a value of
+/// another type.
 pub(crate) fn object<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
     path.split('.').try_fold(root.as_object_mut()?, |parent, name| {
         parent.entry(name.to_owned()).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
     })
 }
 
-/// Sets the field at a dotted path unless it is there; an empty text is not.
+/// Sets the field at a dotted path if it is absent or an empty text.
 pub(crate) fn default(root: &mut Value, path: &str, value: impl Into<Value>) {
     let Some((parent, name)) = path.rsplit_once('.') else { return };
     if get(root, path).is_some_and(|found| found != "") {
@@ -21,17 +22,17 @@ pub(crate) fn default(root: &mut Value, path: &str, value: impl Into<Value>) {
     }
 }
 
-/// The text at a dotted path.
+/// Returns the text at a dotted path.
 pub(crate) fn text<'a>(root: &'a Value, path: &str) -> Option<&'a str> {
     get(root, path)?.as_str()
 }
 
-/// The items of the list at a dotted path.
+/// Returns the items of the list at a dotted path, with their indices.
 pub(crate) fn items<'a>(root: &'a Value, path: &str) -> impl Iterator<Item = (usize, &'a Value)> + use<'a> {
     get(root, path).and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 
-/// An annotation.
+/// Returns an annotation.
 pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     get(object, "metadata.annotations")?.get(key)?.as_str()
 }

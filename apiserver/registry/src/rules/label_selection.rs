@@ -1,4 +1,4 @@
-//! What a label selector inside of an object chooses.
+//! Label selectors within objects: parser and matching.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::rules::label_selector;
 
-/// One term.
+/// Term of a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Term {
     In(Vec<String>),
@@ -15,14 +15,14 @@ enum Term {
     DoesNotExist,
 }
 
-/// A selector that has been read.
+/// Parsed selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelSelection {
     terms: Vec<(String, Term)>,
 }
 
 impl LabelSelection {
-    /// Reads `matchLabels` and `matchExpressions`; the error says what cannot be understood.
+    /// Parses `matchLabels` and `matchExpressions`. The error is the text for the user.
     pub(crate) fn read(selector: &Value) -> Result<Self, String> {
         if let Some(error) = label_selector::error(Some(selector)) {
             return Err(error);
@@ -41,12 +41,12 @@ impl LabelSelection {
         Ok(Self { terms })
     }
 
-    /// Whether it chooses everything.
+    /// Reports whether the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it chooses an object with these labels.
+    /// Reports whether the selector matches an object with these labels.
     pub(crate) fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.terms.iter().all(|(key, term)| {
             let found = labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);

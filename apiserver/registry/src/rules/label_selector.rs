@@ -1,10 +1,10 @@
-//! Whether a label selector can be one.
+//! Validation of label selectors within objects.
 
 use serde_json::Value;
 
 use crate::rules::names;
 
-/// Why this is no selector; `None` when it is one, or absent.
+/// Returns the error of a selector; `None` if it is valid or absent.
 pub(crate) fn error(selector: Option<&Value>) -> Option<String> {
     let part = |field: &str| selector.and_then(|selector| selector.get(field));
     for (key, value) in part("matchLabels").and_then(Value::as_object).into_iter().flatten() {
@@ -16,7 +16,7 @@ pub(crate) fn error(selector: Option<&Value>) -> Option<String> {
     part("matchExpressions").and_then(Value::as_array).into_iter().flatten().find_map(term_error)
 }
 
-/// Whether a selector chooses everything.
+/// Reports whether a selector matches everything.
 pub(crate) fn is_empty(selector: Option<&Value>) -> bool {
     let count = |field: &str| match selector.and_then(|selector| selector.get(field)) {
         Some(Value::Object(labels)) => labels.len(),

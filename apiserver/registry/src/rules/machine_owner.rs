@@ -1,4 +1,4 @@
-//! What MachineSets and MachineDeployments have in common: a selector, and a template it must choose.
+//! Rules that MachineSets and MachineDeployments share: a selector, and a template that it must match.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use base64::Engine as _;
@@ -10,31 +10,31 @@ use crate::rules::label_selection::LabelSelection;
 use crate::rules::machine_template::{self, validate_bootstrap, validate_cluster, validate_taints};
 use crate::rules::{name_template, names, replicas, template_metadata};
 
-/// Where the Machines' spec is.
+/// Path of the spec of the Machines.
 pub(crate) const TEMPLATE: &str = "spec.template.spec";
 
-/// Checks that are not to be made before Machines are made.
+/// Annotation with the checks that are skipped before Machines are created.
 const SKIPPED_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
 
-/// The checks there are.
+/// Names of the checks.
 const CHECKS: [&str; 5] =
     ["All", "ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"];
 
-/// What to say of labels that the selector does not choose.
+/// Error of labels that the selector does not match.
 type Mismatch = fn(FieldPath, &Value, &str) -> FieldError;
 
-/// A name as the value of a label: itself, or a hash of it where it is too long for one.
+/// Returns a name as a label value: the name itself, or a hash if it is too long.
 pub(crate) fn label_value_of(name: &str) -> String {
     if names::label_value(name).is_empty() {
         return name.to_owned();
     }
-    // FNV-1a of 32 bits: whoever looks for the label computes the same.
+    // FNV-1a with 32 bits, as other tools compute it.
     let hash =
         name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     format!("hash_{}_z", URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
 }
 
-/// The label with the object's own name, in the selector and on the template, when there is no selector.
+/// Sets the label with the object's own name in the selector and in the template, if there is no selector.
 pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
     let is_empty = |field: &str| {
         let found = get(new, &format!("spec.selector.{field}"));
@@ -48,19 +48,19 @@ pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
     label_both(new, label, &json!(value));
 }
 
-/// The same label in the selector and on the template.
+/// Sets a label in the selector and in the template.
 pub(crate) fn label_both(new: &mut Value, label: &str, value: &Value) {
     if !get(new, "spec.template").is_some_and(Value::is_object) {
         return;
     }
-    for place in ["spec.selector.matchLabels", "spec.template.metadata.labels"] {
-        if let Some(labels) = object(new, place) {
+    for path in ["spec.selector.matchLabels", "spec.template.metadata.labels"] {
+        if let Some(labels) = object(new, path) {
             labels.insert(label.to_owned(), value.clone());
         }
     }
 }
 
-/// Every error but those of one kind alone.
+/// Adds every error that both kinds share.
 pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, errors: &mut Vec<FieldError>) {
     validate_bootstrap(new, TEMPLATE, errors);
     validate_selector(new, mismatch, errors);

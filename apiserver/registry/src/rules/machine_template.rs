@@ -1,4 +1,4 @@
-//! What holds of a Machine's spec, by itself and in the template of those that make Machines.
+//! Rules of a Machine's spec, in a Machine and in the templates of other kinds.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use crate::rules::json_fields::{get, items, object, text};
 use crate::rules::{template_metadata, version};
 
-/// Tools find a cluster's objects by this label.
+/// Label by which tools find the objects of a cluster.
 pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// How long to retry deleting a Node when nobody says. Unit: seconds.
+/// Default time of retries to delete a Node. Unit: seconds.
 pub(crate) const NODE_DELETION_SECONDS: i64 = 10;
 
-/// The taint of a control plane's Nodes.
+/// Taint of the Nodes of a control plane.
 const CONTROL_PLANE_TAINT: &str = "node-role.kubernetes.io/control-plane";
 
-/// Labels the object with its cluster.
+/// Sets the label of the object's cluster.
 pub(crate) fn label_with_cluster(new: &mut Value) {
     let Some(cluster) = get(new, "spec.clusterName").filter(|cluster| cluster.is_string()).cloned() else {
         return;
@@ -25,7 +25,7 @@ pub(crate) fn label_with_cluster(new: &mut Value) {
     }
 }
 
-/// Puts a `v` before a version that has none; `path` is where the Machine's spec is.
+/// Adds a leading `v` to a version. `path` is the path of the Machine's spec.
 pub(crate) fn prepare_version(new: &mut Value, path: &str) {
     let found = get(new, path).and_then(|spec| text(spec, "version"));
     let found = found.filter(|found| !found.is_empty() && !found.starts_with('v'));
@@ -35,7 +35,7 @@ pub(crate) fn prepare_version(new: &mut Value, path: &str) {
     }
 }
 
-/// Errors of the Machine's spec at `path` that need nothing else.
+/// Adds the errors of the Machine's spec at `path` that depend on nothing else.
 pub(crate) fn validate(new: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let found = get(new, path).and_then(|spec| text(spec, "version"));
     if let Some(found) = found.filter(|found| version::parse(found).is_none()) {
@@ -44,7 +44,7 @@ pub(crate) fn validate(new: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An error when neither of the two ways to bootstrap is taken.
+/// Adds an error if neither of the two ways to bootstrap is set.
 pub(crate) fn validate_bootstrap(new: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let bootstrap = get(new, path).and_then(|spec| spec.get("bootstrap"));
     let has = |field: &str| bootstrap.and_then(|bootstrap| bootstrap.get(field)).is_some();
@@ -55,7 +55,7 @@ pub(crate) fn validate_bootstrap(new: &Value, path: &str, errors: &mut Vec<Field
     }
 }
 
-/// The cluster may not change, and a template's is that of the whole.
+/// Validates that the cluster is immutable, and that a template has the same cluster as its object.
 pub(crate) fn validate_cluster(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.clusterName");
     let now = get(new, "spec.clusterName");
@@ -69,7 +69,7 @@ pub(crate) fn validate_cluster(new: &Value, old: Option<&Value>, errors: &mut Ve
     }
 }
 
-/// Taints that are not for people to set. The control plane's own is only for its Machines.
+/// Validates that taints are not reserved. The control plane's taint is allowed only on its Machines.
 pub(crate) fn validate_taints(holder: &Value, at: &FieldPath, is_worker: bool, errors: &mut Vec<FieldError>) {
     let at = at.child("taints");
     template_metadata::taints(holder.get("taints"), &at, errors);

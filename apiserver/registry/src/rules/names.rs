@@ -1,21 +1,20 @@
-//! What is wrong with names, in the words of Kubernetes, which people search for. Nothing is wrong
-//! when the list is empty.
+//! Validation of names, with the error texts of Kubernetes, which users search for. An empty list means a valid name.
 
 pub(crate) use apiserver_machinery::metadata::label_key_errors as label_key;
 
-/// Longest label of a domain name, longest name part of a label's key, longest value of a label.
+/// Longest DNS label, name part of a label key, and label value.
 const LONGEST_LABEL: usize = 63;
 
 /// Longest domain name.
 const LONGEST_SUBDOMAIN: usize = 253;
 
-/// A label of a domain name.
+/// Pattern of a DNS label.
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// The name part of a label's key.
+/// Pattern of the name part of a label key.
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// Errors of the value of a label.
+/// Returns the errors of a label value.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
@@ -31,7 +30,7 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
     errors
 }
 
-/// Errors of a domain name.
+/// Returns the errors of a domain name.
 pub(crate) fn subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_SUBDOMAIN {
@@ -47,7 +46,7 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// Errors of a label of a domain name.
+/// Returns the errors of a DNS label.
 pub(crate) fn label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
@@ -68,7 +67,7 @@ pub(crate) fn label(text: &str) -> Vec<String> {
     errors
 }
 
-/// Errors of the name of a Service: a label that begins with a letter.
+/// Returns the errors of the name of a Service: a DNS label that begins with a letter.
 pub(crate) fn service(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {

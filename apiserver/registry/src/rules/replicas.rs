@@ -1,23 +1,23 @@
-//! How many Machines there are to be when nobody says so.
+//! Default number of Machines.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::{annotation, default, get};
 
-/// What an autoscaler may not go below and above.
+/// Annotations with the bounds of an autoscaler.
 const BOUNDS: [&str; 2] = [
     "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size",
     "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size",
 ];
 
-/// Whether an autoscaler looks after a pool, or after what a class makes of one.
+/// Reports whether an autoscaler manages a pool, or the pools of a class.
 pub(crate) fn is_autoscaled(pool: &Value) -> bool {
     BOUNDS.iter().any(|bound| annotation(pool, bound).is_some())
 }
 
-/// Sets `spec.replicas` when it is not set: with an autoscaler's bounds, to what was wanted before
-/// as far as it is within them, or the lower bound; otherwise to 1. So an autoscaler can take over.
+/// Sets `spec.replicas` if it is absent. With an autoscaler, the old number counts within the bounds, and otherwise the
+/// lower bound. An autoscaler can thus take over. Without an autoscaler, the default is 1.
 pub(crate) fn prepare(new: &mut Value, old: Option<&Value>) {
     if !get(new, "spec").is_some_and(Value::is_object) {
         return;
@@ -32,14 +32,14 @@ pub(crate) fn prepare(new: &mut Value, old: Option<&Value>) {
                 None => i64::from(least),
             }
         }
-        // Not to be guessed: validation says what is wrong.
+        // No default for invalid bounds, which validation reports.
         [Some(_), Some(_)] => return,
         _ => 1,
     };
     default(new, "spec.replicas", replicas);
 }
 
-/// Bounds that are no numbers, when they are needed.
+/// Adds the errors of bounds that are not numbers, if the bounds are needed.
 pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     let found = BOUNDS.map(|bound| annotation(new, bound));
     if get(new, "spec.replicas").is_some() || found.contains(&None) {

@@ -1,29 +1,30 @@
-//! Semantic versions as Cluster API reads and orders them: the `semver` crate, a tolerant form, and an order of builds.
+//! Semantic versions as Cluster API parses and orders them: the `semver` crate, a tolerant form, and an order of
+//! builds.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use semver::Version;
 
-/// A version such as `1.30.2-rc.1+x`.
+/// Semantic version, such as `1.30.2-rc.1+x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Semver {
-    /// Major, minor, patch.
+    /// Major, minor and patch number.
     pub(crate) numbers: (u64, u64, u64),
     version: Version,
 }
 
 impl Semver {
-    /// Reads `1.30.2-rc.1+x`, without a leading v.
+    /// Parses `1.30.2-rc.1+x`, without a leading v.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let version = Version::parse(text).ok()?;
-        // The library reads numbers of any length before the release, upstream those of 64 bits.
+        // The crate accepts pre-release numbers of any length, upstream only those of 64 bits.
         let fits = |part: &str| !is_number(part) || part.parse::<u64>().is_ok();
         let numbers = (version.major, version.minor, version.patch);
         version.pre.split('.').all(fits).then_some(Self { numbers, version })
     }
 
-    /// Reads what may have spaces around it, a v, zeros before numbers, and fewer of those.
+    /// Parses a version that can have spaces around it, a leading v, leading zeros, and fewer than three numbers.
     pub(crate) fn parse_tolerant(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);

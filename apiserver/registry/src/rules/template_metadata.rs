@@ -1,18 +1,19 @@
-//! What a kind hands down to the objects it makes: it would be refused there, later and out of sight.
+//! Metadata and taints that a kind copies to the objects that it creates. Errors would occur there, later and not
+//! visible to the author.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use crate::rules::names;
 
-/// Longest annotations of one object, keys and values together.
+/// Largest size of an object's annotations, keys and values together.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// Taints that Cluster API sets by itself.
+/// Taints that Cluster API sets itself.
 const OWN_TAINTS: [&str; 2] =
     ["node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"];
 
-/// Errors of labels and annotations.
+/// Adds the errors of labels and annotations.
 pub(crate) fn metadata(metadata: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let entries = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
     let at = path.child("labels");
@@ -37,7 +38,7 @@ pub(crate) fn metadata(metadata: Option<&Value>, path: &FieldPath, errors: &mut 
     }
 }
 
-/// Errors of taints that Nodes are to have: some belong to others.
+/// Adds the errors of taints for Nodes. Some taints are reserved.
 pub(crate) fn taints(taints: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, taint) in taints.and_then(Value::as_array).into_iter().flatten().enumerate() {
         let key = taint.get("key").and_then(Value::as_str).unwrap_or_default();

@@ -1,13 +1,14 @@
-//! Kubernetes versions, as far as rules about them need.
+//! Kubernetes versions with a leading v.
 
 use crate::rules::semver::Semver;
 
-/// Major, minor, patch of `v1.30.2-rc.1+x`; `None` when it is not a semantic version with a leading v.
+/// Parses `v1.30.2-rc.1+x` and returns major, minor and patch number; `None` if the text is no semantic version with a
+/// leading v.
 pub(crate) fn parse(text: &str) -> Option<(u64, u64, u64)> {
     Semver::parse(text.strip_prefix('v')?).map(|version| version.numbers)
 }
 
-/// What Go says of a text that is no number.
+/// Returns Go's text for an error of number parsing.
 pub(crate) fn go_number_error(error: &std::num::ParseIntError) -> &'static str {
     match error.kind() {
         std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",

@@ -1,6 +1,8 @@
 //! A client on HTTP/2 that behaves as client-go does: one connection for everything, a new one when the
 //! server says `GOAWAY`, and a new try where the server asks for one or certainly did not begin.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;

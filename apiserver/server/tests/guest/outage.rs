@@ -1,5 +1,7 @@
 //! Storage that is not there, or goes away.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::time::{Duration, Instant};
 
 use crate::client::Client;

@@ -4,7 +4,10 @@
 //! Compared with etcd's transactions it shows the store's speed, and compared with the server's creates the
 //! cost of the API around it.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,7 +3,10 @@
 //! It shows the cost of the connection, and the rate that this load generator can receive. The rate of a
 //! measured server must stay well below it.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::convert::Infallible;
 use std::path::PathBuf;

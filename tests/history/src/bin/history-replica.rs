@@ -1,6 +1,9 @@
 //! Server of one test kind on an etcd: `history-replica <port> <endpoint,...> [bug]`.
 
-#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::sync::Arc;
 

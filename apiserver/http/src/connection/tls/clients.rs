@@ -1,8 +1,8 @@
-//! Client certificates in the handshake: asked for, and none refused.
+//! Client certificates in the handshake: requested, and never refused.
 //!
-//! A handshake that fails tells a client nothing but that it failed, and it tries again. So whatever is
-//! shown is taken here, and [`apiserver_access::CertificatePools`] says afterwards what it proves: who shows
-//! a certificate that nobody vouches for, and nothing else that is good, gets 401.
+//! A client that fails in the handshake learns no reason and tries again. So the handshake accepts every certificate,
+//! and [`apiserver_access::CertificatePools`] classifies it afterwards. A client with an untrusted certificate and no
+//! other valid credential gets 401.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
-/// Takes every certificate whose key the client has.
+/// Verifier that accepts every certificate whose key the client has.
 #[derive(Debug)]
 pub(super) struct AnyCertificate {
-    /// Names of the CAs that are asked for: a client with several certificates chooses by them.
-    asked_for: Vec<DistinguishedName>,
+    /// Names of the CAs in the request for a certificate: a client with several certificates chooses by them.
+    ca_names: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -28,13 +28,13 @@ impl AnyCertificate {
         let provider = CryptoProvider::get_default().cloned();
         let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
         let algorithms = provider.signature_verification_algorithms;
-        Arc::new(Self { asked_for: roots.subjects(), algorithms })
+        Arc::new(Self { ca_names: roots.subjects(), algorithms })
     }
 }
 
 impl ClientCertVerifier for AnyCertificate {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.asked_for
+        &self.ca_names
     }
 
     fn client_auth_mandatory(&self) -> bool {
@@ -79,9 +79,9 @@ impl ClientCertVerifier for AnyCertificate {
     }
 }
 
-/// A certificate that the library cannot read, as one of X.509 version 1, has no key to check anything
-/// with. The same library vouches for certificates afterwards and cannot read it then, either: whoever
-/// shows it is a stranger.
+/// Accepts a certificate that the library cannot parse, such as one of X.509 version 1, without a check of its
+/// signature. The same library classifies certificates afterwards and cannot parse it then either, so its client is
+/// untrusted.
 fn unless_unreadable(
     certificate: &CertificateDer<'_>,
     verified: Result<HandshakeSignatureValid, Error>,

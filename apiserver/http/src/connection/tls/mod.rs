@@ -1,4 +1,4 @@
-//! Server certificates and client CAs, replaceable while serving.
+//! TLS: server certificates and client CAs, replaceable while serving.
 
 mod clients;
 mod names;
@@ -15,32 +15,32 @@ use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 use clients::AnyCertificate;
 use names::ByName;
 
-/// Largest record, with its header: half of a frame of HTTP/2 that is full of data. A record is written into memory of its
-/// own, and that is to be in a core's cache: of blocks below 10 KiB the allocator gives again the few that were just given
-/// back, of larger ones it goes through half a mebibyte. Unit: bytes.
+/// Largest record, with its header: half of a full HTTP/2 data frame. A record is written into a buffer of its own,
+/// which should be in a core's cache. The allocator reuses the latest blocks below 10 KiB; for larger ones it cycles
+/// through 512 KiB. Unit: bytes.
 const RECORD: usize = (16 * 1024 + 9_usize).div_ceil(2) + 5;
 
-/// What TLS is served with.
+/// Certificates and CAs that TLS is served with.
 #[derive(Debug)]
 pub struct TlsMaterial {
-    /// The serving certificate and its chain.
+    /// Serving certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
-    /// Certificates for clients that ask for a name. Of several for one name the first is shown.
+    /// Certificates for clients that send a server name. The first of several for one name is used.
     pub named: Vec<NamedCertificate>,
-    /// CAs of people and programs.
+    /// CAs of users and programs.
     pub client_cas: Vec<CertificateDer<'static>>,
     /// CAs of front proxies.
     pub request_header_cas: Vec<CertificateDer<'static>>,
 }
 
-/// A certificate for clients that ask for one of its names.
+/// Certificate for clients that send one of its names as the server name.
 #[derive(Debug)]
 pub struct NamedCertificate {
-    /// The names; one may begin with `*.` for any one label.
+    /// Names; one may begin with `*.` for any one label.
     pub names: Vec<String>,
-    /// The certificate and its chain.
+    /// Certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
@@ -52,20 +52,20 @@ pub(crate) struct Loaded {
     pub(crate) pools: CertificatePools,
 }
 
-/// TLS settings that can change: every new connection takes the newest.
+/// TLS settings that can be replaced: every new connection takes the newest.
 #[derive(Debug)]
 pub struct ReloadableTls(ArcSwap<Loaded>);
 
 impl ReloadableTls {
-    /// Starts with `material`.
+    /// Creates settings of `material`.
     ///
     /// # Errors
-    /// In words, when the key does not fit the certificate or a CA is none.
+    /// A text, if the key does not fit the certificate or a CA certificate is invalid.
     pub fn new(material: TlsMaterial) -> Result<Self, String> {
         load(material).map(|loaded| Self(ArcSwap::from_pointee(loaded)))
     }
 
-    /// Replaces the material for connections to come.
+    /// Replaces the material for new connections.
     ///
     /// # Errors
     /// As [`ReloadableTls::new`]; the old material then stays.
@@ -94,7 +94,7 @@ fn load(material: TlsMaterial) -> Result<Loaded, String> {
         builder.with_client_cert_verifier(AnyCertificate::verifier(&roots))
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
-    // HTTP/1.1 must stay on offer: upgrades need it.
+    // Upgrades need HTTP/1.1.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_fragment_size = Some(RECORD);
     Ok(Loaded { config: Arc::new(config), pools })

@@ -1,4 +1,4 @@
-//! Which certificate is shown to whom.
+//! Certificates by server name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// A certificate for those who ask for a name, and one for everybody else.
+/// Resolver with certificates by name, and a default one.
 #[derive(Debug)]
 pub(super) struct ByName {
-    /// By name in lower case; one may begin with `*.` for one label.
+    /// Certificates by name in lower case; one may begin with `*.` for one label.
     pub(super) named: BTreeMap<String, Arc<CertifiedKey>>,
     pub(super) default: Arc<CertifiedKey>,
 }
 
-/// What is there for a name: for itself, else for any name with another first label.
+/// Finds the value of a name: its own, else that of a wildcard for its first label.
 fn find<'a, T>(named: &'a BTreeMap<String, T>, name: &str) -> Option<&'a T> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     named.get(&name).or_else(|| {
@@ -38,7 +38,7 @@ mod tests {
     fn a_name_has_its_own_certificate_or_that_of_its_siblings() {
         let named = ["one.example", "*.two.example"].map(|name| (name.to_owned(), name));
         let named = BTreeMap::from(named);
-        for (asked, expected) in [
+        for (name, expected) in [
             ("one.example", Some("one.example")),
             ("ONE.example.", Some("one.example")),
             ("a.two.example", Some("*.two.example")),
@@ -46,7 +46,7 @@ mod tests {
             ("two.example", None),
             ("", None),
         ] {
-            assert_eq!(find(&named, asked).copied(), expected, "{asked}");
+            assert_eq!(find(&named, name).copied(), expected, "{name}");
         }
     }
 }

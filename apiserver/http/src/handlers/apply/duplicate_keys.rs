@@ -1,4 +1,4 @@
-//! Keys that occur twice in a map of YAML: whoever wrote them may have meant the first, and the last counts.
+//! Duplicate keys in YAML maps: the last one counts, and the author may have meant the first.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,16 +6,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Options, Spanned};
 
-/// Most keys that are told: as of JSON.
+/// Most keys that are reported, as for JSON.
 const MOST: usize = 100;
 
-/// What to say of each key that occurs again, in the order in which the maps end up with it. Of a text that is no
-/// YAML nothing is said here.
-pub(super) fn told(text: &str, options: Options) -> Vec<String> {
+/// Returns a warning for each duplicate key, in the order of the decoded maps. Invalid YAML has none.
+pub(super) fn warnings(text: &str, options: Options) -> Vec<String> {
     serde_saphyr::from_str_with_options::<Keys>(text, options).map(|keys| keys.0).unwrap_or_default()
 }
 
-/// What is to be said of the keys in a value.
+/// Warnings about the keys of a value.
 struct Keys(Vec<String>);
 
 impl Keys {
@@ -33,7 +32,7 @@ impl<'de> Deserialize<'de> for Keys {
 
 struct Node;
 
-/// What has no keys.
+/// Returns no warnings: the value has no keys.
 fn nothing<E>() -> Result<Keys, E> {
     Ok(Keys(Vec::new()))
 }
@@ -113,7 +112,7 @@ impl<'de> Visitor<'de> for Node {
 mod tests {
     use super::*;
 
-    /// The texts are those of a kube-apiserver 1.36.3.
+    /// The texts are those of kube-apiserver 1.36.3.
     #[test]
     fn every_key_is_told_as_often_as_it_occurs_again() {
         let options = || {
@@ -121,7 +120,7 @@ mod tests {
             options.duplicate_keys = serde_saphyr::options::DuplicateKeyPolicy::LastWins;
             options
         };
-        let of = |text: &str| told(text, options());
+        let of = |text: &str| warnings(text, options());
         let key = |line: u32, key: &str| format!("line {line}: key {key:?} already set in map");
         assert_eq!(of("a: {b: 1}\nc: [x, null, 1.5, true]\n"), [""; 0]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Server-side apply: a patch that is a configuration.
+//! Handler of server-side apply: a patch that is a configuration.
 
 mod duplicate_keys;
 
@@ -20,18 +20,18 @@ use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
-/// The form of a configuration.
+/// Media type of a configuration.
 pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
 
-/// Whether a patch is a configuration.
+/// Returns true if a patch is a configuration.
 pub(super) fn is_meant(call: &Call) -> bool {
     call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim() == MEDIA_TYPE
 }
 
-/// The configuration in the body, and how it is to be applied.
+/// Returns the configuration in the body, and the options of its write.
 ///
 /// # Errors
-/// 400 for what is no configuration; 422 for options that it may not have, or lacks.
+/// 400 for an invalid configuration; 422 for options that it may not have, or that are missing.
 pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions)> {
     let mut errors = Vec::new();
     if call.query.text("fieldManager").is_empty() {
@@ -62,12 +62,12 @@ pub(super) async fn serve(
     Ok(answer)
 }
 
-/// A configuration in YAML, of which JSON is a part; beside it what to say of keys that occur twice.
+/// Decodes a configuration in YAML, which includes JSON; returns it with the warnings about duplicate keys.
 ///
 /// # Errors
-/// 400 for what is neither.
+/// 400 for any other text.
 fn decode(body: &[u8]) -> ApiResult<(Value, Vec<String>)> {
-    // Clients send JSON for the most part, and that is read ten times as fast.
+    // Most clients send JSON, and the JSON decoder is ten times as fast.
     match decoder::parse(body) {
         Ok((value, duplicates)) if duplicates.is_empty() => Ok((checked(value)?, Vec::new())),
         _ => {
@@ -76,12 +76,12 @@ fn decode(body: &[u8]) -> ApiResult<(Value, Vec<String>)> {
             options.duplicate_keys = DuplicateKeyPolicy::LastWins;
             let value = serde_saphyr::from_str_with_options(text, options.clone())
                 .map_err(|error| malformed(&error))?;
-            Ok((checked(value)?, duplicate_keys::told(text, options)))
+            Ok((checked(value)?, duplicate_keys::warnings(text, options)))
         }
     }
 }
 
-/// A configuration is a map, or nothing at all.
+/// Checks that a configuration is a map, or empty.
 fn checked(mut value: Value) -> ApiResult<Value> {
     object::whole_numbers(&mut value);
     let found = match &value {

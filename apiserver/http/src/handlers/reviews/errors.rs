@@ -1,18 +1,18 @@
-//! What is wrong with a question about permission, in upstream's words.
+//! Errors of reviews, in upstream's words.
 
 use apiserver_machinery::reviews::Review;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-/// The parts that say what is asked.
+/// Fields of a review with the attributes of the request.
 const ATTRIBUTES: [(&str, &str); 2] =
     [("resourceAttributes", "ResourceAttributes"), ("nonResourceAttributes", "NonResourceAttributes")];
 
-/// Refuses parts of another type than they have.
+/// Checks the types of a review's fields.
 ///
 /// # Errors
-/// 400, as a decoder says it.
+/// 400, in the words of a decoder.
 pub(super) fn check_types(review: &Review, spec: &Value) -> ApiResult<()> {
     for (field, type_) in ATTRIBUTES {
         let found = match spec.get(field) {
@@ -31,7 +31,7 @@ pub(super) fn check_types(review: &Review, spec: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// What is wrong with it whoever asks.
+/// Checks the attributes of a review.
 pub(super) fn of_attributes(resource: Option<&Value>, other: Option<&Value>) -> Option<FieldError> {
     match (resource, other) {
         (Some(_), Some(other)) => {
@@ -68,7 +68,7 @@ fn of_selector(resource: &Value, field: &str) -> Option<FieldError> {
     }
 }
 
-/// A question is about nothing that is stored, so it says nothing of itself; a local one says where.
+/// A review is not stored, so its metadata is empty; a local one may name its namespace.
 pub(super) fn of_metadata(review: &Review, metadata: &Value) -> Option<FieldError> {
     let says_more = metadata.as_object()?.iter().any(|(field, value)| {
         let is_known = field == "namespace" && review.namespaced;
@@ -79,7 +79,7 @@ pub(super) fn of_metadata(review: &Review, metadata: &Value) -> Option<FieldErro
     says_more.then(|| FieldError::invalid(FieldPath::new("metadata"), metadata, detail))
 }
 
-/// A local question is about the namespace it is asked in.
+/// Checks that a local review is about the namespace of its path.
 pub(super) fn of_namespace(
     resource: Option<&Value>,
     other: Option<&Value>,
@@ -97,7 +97,7 @@ fn other_path() -> FieldPath {
     FieldPath::new("spec.nonResourceAttributes")
 }
 
-/// As upstream prints its own struct.
+/// Formats a struct as Go does.
 fn shown(other: &Value) -> Value {
     let text = |field: &str| other.get(field).and_then(Value::as_str).unwrap_or_default();
     json!({"Path": text("path"), "Verb": text("verb")})

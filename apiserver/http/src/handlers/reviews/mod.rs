@@ -1,5 +1,5 @@
-//! Who am I, and may I: answered from the server's own authorizer, on the direct face alone. A host
-//! answers these questions itself.
+//! Handler of reviews: identity and permissions, decided by the server's own authorizer, on the direct endpoint alone.
+//! A host serves reviews itself.
 
 mod errors;
 
@@ -42,7 +42,7 @@ const PATH: Field = Field::pointer(
     Shape::Message(&[Field::new(1, "path", Shape::Text), Field::new(2, "verb", Shape::Text)]),
 );
 
-/// The messages of all questions: what one does not have is never in its bytes.
+/// Messages of all reviews in protobuf; a field that a review does not have is never in its bytes.
 const ACCESS: &[Field] = &[
     METADATA,
     Field::new(
@@ -64,7 +64,7 @@ const RULES: &[Field] =
 
 const SELF: &[Field] = &[METADATA];
 
-/// Answers a question.
+/// Serves a review.
 pub(super) async fn serve(
     server: &ApiServer,
     call: &Call,
@@ -100,7 +100,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Makes of a question what is echoed of it.
+/// Turns a review into the part of it that the response repeats.
 fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
     if review.namespaced {
         question["metadata"]["namespace"] = json!(path.namespace);
@@ -156,7 +156,7 @@ fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
     Ok(question)
 }
 
-/// What is asked, about the caller or about whom the question names.
+/// Returns the attributes of a review, about the caller or the user that it names.
 fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
     let (metadata, spec) = (&question["metadata"], &question["spec"]);
     errors::check_types(review, spec)?;

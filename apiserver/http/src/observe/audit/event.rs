@@ -1,4 +1,4 @@
-//! One event.
+//! Audit event.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::response::StatusInfo;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Longest user agent that is written: the caller chooses it.
+/// Longest user agent that is written: the caller chooses it. Unit: characters.
 const LONGEST_AGENT: usize = 1024;
 
-/// How it ended.
+/// Outcome of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
-    /// What was said instead of an object.
-    pub(crate) told: Option<StatusInfo>,
+    /// `Status` that was the response, if it was one.
+    pub(crate) status: Option<StatusInfo>,
 }
 
-/// What is known of a request, gathered on its way.
+/// Audit record: facts about a request, collected in the filters.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     id: String,
@@ -46,7 +46,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// What the request shows before anybody has looked at it.
+    /// Creates the record of a request that no filter has seen.
     pub(crate) fn new(
         id: &str,
         uri: &http::Uri,
@@ -71,14 +71,14 @@ impl Record {
         }
     }
 
-    /// The same, worth a line only when it is refused.
+    /// Sets whether the record is written for refusals alone.
     pub(crate) fn quiet(mut self, is_quiet: bool) -> Self {
         self.is_quiet = is_quiet;
         self
     }
 
-    /// Whether there is a line for a stage with this end.
-    pub(crate) fn is_told(&self, outcome: Option<&Outcome>) -> bool {
+    /// Returns true if an event with this outcome is written.
+    pub(crate) fn is_written(&self, outcome: Option<&Outcome>) -> bool {
         !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403))
     }
 
@@ -86,25 +86,25 @@ impl Record {
         self.user = Arc::clone(user);
     }
 
-    /// Whom the user acts as, when that is somebody else.
+    /// Notes the user that the request acts as, if it is another one.
     pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
         self.impersonated = (*user != self.user).then(|| Arc::clone(user));
     }
 
-    /// What was decided of permission: `allow` or `forbid`, and why.
+    /// Notes the decision of authorization, `allow` or `forbid`, and its reason.
     pub(crate) fn set_decision(&mut self, decision: &'static str, reason: &str) {
         self.decision = Some((decision, reason.to_owned()));
     }
 
-    /// It was about a version that goes: by this mark one finds who still uses it.
+    /// Notes that the request was for a deprecated version, so that its users can be found.
     pub(crate) fn set_deprecated(&mut self) {
         self.is_deprecated = true;
     }
 
-    /// What the body of a request says of the object, as far as the path does not.
+    /// Notes the object's fields in the body that are not in the path.
     pub(crate) fn set_body(&mut self, body: &[u8]) {
         let Some(object) = &mut self.object else { return };
-        // What is no JSON says nothing here: this is what a line tells in addition.
+        // A body that is no JSON adds nothing.
         let Ok(Named { metadata }) = serde_json::from_slice::<Named>(body) else { return };
         let fields =
             [("name", metadata.name), ("uid", metadata.uid), ("resourceVersion", metadata.resource_version)];
@@ -115,7 +115,7 @@ impl Record {
         }
     }
 
-    /// The line for a stage, with its end.
+    /// Returns the line of an event, with the outcome if there is one.
     pub(crate) fn line(&self, stage: Stage, outcome: Option<&Outcome>) -> String {
         let mut event = json!({
             "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": self.id,
@@ -164,12 +164,12 @@ impl Record {
 
     fn status(&self, outcome: &Outcome) -> Value {
         let mut answer = json!({"metadata": {}, "code": outcome.code});
-        let Some(StatusInfo { status, reason, message, details }) = &outcome.told else { return answer };
+        let Some(StatusInfo { status, reason, message, details }) = &outcome.status else { return answer };
         answer["status"] = json!(status);
         if !reason.is_empty() {
             answer["reason"] = json!(reason);
         }
-        // What is wrong with a body may be quoted, and in a Secret that is the secret.
+        // An error may quote the body, and in a Secret that is the secret.
         if self.is_about("secrets") && matches!(outcome.code, 400 | 422) {
             return answer;
         }
@@ -188,7 +188,7 @@ impl Record {
     }
 }
 
-/// As much of a body as a line tells.
+/// Fields of a body that an event has.
 #[derive(Deserialize)]
 struct Named {
     metadata: Metadata,
@@ -233,8 +233,8 @@ fn user(user: &User) -> Value {
     Value::Object(shown)
 }
 
-/// The addresses the request went through, the client's first. Whoever connects directly can claim
-/// any but the last, which is where the connection comes from.
+/// Returns the addresses that the request went through, the client's first. A client can claim any but the last, which
+/// is the address of the connection.
 fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
     let forwarded = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let claimed = forwarded.flat_map(|value| value.split(',')).map(str::trim);
@@ -249,7 +249,7 @@ fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
     found
 }
 
-/// As Kubernetes writes a `MicroTime`.
+/// Formats a time as Kubernetes' `MicroTime`.
 fn micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
@@ -286,7 +286,7 @@ mod tests {
         record.set_user(&Arc::new(alice));
         record.set_decision("allow", "RBAC: allowed by RoleBinding");
         record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
-        let outcome = Outcome { code: 201, told: None };
+        let outcome = Outcome { code: 201, status: None };
         let mut found = event(&record, Stage::ResponseComplete, Some(&outcome));
         for field in ["requestReceivedTimestamp", "stageTimestamp"] {
             let time = found[field].as_str().unwrap().to_owned();
@@ -315,7 +315,7 @@ mod tests {
         let message = "data: Invalid value: \"hunter2\"".to_owned();
         let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
         let invalid = StatusInfo { status: "Failure", reason: "Invalid", message, details };
-        let outcome = Outcome { code: 422, told: Some(invalid) };
+        let outcome = Outcome { code: 422, status: Some(invalid) };
         let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
         let found = event(&machine, Stage::ResponseComplete, Some(&outcome));
         assert_eq!(found["responseStatus"]["reason"], "Invalid");
@@ -330,7 +330,7 @@ mod tests {
             message: "none".into(),
             ..StatusInfo::default()
         };
-        let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, told: Some(missing) }));
+        let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, status: Some(missing) }));
         assert!(line.contains("\"none\""), "nothing secret is in a name: {line}");
     }
 

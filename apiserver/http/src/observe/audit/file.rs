@@ -1,4 +1,4 @@
-//! The file, and the older ones beside it.
+//! Audit file with rotation by size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -7,24 +7,23 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-/// A file that is put aside when it has grown large, with a bounded number of older ones.
+/// File that is rotated when it is large, with a bounded number of old files.
 #[derive(Debug)]
 pub struct AuditFile {
     path: PathBuf,
-    /// Bytes after which it is put aside.
+    /// Size from which on the file is rotated. Unit: bytes.
     largest: u64,
-    /// Older ones that are kept.
+    /// Number of old files that are kept.
     kept: usize,
     file: BufWriter<File>,
     written: u64,
 }
 
 impl AuditFile {
-    /// Opens the file, which grows to `largest` bytes; `kept` older ones stay. Nobody but the owner
-    /// may read them.
+    /// Opens the file, which grows to `largest` bytes; `kept` old files stay. Only the owner may read them.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn open(path: &Path, largest: u64, kept: usize) -> std::io::Result<Self> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
@@ -34,7 +33,7 @@ impl AuditFile {
         Ok(Self { path: path.to_owned(), largest: largest.max(1), kept, file: BufWriter::new(file), written })
     }
 
-    /// Puts the file aside and begins a new one.
+    /// Renames the file with a time stamp and opens a new one.
     fn rotate(&mut self) -> std::io::Result<()> {
         self.file.flush()?;
         let now = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
@@ -53,14 +52,14 @@ impl AuditFile {
         self.path.with_file_name(format!("{stem}-{when}{extension}"))
     }
 
-    /// `audit` and `.log`.
+    /// Returns the parts of the name, e.g. `audit` and `.log`.
     fn name(&self) -> (String, String) {
         let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let extension = text(self.path.extension()).map(|extension| format!(".{extension}"));
         (text(self.path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
     }
 
-    /// Those put aside, the oldest first: their names sort by time.
+    /// Returns the old files, the oldest first: their names sort by time.
     fn older(&self) -> std::io::Result<Vec<PathBuf>> {
         let (stem, extension) = self.name();
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -83,7 +82,7 @@ fn append(path: &Path) -> std::io::Result<File> {
 }
 
 impl Write for AuditFile {
-    /// Takes one line at a time: a file ends with a whole one.
+    /// Writes one line at a time, so that a file ends with a whole one.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         if self.written > 0 && self.written.saturating_add(length) > self.largest {

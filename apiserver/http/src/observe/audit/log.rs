@@ -1,4 +1,4 @@
-//! From requests to the file or standard output, without keeping a request waiting for a disk.
+//! Audit log: a thread that writes events, so that no request waits for a disk.
 
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::time::Duration;
 use super::Stage;
 use super::file::AuditFile;
 
-/// Lines on their way. At a KiB each this is what some seconds of a busy server's requests take; a
-/// disk that is further behind than that loses lines, which are counted.
-const UNDERWAY: usize = 20_000;
+/// Capacity of the queue. Unit: lines of about 1 KiB, some seconds of a busy server's requests. A slower disk loses
+/// lines, which are counted.
+const CAPACITY: usize = 20_000;
 
-/// Longest the end of the server waits for the disk.
+/// Longest wait for the disk at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 enum Message {
     Line(String),
-    /// Whoever holds the other end wants to know that all lines before this are written.
+    /// Requests a reply once all lines before this are written.
     Written(SyncSender<()>),
 }
 
-/// Where lines go.
+/// Audit log; clones write to the same one.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     sender: SyncSender<Message>,
@@ -32,15 +32,15 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Writes into `file`, but not the stages that are `omitted`.
+    /// Creates a log that writes to `file`, without the stages that are `omitted`.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn to_file(file: AuditFile, omitted: Vec<Stage>) -> std::io::Result<Self> {
         Self::start(file, omitted)
     }
 
-    /// Writes to standard output.
+    /// Creates a log that writes to standard output.
     ///
     /// # Errors
     /// As [`AuditLog::to_file`].
@@ -49,31 +49,31 @@ impl AuditLog {
     }
 
     fn start(to: impl Write + Send + 'static, omitted: Vec<Stage>) -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(UNDERWAY);
+        let (sender, receiver) = sync_channel(CAPACITY);
         let failed = Arc::new(AtomicU64::new(0));
         let failures = Arc::clone(&failed);
         let writer = std::thread::Builder::new().name("audit".to_owned());
-        // It ends with the last sender.
+        // The thread ends with the last sender.
         writer.spawn(move || write_all(&receiver, to, &failures))?;
         Ok(Self { sender, omitted: omitted.into(), failed })
     }
 
-    /// Whether a stage is written at all.
+    /// Returns true if events of a stage are written.
     pub(crate) fn takes(&self, stage: Stage) -> bool {
         !self.omitted.contains(&stage)
     }
 
-    /// Hands a line over; `false` when it is lost.
+    /// Queues a line; `false` if it is lost.
     pub(crate) fn write(&self, line: String) -> bool {
         self.sender.try_send(Message::Line(line)).is_ok()
     }
 
-    /// Lines that could not be written since the last time somebody asked.
+    /// Returns the number of lines that could not be written since the last call.
     pub(crate) fn take_failed(&self) -> u64 {
         self.failed.swap(0, Ordering::Relaxed)
     }
 
-    /// Waits until everything so far is written, or the disk is too slow.
+    /// Waits until all queued lines are written, or the disk is too slow.
     pub fn flush(&self) {
         let (sender, written) = sync_channel(1);
         if self.sender.send(Message::Written(sender)).is_ok() {
@@ -83,13 +83,13 @@ impl AuditLog {
 }
 
 fn write_all(messages: &Receiver<Message>, mut to: impl Write, failed: &AtomicU64) {
-    let mut is_told = false;
+    let mut is_reported = false;
     let mut note = |result: std::io::Result<()>| match result {
-        Ok(()) => is_told = false,
+        Ok(()) => is_reported = false,
         Err(error) => {
             failed.fetch_add(1, Ordering::Relaxed);
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::error!(%error, "the audit log cannot be written: lines are lost");
+            if !std::mem::replace(&mut is_reported, true) {
+                tracing::error!(%error, "cannot write the audit log; lines are lost");
             }
         }
     };

@@ -1,5 +1,5 @@
-//! Who did what, and whether they might: one JSON line per stage of a request, as upstream's
-//! `audit.k8s.io/v1` at level `Metadata`. Bodies are never written.
+//! Audit log: one JSON line per stage of a request, as upstream's `audit.k8s.io/v1` at level `Metadata`. Bodies are
+//! never written.
 
 mod event;
 mod file;
@@ -12,21 +12,21 @@ pub use log::AuditLog;
 use crate::request::request_info::{RequestInfo, Subject};
 use crate::request::routes;
 
-/// Where a request is when an event is written.
+/// Stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has come in.
+    /// The request was received.
     RequestReceived,
-    /// A watch has begun.
+    /// The head of a watch was sent.
     ResponseStarted,
-    /// It is over.
+    /// The response was sent.
     ResponseComplete,
-    /// The server failed over it.
+    /// The server panicked.
     Panic,
 }
 
 impl Stage {
-    /// The word on paper.
+    /// Returns the word for the stage in an event.
     pub const fn word(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
@@ -36,7 +36,7 @@ impl Stage {
         }
     }
 
-    /// The stage with this word.
+    /// Returns the stage with this word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic]
             .into_iter()
@@ -44,8 +44,8 @@ impl Stage {
     }
 }
 
-/// Whether a request is worth a line only when it is refused: health, which is asked for all the time,
-/// and what our own controllers read all the time.
+/// Returns true if a request is written only if it is refused: health checks, and reads by the server's own
+/// controllers, which are frequent.
 pub(crate) fn is_quiet(info: &RequestInfo, internal: bool) -> bool {
     let is_health = info.subject == Subject::Path && routes::health(&info.path).is_some();
     is_health || (internal && info.is_read_only())

@@ -1,4 +1,4 @@
-//! Who came in, and what they were allowed.
+//! Metrics of authentication and authorization.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use prometheus_client::registry::Registry;
 
 use super::{Count, Counters, Histograms};
 
-/// Upstream's: doubled from a millisecond. Unit: seconds.
+/// Buckets as in upstream: each twice the last, from a millisecond on. Unit: seconds.
 const DURATIONS: [f64; 15] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
 
-/// Upstream's, from expired to a year. Unit: seconds.
+/// Buckets as in upstream, from expired to a year. Unit: seconds.
 const LIFETIMES: [f64; 14] = [
     0.0,
     1800.0,
@@ -33,14 +33,14 @@ const LIFETIMES: [f64; 14] = [
     31_104_000.0,
 ];
 
-/// Names that upstream shows; all others are of people, and too many.
+/// User names that upstream shows; others are of people, and too many.
 const SHOWN: [&str; 5] =
     ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];
 
-/// What is said of all others.
+/// Labels of all other user names.
 const OTHERS: [&str; 2] = ["email_id", "other"];
 
-/// What comes of the question whether a request is allowed. That nobody allows it is no denial.
+/// Decisions of authorization. No opinion of any authorizer is not a denial.
 pub(crate) const DECISIONS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) struct AccessMetrics {
     handshake_errors: Count,
 }
 
-/// How often it came to this, and how long that took.
+/// Number of results, and their time.
 #[derive(Debug)]
 struct Outcome {
     count: Count,
@@ -133,8 +133,8 @@ impl AccessMetrics {
         }
     }
 
-    /// As upstream, credentials that are wrong are an error: a `failure` would be a request that shows
-    /// none where nobody may come without.
+    /// Counts an authentication. As in upstream, an invalid credential is an `error`; a `failure` would be a request
+    /// without credentials where those are required.
     pub(super) fn authenticated(&self, found: &Result<Arc<User>, Unauthenticated>, took: Duration) {
         match found {
             Ok(user) => {
@@ -169,14 +169,14 @@ fn durations() -> Histograms<ResultLabels> {
     Histograms::new_with_constructor(|| Histogram::new(DURATIONS))
 }
 
-/// The name of a user as a label.
+/// Returns the label of a user name.
 fn shown(name: &str) -> &'static str {
     let known = SHOWN.into_iter().find(|shown| *shown == name);
     let [email, other] = OTHERS;
     known.unwrap_or_else(|| if name.contains('@') { email } else { other })
 }
 
-/// What is left until `end`, in seconds since 1970: nothing, when it is past.
+/// Returns the time until `end`, in seconds since 1970: zero if it is past.
 pub(super) fn left_until(end: i64) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_secs(u64::try_from(end).unwrap_or_default()).saturating_sub(now)

@@ -1,4 +1,4 @@
-//! Who has a place, who waits for one, and who got none.
+//! Metrics of flow control: seats, queues and refusals.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::labels::{LevelLabels, RefusalLabels, RequestKindLabels, WaitLabels};
 use super::{Counters, Histograms, number};
 use crate::flow_control::{FlowControl, LEVELS, Refusal};
 
-/// Upstream's. Unit: seconds.
+/// Buckets as in upstream. Unit: seconds.
 const WAITS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 
 #[derive(Debug)]
-pub(super) struct LoadMetrics {
+pub(super) struct FlowControlMetrics {
     in_flight: Family<RequestKindLabels, Gauge>,
     queued: Family<RequestKindLabels, Gauge>,
     executing: Family<LevelLabels, Gauge>,
@@ -24,7 +24,7 @@ pub(super) struct LoadMetrics {
     refusals: Counters<RefusalLabels>,
 }
 
-impl LoadMetrics {
+impl FlowControlMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let waits: Histograms<WaitLabels> = Family::new_with_constructor(|| Histogram::new(WAITS));
         let metrics = Self {
@@ -35,7 +35,7 @@ impl LoadMetrics {
             waits: LEVELS.map(|level| (level, waits.get_or_create_owned(&WaitLabels::new(level)))),
             refusals: Family::default(),
         };
-        // What has not happened yet is shown as zero, so that its first time is seen as a change.
+        // Counters start at zero, so that the first increment is seen as a change.
         for level in LEVELS {
             for why in [Refusal::QueueFull, Refusal::TimedOut] {
                 drop(metrics.refusals.get_or_create(&RefusalLabels::new(level, why.word())));
@@ -44,7 +44,7 @@ impl LoadMetrics {
         metrics.register(registry);
         registry.register(
             "apiserver_flowcontrol_request_wait_duration_seconds",
-            "Time that requests waited for their turn",
+            "Time that requests waited in the queue",
             waits,
         );
         metrics
@@ -56,11 +56,7 @@ impl LoadMetrics {
             "Requests being served, without watches",
             self.in_flight.clone(),
         );
-        registry.register(
-            "apiserver_current_inqueue_requests",
-            "Requests that wait for their turn",
-            self.queued.clone(),
-        );
+        registry.register("apiserver_current_inqueue_requests", "Requests in the queue", self.queued.clone());
         registry.register(
             "apiserver_flowcontrol_current_executing_requests",
             "Requests being served, by queue",
@@ -68,12 +64,12 @@ impl LoadMetrics {
         );
         registry.register(
             "apiserver_flowcontrol_current_inqueue_requests",
-            "Requests that wait for their turn, by queue",
+            "Requests in the queue, by queue",
             self.waiting.clone(),
         );
         registry.register(
             "apiserver_flowcontrol_rejected_requests",
-            "Requests refused because too much was asked",
+            "Requests refused by flow control",
             self.refusals.clone(),
         );
     }
@@ -88,8 +84,8 @@ impl LoadMetrics {
         self.refusals.get_or_create(&RefusalLabels::new(level, why.word())).inc();
     }
 
-    /// Takes stock of the queues.
-    pub(super) fn look(&self, flow_control: &FlowControl) {
+    /// Collects the load of the queues.
+    pub(super) fn collect(&self, flow_control: &FlowControl) {
         let (mut reading, mut changing) = ((0, 0), (0, 0));
         for (level, queue) in flow_control.levels() {
             let load = queue.load();

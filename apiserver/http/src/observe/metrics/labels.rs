@@ -1,8 +1,8 @@
-//! What series are told apart by. Whatever a client can make up is no label: series stay for ever.
+//! Labels of series. Text that a client can choose is never a label, because series are kept for ever.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-use super::request_labels::{Asked, COMPONENT, RequestLabels};
+use super::request_labels::{COMPONENT, RequestLabels, SeriesKey};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CodeLabels {
@@ -24,16 +24,17 @@ impl CodeLabels {
         Self { verb, dry_run, group, version, resource, subresource, scope, component, code: u32::from(code) }
     }
 
-    /// Of a request that got no turn. Paths that are no resources are one, as upstream.
-    pub(super) fn dropped(request: &Asked, code: u16) -> Self {
+    /// Creates the labels of a request that was refused by flow control. All paths without a resource are one, as in
+    /// upstream.
+    pub(super) fn dropped(request: &SeriesKey, code: u16) -> Self {
         let is_path = request.labels.resource.is_empty();
         let subresource = if is_path { String::new() } else { request.labels.subresource.clone() };
         let labels = Self::new(&request.labels, code);
-        Self { verb: request.at_first, subresource, component: COMPONENT, ..labels }
+        Self { verb: request.initial_verb, subresource, component: COMPONENT, ..labels }
     }
 }
 
-/// What a request was for, whatever came of it.
+/// Target of a request, whatever its result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ScopeLabels {
     verb: &'static str,
@@ -52,9 +53,9 @@ impl ScopeLabels {
         Self { verb, group, version, resource, subresource, scope, component }
     }
 
-    /// While it is not answered yet.
-    pub(super) fn at_first(request: &Asked) -> Self {
-        Self { verb: request.at_first, ..Self::new(&request.labels) }
+    /// Creates the labels of a request that has no response yet.
+    pub(super) fn initial_verb(request: &SeriesKey) -> Self {
+        Self { verb: request.initial_verb, ..Self::new(&request.labels) }
     }
 }
 
@@ -64,7 +65,7 @@ pub(super) struct DeprecatedLabels {
     version: String,
     resource: String,
     subresource: String,
-    /// The release of Kubernetes that has it no more: none is planned for ours.
+    /// Release of Kubernetes that removes the version: none is planned for ours.
     removed_release: &'static str,
 }
 
@@ -88,10 +89,10 @@ pub(super) struct TerminationLabels {
 }
 
 impl TerminationLabels {
-    pub(super) fn new(request: &Asked, code: u16) -> Self {
+    pub(super) fn new(request: &SeriesKey, code: u16) -> Self {
         let ScopeLabels { verb, group, version, resource, mut subresource, scope, component: _ } =
-            ScopeLabels::at_first(request);
-        // Here a path is called what it is.
+            ScopeLabels::initial_verb(request);
+        // This metric has the path itself.
         if resource.is_empty() && !subresource.is_empty() && !subresource.starts_with('/') {
             subresource.insert(0, '/');
         }
@@ -100,7 +101,7 @@ impl TerminationLabels {
     }
 }
 
-/// A body that was read.
+/// Labels of a request body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct BodyLabels {
     group: String,
@@ -115,7 +116,7 @@ impl BodyLabels {
     }
 }
 
-/// What a watch tells of.
+/// Labels of watch events.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct WatchedLabels {
     group: String,
@@ -137,7 +138,7 @@ pub(super) struct KindLabels {
 }
 
 impl KindLabels {
-    /// Of `machines.cluster.x-k8s.io`.
+    /// Splits a qualified plural such as `machines.cluster.x-k8s.io`.
     pub(super) fn of(qualified: &str) -> Self {
         let (resource, group) = qualified.split_once('.').unwrap_or((qualified, ""));
         Self { group: group.to_owned(), resource: resource.to_owned() }
@@ -159,7 +160,7 @@ pub(super) struct PluginLabels {
     pub(super) plugin: &'static str,
 }
 
-/// There is one flow schema: every user is a flow.
+/// Name of the only flow schema: every user is a flow.
 const FLOWS: &str = "users";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -178,7 +179,7 @@ impl LevelLabels {
 pub(super) struct WaitLabels {
     priority_level: &'static str,
     flow_schema: &'static str,
-    /// Whether the request was served in the end.
+    /// Whether the request was executed after its wait.
     execute: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! `/metrics`, with upstream's names and labels, so that common dashboards work.
+//! Metrics at `/metrics`, with upstream's names and labels, so that common dashboards work.
 //!
-//! What is asked for with each request is made once and kept: a family's lock and the making of labels
-//! are not for every request.
+//! The series that each request needs are created once and kept, because the lock of a family and the creation of
+//! labels are too slow for every request.
 
 mod access;
 mod flow_control;
@@ -30,10 +30,10 @@ use crate::request::connection::Connection;
 use crate::response::{self, Answer};
 
 use access::AccessMetrics;
-use flow_control::LoadMetrics;
+use flow_control::FlowControlMetrics;
 use labels::PluginLabels;
-use objects::StockMetrics;
-pub(crate) use request_labels::Asked;
+use objects::ObjectMetrics;
+pub(crate) use request_labels::SeriesKey;
 use requests::RequestMetrics;
 pub(crate) use requests::RequestSeries;
 
@@ -50,14 +50,14 @@ pub(crate) struct Metrics {
     registry: Registry,
     access: AccessMetrics,
     requests: RequestMetrics,
-    load: LoadMetrics,
-    stock: StockMetrics,
+    flow_control: FlowControlMetrics,
+    objects: ObjectMetrics,
     audit_events: Count,
     audit_errors: Count,
 }
 
 impl Metrics {
-    /// `registry` may hold further metrics, of storage for one.
+    /// Creates the metrics. `registry` may have others already, e.g. those of storage.
     pub(crate) fn new(mut registry: Registry) -> Self {
         let (audit_events, audit_errors) = (Count::default(), Counters::default());
         registry.register("apiserver_audit_event", "Audit events written", audit_events.clone());
@@ -65,20 +65,20 @@ impl Metrics {
         Self {
             access: AccessMetrics::new(&mut registry),
             requests: RequestMetrics::new(&mut registry),
-            load: LoadMetrics::new(&mut registry),
-            stock: StockMetrics::new(&mut registry),
+            flow_control: FlowControlMetrics::new(&mut registry),
+            objects: ObjectMetrics::new(&mut registry),
             audit_events,
             audit_errors: audit_errors.get_or_create_owned(&PluginLabels { plugin: "log" }),
             registry,
         }
     }
 
-    /// The series of requests for the same.
-    pub(crate) fn series(&self, asked: &Asked) -> Arc<RequestSeries> {
-        self.requests.series(asked)
+    /// Returns the series of requests with this key.
+    pub(crate) fn series(&self, key: &SeriesKey) -> Arc<RequestSeries> {
+        self.requests.series(key)
     }
 
-    /// It was found out whose a request is, or not.
+    /// Counts an authentication with this result.
     pub(crate) fn authenticated(
         &self,
         connection: &Connection,
@@ -104,11 +104,11 @@ impl Metrics {
     }
 
     pub(crate) fn waited(&self, level: &'static str, wait: Duration) {
-        self.load.waited(level, wait);
+        self.flow_control.waited(level, wait);
     }
 
     pub(crate) fn refused(&self, level: &'static str, why: Refusal) {
-        self.load.refused(level, why);
+        self.flow_control.refused(level, why);
     }
 
     pub(crate) fn audited(&self) {
@@ -119,15 +119,15 @@ impl Metrics {
         self.audit_errors.inc();
     }
 
-    /// Serves all metrics. `restarts` counts those of each supervised task that can be restarted.
+    /// Serves all metrics. `restarts` has the count of each supervised task that can be restarted.
     pub(crate) fn serve(
         &self,
         objects: &ObjectStore,
         flow_control: &FlowControl,
         restarts: &[(TaskName, u64)],
     ) -> Answer {
-        self.stock.look(objects);
-        self.load.look(flow_control);
+        self.objects.collect(objects);
+        self.flow_control.collect(flow_control);
         let mut encoded = String::new();
         if encode(&mut encoded, &self.registry).is_err() {
             return response::text(500, "metrics cannot be encoded\n");

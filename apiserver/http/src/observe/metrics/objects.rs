@@ -1,4 +1,4 @@
-//! What is stored, and how far the cache is.
+//! Metrics of stored objects and of the watch cache.
 
 use apiserver_machinery::store::ObjectStore;
 use prometheus_client::metrics::family::Family;
@@ -9,14 +9,14 @@ use super::labels::{KindLabels, ResourceLabels};
 use super::number;
 
 #[derive(Debug, Default)]
-pub(super) struct StockMetrics {
+pub(super) struct ObjectMetrics {
     storage_objects: Family<ResourceLabels, Gauge>,
     resource_objects: Family<KindLabels, Gauge>,
     kept_changes: Family<KindLabels, Gauge>,
     cached_revision: Family<KindLabels, Gauge>,
 }
 
-impl StockMetrics {
+impl ObjectMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("apiserver_storage_objects", "Objects stored", metrics.storage_objects.clone());
@@ -38,7 +38,7 @@ impl StockMetrics {
         metrics
     }
 
-    pub(super) fn look(&self, objects: &ObjectStore) {
+    pub(super) fn collect(&self, objects: &ObjectStore) {
         for (qualified, count) in objects.counts() {
             self.resource_objects.get_or_create(&KindLabels::of(&qualified)).set(number(count));
             self.storage_objects.get_or_create(&ResourceLabels { resource: qualified }).set(number(count));

@@ -1,4 +1,4 @@
-//! What this process uses, as the system tells it. Where there is no `/proc` it is left out.
+//! Metrics of the process, from the operating system. Without `/proc` they are left out.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ pub(super) fn write(text: &mut String) {
     metric("max_fds", "gauge", "Files and connections that may be open", most_files());
 }
 
-/// Appends how often each supervised task was restarted.
+/// Appends the restarts of each supervised task.
 pub(super) fn write_restarts(text: &mut String, restarts: &[(TaskName, u64)]) {
     if restarts.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub(super) fn write_restarts(text: &mut String, restarts: &[(TaskName, u64)]) {
     }
 }
 
-/// The fields of `/proc/self/stat` after the program's name, which may hold anything.
+/// Fields of `/proc/self/stat` after the program's name, which may contain anything.
 struct Stat(Vec<f64>);
 
 impl Stat {
@@ -46,7 +46,7 @@ impl Stat {
         Some(Self(fields.split_whitespace().map(|field| field.parse().unwrap_or_default()).collect()))
     }
 
-    /// A field by its number in `proc(5)`.
+    /// Returns a field by its number in `proc(5)`.
     fn field(&self, number: usize) -> Option<f64> {
         self.0.get(number.checked_sub(3)?).copied()
     }

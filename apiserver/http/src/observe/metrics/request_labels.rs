@@ -1,4 +1,4 @@
-//! What a request asks for, as far as requests are told apart.
+//! Labels of a request.
 
 use apiserver_machinery::reviews;
 use apiserver_machinery::store::ObjectStore;
@@ -10,10 +10,10 @@ use crate::request::request_info::{RequestInfo, ResourcePath};
 use crate::request::routes;
 use crate::response::negotiation::{self, Aggregation, Discovery};
 
-/// Who answers, in upstream's words.
+/// Component in upstream's words.
 pub(super) const COMPONENT: &str = "apiserver";
 
-/// The content type of server-side apply, to the letter: whoever adds parameters is counted as a patch.
+/// Content type of server-side apply, to the letter: with parameters it is counted as a patch.
 const APPLY: &str = "application/apply-patch+yaml";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,28 +28,27 @@ pub(crate) struct RequestLabels {
     pub(crate) component: &'static str,
 }
 
-/// The labels of a request, and what is measured of it.
+/// Key of a request's series: its labels, and the rules of what is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Asked {
+pub(crate) struct SeriesKey {
     pub(crate) labels: RequestLabels,
-    /// The verb that method and parameters say. What is told of a request before it was answered goes by
-    /// this one, as upstream: a watch in the old form, by its path alone, is a `LIST` or `GET` until it
-    /// has ended.
-    pub(super) at_first: &'static str,
+    /// Verb by method and parameters. As in upstream, metrics before the response use it: a watch by its path alone is
+    /// a `LIST` or `GET` until it has ended.
+    pub(super) initial_verb: &'static str,
     manner: Manner,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 enum Manner {
-    /// The answer is what was asked for.
+    /// Request for an object or a document.
     Read,
     Watch,
-    /// The answer is what became of it.
+    /// Request for a change.
     #[default]
     Write,
 }
 
-impl Asked {
+impl SeriesKey {
     pub(crate) fn new(
         objects: &ObjectStore,
         (method, headers): (&Method, &HeaderMap),
@@ -58,17 +57,17 @@ impl Asked {
     ) -> Self {
         let content_type = headers.get(http::header::CONTENT_TYPE);
         let applies = content_type.is_some_and(|value| value.as_bytes() == APPLY.as_bytes());
-        // A list of the one object of a name is a question for that object.
+        // A list of one name is a request for that object.
         let is_collection = info.resource().is_some_and(|path| path.name.is_empty());
-        let at_first = verb(method, is_collection, query.flag("watch"), applies);
-        let verb = if info.verb == "watch" { "WATCH" } else { at_first };
+        let initial_verb = verb(method, is_collection, query.flag("watch"), applies);
+        let verb = if info.verb == "watch" { "WATCH" } else { initial_verb };
         let labels = RequestLabels { verb, dry_run: dry_run(query), ..RequestLabels::default() };
         let Some(path) = info.resource() else {
             let subresource = known_path(headers, query, &info.path).to_owned();
-            // Upstream's handler of these two alone says which component it is of.
+            // In upstream, only the handler of these two sets the component.
             let component = if AGGREGATED.contains(&subresource.as_str()) { COMPONENT } else { "" };
             let labels = RequestLabels { subresource, component, ..labels };
-            return Self { labels, at_first, manner: Manner::Read };
+            return Self { labels, initial_verb, manner: Manner::Read };
         };
         let manner = match info.verb {
             "watch" => Manner::Watch,
@@ -76,7 +75,7 @@ impl Asked {
             _ => Manner::Write,
         };
         if !is_served(objects, info.verb, path) {
-            return Self { labels, at_first, manner };
+            return Self { labels, initial_verb, manner };
         }
         let ResourcePath { group, version, resource, subresource, .. } = path;
         let labels = RequestLabels {
@@ -88,31 +87,31 @@ impl Asked {
             component: COMPONENT,
             ..labels
         };
-        Self { labels, at_first, manner }
+        Self { labels, initial_verb, manner }
     }
 
     pub(crate) fn is_watch(&self) -> bool {
         self.manner == Manner::Watch
     }
 
-    /// Whether the answer is what was asked for, and not what became of it.
+    /// Returns true if the response is the requested object or document.
     pub(super) fn is_read(&self) -> bool {
         self.manner == Manner::Read
     }
 
-    /// Whether how long it takes says how well the server does. A dry run is no such thing to upstream.
+    /// Returns true if the duration counts for service levels. A dry run does not, in upstream.
     pub(super) fn is_for_service_level(&self) -> bool {
         self.manner != Manner::Watch && self.labels.dry_run.is_empty()
     }
 
-    /// Whether it is a request that upstream counts: one for something that there is, except for most
-    /// paths that are no resources.
+    /// Returns true for a request that upstream counts: one for something that exists, except for most paths without a
+    /// resource.
     pub(crate) fn is_counted(&self) -> bool {
         !self.labels.component.is_empty() || COUNTED_PATHS.contains(&self.labels.subresource.as_str())
     }
 }
 
-/// Whether there is such a resource or subresource, with such a verb.
+/// Returns true if such a resource or subresource exists, with such a verb.
 fn is_served(objects: &ObjectStore, verb: &str, path: &ResourcePath) -> bool {
     if let Some(review) = reviews::find(&path.group, &path.version, &path.resource) {
         return verb == "create" && path.name.is_empty() && review.namespaced != path.namespace.is_empty();
@@ -121,13 +120,13 @@ fn is_served(objects: &ObjectStore, verb: &str, path: &ResourcePath) -> bool {
     kind.is_some_and(|kind| routes::is_served(kind, path, verb))
 }
 
-/// Everything that there is in one document.
+/// Labels of aggregated discovery.
 const AGGREGATED: [&str; 2] = ["api", "apis"];
 
-/// Other paths that upstream counts requests for, as it names them.
+/// Other paths whose requests upstream counts, as it names them.
 const COUNTED_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "openapi/v3", "openapi/v3/"];
 
-/// A path as a label.
+/// Returns the label of a path.
 fn known_path(headers: &HeaderMap, query: &Query, path: &str) -> &'static str {
     const PATHS: [&str; 9] =
         ["/", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2"];
@@ -147,7 +146,7 @@ fn known_path(headers: &HeaderMap, query: &Query, path: &str) -> &'static str {
     }
 }
 
-/// The method, except where it does not tell.
+/// Returns the verb: that of the method, with a few exceptions.
 fn verb(method: &Method, is_collection: bool, watch: bool, applies: bool) -> &'static str {
     match *method {
         Method::GET | Method::HEAD if watch => "WATCH",

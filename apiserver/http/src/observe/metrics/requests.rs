@@ -1,4 +1,4 @@
-//! Requests: how many, how long they took, and how much they were told.
+//! Metrics of requests: number, duration and size.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -12,28 +12,28 @@ use prometheus_client::registry::Registry;
 use super::labels::{
     BodyLabels, CodeLabels, DeprecatedLabels, ScopeLabels, TerminationLabels, WatchedLabels,
 };
-use super::request_labels::{Asked, RequestLabels};
+use super::request_labels::{RequestLabels, SeriesKey};
 use super::{Count, Counters, Histograms};
 
-/// Upstream's, from a cache hit to the longest deadline. Unit: seconds.
+/// Buckets as in upstream, from a cache hit to the longest deadline. Unit: seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
 
-/// Upstream's for what service levels are made of. Unit: seconds.
+/// Buckets as in upstream, for service levels. Unit: seconds.
 const SLI_DURATIONS: [f64; 21] = [
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
 
-/// Upstream's. Unit: bytes.
+/// Buckets as in upstream. Unit: bytes.
 const ANSWER_SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 
-/// Upstream's. Unit: bytes.
+/// Buckets as in upstream. Unit: bytes.
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0, 131_072.0];
 
-/// Upstream's: up to what a body may have. Unit: bytes.
+/// Buckets as in upstream, up to the largest body. Unit: bytes.
 fn body_sizes() -> impl Iterator<Item = f64> {
     (0..=30).map(|step| f64::from(step).mul_add(100_000.0, 50_000.0))
 }
@@ -41,10 +41,10 @@ fn body_sizes() -> impl Iterator<Item = f64> {
 #[derive(Debug)]
 pub(super) struct RequestMetrics {
     families: Families,
-    series: RwLock<HashMap<Asked, Arc<RequestSeries>>>,
+    series: RwLock<HashMap<SeriesKey, Arc<RequestSeries>>>,
 }
 
-/// Clones are the same.
+/// Families of series. Clones share them.
 #[derive(Debug, Clone)]
 struct Families {
     requests: Counters<CodeLabels>,
@@ -75,19 +75,19 @@ impl RequestMetrics {
         };
         families.register(registry);
         families.register_watches(registry);
-        // What has not happened yet is shown as zero, so that its first time is seen as a change.
-        drop(families.terminations.get_or_create(&TerminationLabels::new(&Asked::default(), 429)));
+        // A counter starts at zero, so that the first increment is seen as a change.
+        drop(families.terminations.get_or_create(&TerminationLabels::new(&SeriesKey::default(), 429)));
         Self { families, series: RwLock::default() }
     }
 
-    /// All series of requests with these labels: one question for all that is to be said of a request.
-    pub(super) fn series(&self, asked: &Asked) -> Arc<RequestSeries> {
-        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(asked) {
+    /// Returns all series of requests with this key: one lookup for a request.
+    pub(super) fn series(&self, key: &SeriesKey) -> Arc<RequestSeries> {
+        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(key) {
             return Arc::clone(known);
         }
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(RequestSeries::new(asked.clone(), self.families.clone()));
-        Arc::clone(series.entry(asked.clone()).or_insert_with(new))
+        let new = || Arc::new(RequestSeries::new(key.clone(), self.families.clone()));
+        Arc::clone(series.entry(key.clone()).or_insert_with(new))
     }
 }
 
@@ -102,7 +102,7 @@ impl Families {
         );
         registry.register(
             "apiserver_request_sli_duration_seconds",
-            "Time to answer, without watches and without waiting for a turn",
+            "Time to answer, without watches and without time in the queue",
             self.sli_durations.clone(),
         );
         registry.register("apiserver_response_sizes", "Bytes of an answer to a read", self.sizes.clone());
@@ -118,7 +118,7 @@ impl Families {
         );
         registry.register(
             "apiserver_requested_deprecated_apis",
-            "Deprecated versions that somebody asked for",
+            "Deprecated versions that were requested",
             self.deprecated.clone(),
         );
     }
@@ -134,10 +134,10 @@ impl Families {
     }
 }
 
-/// The series of all requests that have the same labels, each made when it is first needed.
+/// Series of all requests with the same key, each created when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RequestSeries {
-    asked: Asked,
+    key: SeriesKey,
     families: Families,
     codes: Mutex<Vec<(u16, Count)>>,
     duration: OnceLock<Histogram>,
@@ -148,9 +148,9 @@ pub(crate) struct RequestSeries {
 }
 
 impl RequestSeries {
-    fn new(asked: Asked, families: Families) -> Self {
+    fn new(key: SeriesKey, families: Families) -> Self {
         Self {
-            asked,
+            key,
             families,
             codes: Mutex::default(),
             duration: OnceLock::new(),
@@ -161,19 +161,19 @@ impl RequestSeries {
         }
     }
 
-    pub(crate) fn asked(&self) -> &Asked {
-        &self.asked
+    pub(crate) fn key(&self) -> &SeriesKey {
+        &self.key
     }
 
-    /// An answer was given after `took`, `waited` of it for a turn; `size` is that of its body, when that
-    /// is known. A watch is answered when it ends.
+    /// Counts a response after `took`, of which the request was in the queue for `waited`. `size` is that of its body,
+    /// if it is known. The response of a watch counts when it ends.
     pub(crate) fn answered(&self, code: u16, took: Duration, waited: Duration, size: Option<u64>) {
-        let (asked, labels) = (&self.asked, &self.asked.labels);
+        let (key, labels) = (&self.key, &self.key.labels);
         self.count(code).inc();
         self.duration
             .get_or_init(|| self.families.durations.get_or_create_owned(labels))
             .observe(took.as_secs_f64());
-        if asked.is_for_service_level() {
+        if key.is_for_service_level() {
             self.sli_duration
                 .get_or_init(|| self.families.sli_durations.get_or_create_owned(&ScopeLabels::new(labels)))
                 .observe(took.saturating_sub(waited).as_secs_f64());
@@ -183,66 +183,64 @@ impl RequestSeries {
         }
     }
 
-    /// The body of an answer had so many bytes.
+    /// Observes the size of a response body.
     pub(crate) fn sized(&self, size: u64) {
-        if self.asked.is_read() {
+        if self.key.is_read() {
             // Up to 2^53 bytes are counted exactly.
             #[allow(clippy::as_conversions, reason = "there is no lossless way, and none is needed")]
             self.size
-                .get_or_init(|| {
-                    self.families.sizes.get_or_create_owned(&ScopeLabels::new(&self.asked.labels))
-                })
+                .get_or_init(|| self.families.sizes.get_or_create_owned(&ScopeLabels::new(&self.key.labels)))
                 .observe(size as f64);
         }
     }
 
-    /// Few codes are ever given to the same kind of request.
+    /// Returns the counter of a status code. Requests with one key have few codes.
     fn count(&self, code: u16) -> Count {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = codes.iter().find(|(known, _)| *known == code) {
             return known.clone();
         }
-        let new = self.families.requests.get_or_create_owned(&CodeLabels::new(&self.asked.labels, code));
+        let new = self.families.requests.get_or_create_owned(&CodeLabels::new(&self.key.labels, code));
         codes.push((code, new.clone()));
         new
     }
 
-    /// A request was refused or cut short to protect the server.
+    /// Counts a request that was refused or cut short to protect the server.
     pub(crate) fn terminated(&self, code: u16) {
-        self.families.terminations.get_or_create(&TerminationLabels::new(&self.asked, code)).inc();
+        self.families.terminations.get_or_create(&TerminationLabels::new(&self.key, code)).inc();
     }
 
-    /// A request got no turn. It is counted as answered, too, whatever it was for.
+    /// Counts a request that flow control refused. It counts as a response too, whatever its target.
     pub(crate) fn dropped(&self, code: u16) {
         self.terminated(code);
-        self.families.requests.get_or_create(&CodeLabels::dropped(&self.asked, code)).inc();
+        self.families.requests.get_or_create(&CodeLabels::dropped(&self.key, code)).inc();
     }
 
-    /// The body of a write was read, of `verb` in upstream's words.
+    /// Observes the body of a write, with `verb` in upstream's words.
     pub(crate) fn body_read(&self, verb: &'static str, size: usize) {
         self.body
             .get_or_init(|| {
-                self.families.bodies.get_or_create_owned(&BodyLabels::new(&self.asked.labels, verb))
+                self.families.bodies.get_or_create_owned(&BodyLabels::new(&self.key.labels, verb))
             })
             .observe(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
     }
 
-    /// Somebody asked for a version that is to go.
+    /// Notes a request for a deprecated version.
     pub(crate) fn deprecated(&self) {
-        self.families.deprecated.get_or_create(&DeprecatedLabels::new(&self.asked.labels)).set(1);
+        self.families.deprecated.get_or_create(&DeprecatedLabels::new(&self.key.labels)).set(1);
     }
 
     pub(crate) fn watch_opened(&self) {
-        self.families.long_running.get_or_create(&ScopeLabels::at_first(&self.asked)).inc();
+        self.families.long_running.get_or_create(&ScopeLabels::initial_verb(&self.key)).inc();
     }
 
     pub(crate) fn watch_closed(&self) {
-        self.families.long_running.get_or_create(&ScopeLabels::at_first(&self.asked)).dec();
+        self.families.long_running.get_or_create(&ScopeLabels::initial_verb(&self.key)).dec();
     }
 
     pub(crate) fn watch_event(&self, size: usize) {
         let (count, sizes) = self.events.get_or_init(|| {
-            let kind = WatchedLabels::new(&self.asked.labels);
+            let kind = WatchedLabels::new(&self.key.labels);
             let families = &self.families;
             (
                 families.watch_events.get_or_create_owned(&kind),

@@ -1,10 +1,10 @@
-//! From the encoder's OpenMetrics to the older text format 0.0.4, which every scraper reads.
+//! Text format 0.0.4 of Prometheus, which every scraper reads, from the encoder's OpenMetrics.
 
-/// Counters that are older than the custom of a `_total` at the end.
+/// Counters that are older than the convention of `_total`.
 const OLD_COUNTERS: [&str; 2] = ["authentication_attempts", "authenticated_user_requests"];
 
-/// The same samples in format 0.0.4. They differ in three points: there the name of a counter ends in
-/// `_total` in its description as well, there are no units, and there is no end mark.
+/// Converts the samples to format 0.0.4. It differs in three points: the description of a counter has its name with
+/// `_total`, there are no units, and there is no end mark.
 pub(super) fn prometheus(encoded: &str) -> String {
     let mut text = String::with_capacity(encoded.len() + 4096);
     let mut help = None;
@@ -27,7 +27,7 @@ pub(super) fn prometheus(encoded: &str) -> String {
     text
 }
 
-/// A sample as upstream has it.
+/// Appends a sample as upstream writes it.
 fn push_sample(text: &mut String, line: &str) {
     let line = match OLD_COUNTERS.iter().find_map(|name| Some((name, line.strip_prefix(name)?))) {
         Some((name, rest)) => format!("{name}{}", rest.strip_prefix("_total").unwrap_or(rest)),
@@ -42,10 +42,10 @@ fn push_sample(text: &mut String, line: &str) {
     }
 }
 
-/// What is smaller is written with an exponent.
+/// Smallest bound without an exponent.
 const SMALLEST_WRITTEN_OUT: f64 = 1e-4;
 
-/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do.
+/// Formats a bound as Prometheus' own libraries do, because queries name it in that form.
 fn written_bound(bound: &str) -> String {
     if let Some(small) =
         bound.parse().ok().filter(|value: &f64| *value > 0.0 && *value < SMALLEST_WRITTEN_OUT)
@@ -60,7 +60,7 @@ fn written_bound(bound: &str) -> String {
     }
 }
 
-/// `1` and `1e+06`, not `1.0`.
+/// Formats a whole bound: `1` and `1e+06`, not `1.0`.
 fn whole_bound(digits: &str) -> String {
     if digits.len() < 7 {
         return digits.to_owned();

@@ -1,5 +1,5 @@
-//! JSON with the fields that occur twice: decoders take the last of them in silence, and the
-//! writer may have meant the first.
+//! JSON decoder that reports duplicate fields: other decoders keep the last one without a word, and the author may
+//! have meant the first.
 
 mod text;
 
@@ -13,19 +13,19 @@ use serde_json::{Map, Number, Value};
 /// Most fields that are reported: upstream's number.
 const MOST: usize = 100;
 
-/// Paths are made of the body's own keys, which may be as long as the body. Unit: bytes.
+/// Largest text of all reported paths: they consist of the body's keys, which may be as long as the body. Unit: bytes.
 const MOST_TEXT: usize = 16 * 1024;
 
-/// Below this a float has every whole number.
+/// Below this, a float represents every whole number.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// Decodes a text; beside it the paths of the fields that occur twice, each once. Whole numbers are
-/// integers, however they are written.
+/// Decodes a text; returns the value with the paths of duplicate fields, each once. Whole numbers become integers,
+/// however they are written.
 pub(crate) fn parse(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
     decode(body, true)
 }
 
-/// The same with numbers as they are written, for those who compare them.
+/// Decodes a text with numbers as they are written, for comparisons.
 pub(crate) fn parse_exactly(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
     decode(body, false)
 }
@@ -34,19 +34,20 @@ fn decode(body: &[u8], whole: bool) -> serde_json::Result<(Value, Vec<String>)> 
     let duplicates = RefCell::new(Vec::new());
     let body = text::repaired(body);
     let mut decoder = serde_json::Deserializer::from_str(&body);
-    let value = Node { place: &Place::Root, duplicates: &duplicates, whole }.deserialize(&mut decoder)?;
+    let value =
+        Node { location: &Location::Root, duplicates: &duplicates, whole }.deserialize(&mut decoder)?;
     decoder.end()?;
     Ok((value, duplicates.into_inner()))
 }
 
-/// Where a value stands. Written out only when something is wrong there.
-enum Place<'a> {
+/// Location of a value. It is formatted only for a report.
+enum Location<'a> {
     Root,
     Field(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -57,10 +58,10 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Decodes the value at one place.
+/// Decoder of the value at one location.
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    place: &'a Place<'a>,
+    location: &'a Location<'a>,
     duplicates: &'a RefCell<Vec<String>>,
     whole: bool,
 }
@@ -71,7 +72,7 @@ impl Node<'_> {
         if found.len() >= MOST || found.iter().map(String::len).sum::<usize>() > MOST_TEXT {
             return;
         }
-        let path = Place::Field(self.place, name).to_string();
+        let path = Location::Field(self.location, name).to_string();
         if !found.contains(&path) {
             found.push(path);
         }
@@ -110,7 +111,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        // As Go writes it again: a whole number without a point.
+        // As Go encodes it: a whole number without a point.
         if self.whole
             && value.fract() == 0.0
             && value.abs() < WHOLE
@@ -132,8 +133,8 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = Place::Item(self.place, list.len());
-            match items.next_element_seed(Node { place: &place, ..self })? {
+            let location = Location::Item(self.location, list.len());
+            match items.next_element_seed(Node { location: &location, ..self })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
@@ -147,8 +148,8 @@ impl<'de> Visitor<'de> for Node<'_> {
             if matches!(entry, Entry::Occupied(_)) {
                 self.report(entry.key());
             }
-            let place = Place::Field(self.place, entry.key());
-            let value = fields.next_value_seed(Node { place: &place, ..self })?;
+            let location = Location::Field(self.location, entry.key());
+            let value = fields.next_value_seed(Node { location: &location, ..self })?;
             match entry {
                 Entry::Vacant(entry) => drop(entry.insert(value)),
                 Entry::Occupied(mut entry) => drop(entry.insert(value)),

@@ -1,27 +1,26 @@
-//! Text that is no Unicode: Go's decoder puts U+FFFD in its place, ours would refuse the whole body.
+//! Invalid Unicode in JSON: Go's decoder replaces it by U+FFFD, where `serde_json` would refuse the whole body.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// What stands for what cannot be read.
+/// Replacement of invalid text.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The same as an escape.
+/// Replacement, as an escape.
 const ESCAPED: &[u8] = br"\ufffd";
 
-/// Bytes of an escape, e.g. `\u00fc`.
+/// Length of an escape, e.g. `\u00fc`. Unit: bytes.
 const ESCAPE: usize = 6;
 
-/// The body with U+FFFD for each byte that belongs to no character, and for each half of a surrogate pair
-/// without the other.
+/// Returns the body with U+FFFD for each byte that belongs to no character, and for each unpaired surrogate.
 pub(super) fn repaired(body: &[u8]) -> Cow<'_, str> {
     let readable = match std::str::from_utf8(body) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_characters(body)),
     };
     match with_pairs(readable.as_bytes()) {
-        // Escapes were put in the place of escapes: it is text still.
+        // Escapes were replaced by escapes, so the text stays valid.
         Some(repaired) => Cow::Owned(String::from_utf8_lossy(&repaired).into_owned()),
         None => readable,
     }
@@ -36,7 +35,7 @@ fn with_characters(body: &[u8]) -> String {
     text
 }
 
-/// The body without lone surrogates; `None` when it has none.
+/// Returns the body without unpaired surrogates; `None` if it has none.
 fn with_pairs(body: &[u8]) -> Option<Vec<u8>> {
     let mut repaired = None;
     let mut at = 0;
@@ -46,7 +45,7 @@ fn with_pairs(body: &[u8]) -> Option<Vec<u8>> {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (2 * ESCAPE, false),
             (Some(0xd800..=0xdfff), _) => (ESCAPE, true),
             (Some(_), _) => (ESCAPE, false),
-            // Another escape, be it of a backslash.
+            // Any other escape, also of a backslash.
             (None, _) => (2, false),
         };
         if is_lone {
@@ -60,7 +59,7 @@ fn with_pairs(body: &[u8]) -> Option<Vec<u8>> {
     repaired
 }
 
-/// The code unit that is escaped here.
+/// Returns the code unit of the escape at this position.
 fn unit(body: &[u8], at: usize) -> Option<u16> {
     let digits = body.get(at..at + ESCAPE)?.strip_prefix(br"\u")?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {

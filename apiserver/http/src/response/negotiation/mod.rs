@@ -1,8 +1,8 @@
-//! In which form an answer goes out: what of the object, and how it is written.
+//! Negotiation: the view of an object, and its encoding.
 //!
-//! The rules are upstream's: the clauses of `Accept` in the order of their weight, for each of them
-//! the first encoding that it names and that can carry what it asks for. Parameters may ask for
-//! another view of the object (`as`, `g`, `v`), for a stream, and for indentation.
+//! The rules are upstream's: the clauses of `Accept` by weight, and for each of them the first encoding that it names
+//! and that supports its parameters. Parameters request another view of the object (`as`, `g`, `v`), a stream, or
+//! indentation.
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::header::{ACCEPT, USER_AGENT};
@@ -15,24 +15,24 @@ use crate::response::encoding::{ACCEPTED, Encoding};
 const ACCEPTED_STREAMS: &str = "only the following media types are accepted: application/json;stream=watch, \
                                 application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The media types of answers.
+/// Media types of responses.
 pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// What of an object or list is shown.
+/// View of an object or list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// All of it.
+    /// Whole object.
     Whole,
     /// `Table` of `meta.k8s.io`, in this version.
     Table(&'static str),
     /// `PartialObjectMetadata`, in this version of `meta.k8s.io`.
     Metadata(&'static str),
-    /// `PartialObjectMetadataList`, likewise.
+    /// `PartialObjectMetadataList`, in this version of `meta.k8s.io`.
     MetadataList(&'static str),
 }
 
-/// The form of an answer.
+/// Form of a response: its view and encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) view: View,
@@ -40,11 +40,11 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Whole objects in one line of JSON: what the cache holds ready.
+    /// Whole objects in one line of JSON: the form in the cache.
     pub(crate) const JSON: Self = Self { view: View::Whole, encoding: Encoding::Json };
 }
 
-/// One clause of `Accept`.
+/// Clause of `Accept`.
 #[derive(Debug, Clone, PartialEq)]
 struct Clause<'h> {
     media: (&'h str, &'h str),
@@ -54,7 +54,7 @@ struct Clause<'h> {
 
 impl<'h> Clause<'h> {
     fn parse(text: &'h str) -> Option<Self> {
-        // Spaces alone are passed over, and a parameter that says nothing is none.
+        // Only spaces are trimmed, and a parameter without a value is ignored.
         let trim = |text: &'h str| text.trim_matches(' ');
         let mut parts = text.split(';').map(trim);
         let media = match parts.next()? {
@@ -66,13 +66,13 @@ impl<'h> Clause<'h> {
         let parameters: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
         let mut clause = Self { media, parameters, quality: 1.0 };
         if clause.has("q") {
-            // What is no number is wanted least.
+            // An invalid weight is the lowest one.
             clause.quality = clause.parameter("q").parse().unwrap_or_default();
         }
         Some(clause)
     }
 
-    /// The last of a name counts.
+    /// Returns a parameter; the last one of a name counts.
     fn parameter(&self, name: &str) -> &'h str {
         self.parameters.iter().rfind(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
@@ -88,13 +88,13 @@ impl<'h> Clause<'h> {
             || (kind == "application" && Some(subtype) == own)
     }
 
-    /// Whether the parameters ask for something that this encoding does not have.
+    /// Returns true if a parameter requests something that this encoding does not have.
     fn excludes(&self, encoding: Encoding) -> bool {
         let stream = self.parameter("stream");
         !(stream.is_empty() || (stream == "watch" && encoding != Encoding::Yaml))
     }
 
-    /// The view asked for; `None` when there is no such view.
+    /// Returns the requested view; `None` for an unknown one.
     fn view(&self) -> Option<View> {
         if !["as", "g", "v"].iter().any(|name| self.has(name)) {
             return Some(View::Whole);
@@ -113,7 +113,7 @@ impl<'h> Clause<'h> {
     }
 }
 
-/// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
+/// Returns the clauses of the first `Accept`, by weight and then by precision.
 fn clauses(accept: Option<&HeaderValue>) -> Vec<Clause<'_>> {
     let accept = accept.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).unwrap_or_default();
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
@@ -126,13 +126,13 @@ fn is_silent(accept: Option<&HeaderValue>) -> bool {
     accept.is_none_or(|value| value.is_empty())
 }
 
-/// In the order in which they are offered to whoever takes any.
+/// Encodings, in the order of preference.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 
-/// Picks the form of an object or a list. Whether what is found can be shown in it is seen when it is there.
+/// Negotiates the form of an object or a list. The handler checks whether the result has such a form.
 ///
 /// # Errors
-/// 406 when none of the forms asked for can be had.
+/// 406 if no requested form is available.
 pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
     let accept = headers.get(ACCEPT);
     let pretty = is_for_people(headers.get(USER_AGENT), query.text("pretty"));
@@ -142,7 +142,7 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
     for clause in clauses(accept) {
         for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
             let Some(view) = clause.view().filter(|_| !clause.excludes(encoding)) else { continue };
-            // Protobuf has no form of whole objects of kinds it does not know, nor of tables.
+            // Protobuf has no form of whole objects of unknown kinds, nor of tables.
             if encoding == Encoding::Protobuf && matches!(view, View::Whole | View::Table(_)) {
                 continue;
             }
@@ -153,7 +153,7 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
     Err(ApiError::not_acceptable(ACCEPTED))
 }
 
-/// The form of a watch's events, of the one that was agreed on.
+/// Returns the form of a watch's events, for the negotiated form.
 ///
 /// # Errors
 /// 406; there are no streams of YAML.
@@ -166,12 +166,13 @@ pub(crate) fn stream(form: Form) -> ApiResult<Form> {
     }
 }
 
-/// How a `Status` is written, which any encoding can carry; what cannot be agreed on is JSON for people.
+/// Negotiates the encoding of a `Status`, which any encoding can carry; the default is indented JSON.
 pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Encoding {
     OfErrors::new(headers, query).encoding()
 }
 
-/// The same for a request that may have gone by the time there is an error: most have none.
+/// Headers that decide the encoding of an error, kept for a request that is consumed before there is one. Most
+/// requests have no error.
 #[derive(Debug)]
 pub(crate) struct OfErrors {
     accept: Option<HeaderValue>,
@@ -201,11 +202,11 @@ impl OfErrors {
     }
 }
 
-/// Whether somebody is going to read it: they say so, or use what people use.
+/// Returns true if a person reads the response, by a parameter or by the user agent.
 fn is_for_people(agent: Option<&HeaderValue>, pretty: &str) -> bool {
     match pretty {
         "" => {}
-        said => return matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        value => return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
     let agent = agent.and_then(|value| value.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|reader| agent.starts_with(reader))
@@ -215,15 +216,15 @@ fn indented(encoding: Encoding, pretty: bool) -> Encoding {
     if pretty && encoding == Encoding::Json { Encoding::PrettyJson } else { encoding }
 }
 
-/// Whether a document of discovery can be had as one for everything that there is.
+/// Availability of aggregated discovery at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregation {
     Offered,
-    /// Each version of a group has but a list of its own.
+    /// Only lists per group version are available.
     None,
 }
 
-/// In which form discovery is wanted.
+/// Form of discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Discovery {
     /// `APIGroupDiscoveryList` v2.
@@ -232,10 +233,10 @@ pub(crate) enum Discovery {
     Legacy(Encoding),
 }
 
-/// Picks the form of discovery: aggregated wherever a clause asks for it, however little it is wanted.
+/// Negotiates the form of discovery: aggregated if any clause requests it, whatever its weight.
 ///
 /// # Errors
-/// 406 when neither can be had, e.g. for aggregated discovery of an older version alone.
+/// 406 if neither form is acceptable, e.g. for an older version of aggregated discovery alone.
 pub(crate) fn discovery(
     headers: &HeaderMap,
     query: &Query,
@@ -250,9 +251,9 @@ pub(crate) fn discovery(
     let first = |wanted: [&str; 3]| {
         let mut clauses = clauses.iter();
         clauses.find_map(|clause| {
-            let asked = ["g", "v", "as"].map(|name| clause.parameter(name));
+            let requested = ["g", "v", "as"].map(|name| clause.parameter(name));
             let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
-            let encoding = named.find(|encoding| asked == wanted && !clause.excludes(*encoding))?;
+            let encoding = named.find(|encoding| requested == wanted && !clause.excludes(*encoding))?;
             Some(indented(encoding, pretty || clause.parameter("pretty") == "1"))
         })
     };
@@ -264,11 +265,11 @@ pub(crate) fn discovery(
     aggregated.map(Discovery::Aggregated).or_else(legacy).ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
 }
 
-/// Checks that a client takes one of these, as upstream's router does before anything is negotiated: by the
-/// names of the types alone, and without an understanding of `application/*`.
+/// Checks that a client accepts one of `offers`, as upstream's router does before negotiation: by the names of the
+/// types alone, without `application/*`.
 ///
 /// # Errors
-/// 406 with what there is.
+/// 406 with the offers.
 pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<()> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut named = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
@@ -278,7 +279,7 @@ pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<(
     Err(ApiError::no_representation(offers))
 }
 
-/// The first of `offers`, media types without parameters, that the client takes; `None` for none.
+/// Returns the first of `offers`, media types without parameters, that the client accepts; `None` for none.
 pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'static str> {
     if is_silent(headers.get(ACCEPT)) {
         return offers.first().copied();

@@ -11,7 +11,7 @@ fn of(text: &str) -> Result<(View, Encoding), u16> {
     form.map(|form| (form.view, form.encoding)).map_err(|error| error.code)
 }
 
-/// Each row is what a kube-apiserver 1.36.3 answered for a custom resource.
+/// Each row is an answer of kube-apiserver 1.36.3 for a custom resource.
 #[test]
 fn the_first_form_that_can_be_had_wins() {
     use Encoding::{Json, PrettyJson, Protobuf, Yaml};

@@ -7,8 +7,8 @@ pub(crate) trait ChunkSource: Send {
     /// Makes the next chunk; `None` at the end of the body.
     fn next_chunk(&mut self) -> Option<Bytes>;
 
-    /// Returns true if it is known, without making a chunk, that there are no more. It saves the last turn of a thread
-    /// that makes chunks.
+    /// Returns true if it is known, without making a chunk, that there are no more. It saves the last job of an
+    /// encoding thread.
     fn is_done(&self) -> bool {
         false
     }

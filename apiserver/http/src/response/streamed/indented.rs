@@ -1,4 +1,4 @@
-//! JSON for people, from JSON for programs: as it is sent, without a tree of it.
+//! Indented JSON, from compact JSON: indented while it is sent, without a tree.
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use crate::response::chunked::Chunked;
 use crate::response::compression::WORTHWHILE;
 use crate::response::streamed::chunk_source::ChunkSource;
 
-/// One level.
+/// Indentation of one level.
 const INDENT: &[u8] = b"  ";
 
-/// Indents the JSON of an answer. What is large is indented while it is sent.
+/// Indents the JSON of a response. A large one is indented while it is sent.
 pub(crate) fn indent(answer: Answer) -> Answer {
     let (head, body) = answer.into_parts();
     let is_small = body.length().is_some_and(|length| length <= WORTHWHILE);
@@ -23,32 +23,32 @@ pub(crate) fn indent(answer: Answer) -> Answer {
     Answer::from_parts(head, body)
 }
 
-/// Where in the JSON the next byte stands.
+/// Position of the next byte in the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Outside,
-    /// After what opens an object or a list, which may be empty.
+    /// After the start of an object or a list, which may be empty.
     Opened,
     Text,
     /// In a text, after a backslash.
     Escape,
 }
 
-/// Chunks of JSON, indented: in the form of Go's `MarshalIndent` with two spaces, which ends without the end of a line.
+/// Indented chunks of JSON, as Go's `MarshalIndent` with two spaces writes it, without a newline at the end.
 struct Indented<S> {
     plain: S,
-    place: Place,
+    position: Position,
     depth: usize,
 }
 
 impl<S> Indented<S> {
     fn new(plain: S) -> Self {
-        Self { plain, place: Place::Outside, depth: 0 }
+        Self { plain, position: Position::Outside, depth: 0 }
     }
 
     fn write(&mut self, mut plain: &[u8], to: &mut Vec<u8>) {
         loop {
-            if self.place == Place::Text {
+            if self.position == Position::Text {
                 let end = memchr::memchr2(b'"', b'\\', plain).unwrap_or(plain.len());
                 let (text, rest) = plain.split_at(end);
                 to.extend_from_slice(text);
@@ -61,36 +61,36 @@ impl<S> Indented<S> {
     }
 
     fn byte(&mut self, byte: u8, to: &mut Vec<u8>) {
-        let place = std::mem::replace(&mut self.place, Place::Outside);
-        match (place, byte) {
-            (Place::Text, b'\\') => self.place = Place::Escape,
-            (Place::Text, b'"') => {}
-            (Place::Text | Place::Escape, _) => self.place = Place::Text,
+        let position = std::mem::replace(&mut self.position, Position::Outside);
+        match (position, byte) {
+            (Position::Text, b'\\') => self.position = Position::Escape,
+            (Position::Text, b'"') => {}
+            (Position::Text | Position::Escape, _) => self.position = Position::Text,
             (_, b' ' | b'\n' | b'\r' | b'\t') => {
-                self.place = place;
+                self.position = position;
                 return;
             }
-            (Place::Opened, b'}' | b']') => {}
-            (Place::Opened, _) => {
+            (Position::Opened, b'}' | b']') => {}
+            (Position::Opened, _) => {
                 self.depth += 1;
                 self.line(to);
                 self.outside(byte, to);
             }
-            (Place::Outside, _) => self.outside(byte, to),
+            (Position::Outside, _) => self.outside(byte, to),
         }
         to.push(byte);
-        match (place, byte) {
-            (Place::Outside, b',') => self.line(to),
-            (Place::Outside, b':') => to.push(b' '),
+        match (position, byte) {
+            (Position::Outside, b',') => self.line(to),
+            (Position::Outside, b':') => to.push(b' '),
             _ => {}
         }
     }
 
-    /// What stands before a byte outside of texts, and what it begins.
+    /// Writes the space before a byte outside of texts, and updates the position.
     fn outside(&mut self, byte: u8, to: &mut Vec<u8>) {
         match byte {
-            b'"' => self.place = Place::Text,
-            b'{' | b'[' => self.place = Place::Opened,
+            b'"' => self.position = Position::Text,
+            b'{' | b'[' => self.position = Position::Opened,
             b'}' | b']' => {
                 self.depth = self.depth.saturating_sub(1);
                 self.line(to);

@@ -60,7 +60,7 @@ impl Strategy for ClusterStrategy {
         if matches!(definitions, Definitions::Unknown) {
             return Ok(Vec::new());
         }
-        Ok(variables::settle(new, old, &definitions))
+        Ok(variables::default_and_validate(new, old, &definitions))
     }
 
     async fn validate_with(
@@ -69,7 +69,7 @@ impl Strategy for ClusterStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
-        class_validation::judge(new, old, others).await
+        class_validation::validate(new, old, others).await
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {

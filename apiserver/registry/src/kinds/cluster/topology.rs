@@ -38,7 +38,7 @@ pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
             let at = path.child("workers").child(list).key(name);
             template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), errors);
             machine_template::validate_taints(pool, &at, false, errors);
-            // Pools of Machines have no health checks.
+            // MachinePools have no rolling update.
             let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
             rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), errors);
         }
@@ -71,12 +71,12 @@ pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, errors
 }
 
 fn validate_version(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(wanted) = text(new, "spec.topology.version") else { return };
-    let shown = json!(wanted);
-    if !wanted.starts_with('v') {
+    let Some(requested) = text(new, "spec.topology.version") else { return };
+    let shown = json!(requested);
+    if !requested.starts_with('v') {
         errors.push(FieldError::invalid(path.clone(), &shown, "must start with v"));
     }
-    if Semver::parse(wanted.strip_prefix('v').unwrap_or(wanted)).is_none() {
+    if Semver::parse(requested.strip_prefix('v').unwrap_or(requested)).is_none() {
         let detail = "version must be a valid semantic version";
         errors.push(FieldError::invalid(path.clone(), &shown, detail));
     }

@@ -28,7 +28,7 @@ const AFTER_UPGRADE: &str = "AfterClusterUpgrade";
 const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane");
 
 /// Adds the error of a version change, if there is one.
-pub(super) async fn judge(
+pub(super) async fn validate(
     new: &Value,
     old: &Value,
     class: &Value,
@@ -37,7 +37,7 @@ pub(super) async fn judge(
 ) -> ApiResult<()> {
     let path = FieldPath::new("spec.topology.version");
     let of = |cluster| text(cluster, "spec.topology.version").unwrap_or_default();
-    let (wanted, before) = (of(new), of(old));
+    let (requested, before) = (of(new), of(old));
     let then = Semver::parse_tolerant(before);
     if then.is_none() {
         let detail = "old version must be a valid semantic version";
@@ -50,16 +50,16 @@ pub(super) async fn judge(
         return Ok(());
     }
     // Another check reports an invalid version.
-    let (Some(now), Some(then)) = (Semver::parse_tolerant(wanted), then) else { return Ok(()) };
-    if let Some(detail) = refuse(&now, &then, (new, old), class, others).await? {
-        verdict.errors.push(FieldError::invalid(path, &Value::from(wanted), &detail));
+    let (Some(now), Some(then)) = (Semver::parse_tolerant(requested), then) else { return Ok(()) };
+    if let Some(detail) = validate_step(&now, &then, (new, old), class, others).await? {
+        verdict.errors.push(FieldError::invalid(path, &Value::from(requested), &detail));
     }
     Ok(())
 }
 
 /// Validates that the version goes up by one minor version, unless the class defines the upgrade path, and that the
 /// previous upgrade has finished.
-async fn refuse(
+async fn validate_step(
     now: &Semver,
     then: &Semver,
     (new, old): (&Value, &Value),

@@ -106,14 +106,14 @@ fn validate_operation(operation: &Value, class: &Value, path: &FieldPath, errors
     if !OPERATIONS.contains(&op) {
         errors.push(FieldError::not_supported(path.child("op"), &shown(operation), &OPERATIONS));
     }
-    let place = operation.get("path").and_then(Value::as_str).unwrap_or_default();
-    if !place.starts_with("/spec") {
+    let pointer = operation.get("path").and_then(Value::as_str).unwrap_or_default();
+    if !pointer.starts_with("/spec") {
         let detail = "jsonPatch path must start with \"/spec\"";
         errors.push(FieldError::invalid(path.child("path"), &shown(operation), detail));
     }
-    for index in place.split('/').filter_map(|part| part.parse::<i64>().ok()) {
+    for index in pointer.split('/').filter_map(|part| part.parse::<i64>().ok()) {
         let mut refuse =
-            |detail: &str| errors.push(FieldError::invalid(path.child("path"), &json!(place), detail));
+            |detail: &str| errors.push(FieldError::invalid(path.child("path"), &json!(pointer), detail));
         match op {
             "add" if index != 0 => {
                 refuse("arrays can only be accessed using \"0\" (prepend) or \"-\" (append)");

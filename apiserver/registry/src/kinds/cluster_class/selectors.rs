@@ -45,7 +45,7 @@ pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, errors
             let at = at.child(field).child("names").index(index);
             if let Some(detail) = misuse(name) {
                 refuse(at, json!(name), detail);
-                // Other fields are not checked.
+                // The remaining names are not checked.
                 break;
             }
             let mut chosen = items(class, &format!("spec.workers.{list}")).map(|(_, worker)| worker);

@@ -1,4 +1,4 @@
-//! Event.
+//! Event of the core group: strategy, validation, table and protobuf form.
 
 mod table;
 
@@ -31,10 +31,10 @@ const LONGEST_WORD: usize = 128;
 /// Longest message of an Event with an `eventTime`: upstream's limit.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// Where Events about cluster-scoped objects may be.
+/// Namespaces of Events about cluster-scoped objects.
 const CLUSTER_SCOPED: [&str; 2] = ["default", "kube-system"];
 
-/// Event's own rules: those of the core group, where Events without an `eventTime` are looser.
+/// Strategy of Event. In the core group, validation is looser for Events without an `eventTime`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStrategy;
 
@@ -66,7 +66,7 @@ impl Strategy for EventStrategy {
     }
 }
 
-/// An Event is where the object is that it is about.
+/// Validates that an Event is in the namespace of its object.
 fn validate_namespace(new: &Value, dated: bool, errors: &mut Vec<FieldError>) {
     let namespace = object::namespace(new);
     let involved = object::at(new, "involvedObject.namespace").and_then(Value::as_str).unwrap_or_default();
@@ -106,7 +106,7 @@ fn validate_dated(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The protobuf message.
+/// Protobuf message.
 const MESSAGE: &[Field] = &[
     METADATA,
     Field::new(2, "involvedObject", Shape::Message(REFERENCE)),

@@ -1,4 +1,4 @@
-//! How Events are shown by `kubectl get`.
+//! Table of Events for `kubectl get`.
 
 use apiserver_machinery::age::age;
 use apiserver_machinery::object;
@@ -6,7 +6,7 @@ use apiserver_machinery::table::{OwnColumn, OwnTable};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What happened first, and to what: the Event's own name is for those who want all.
+/// Columns: when, what and to which object. The Event's own name is visible only with `-o wide`.
 pub(super) const TABLE: OwnTable = OwnTable {
     columns: &[
         column("Last Seen", 0, "How long ago it happened last."),
@@ -44,7 +44,7 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
         None => first_of(&["/lastTimestamp", "/firstTimestamp", "/eventTime"]),
     };
     let count = |of: &Value| of.get("count").and_then(Value::as_i64).unwrap_or_default();
-    // One that says nothing of how often has happened once.
+    // An Event without a count has occurred once.
     let count = series.map_or_else(|| Some(count(event)).filter(|count| *count != 0).unwrap_or(1), count);
     vec![
         json!(age(&last, now)),
@@ -66,7 +66,7 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The first, and the second when there is one.
+/// Returns the first text, followed by the second one if it is not empty.
 fn joined([first, second]: [&str; 2], between: &str) -> String {
     if second.is_empty() { first.to_owned() } else { format!("{first}{between}{second}") }
 }

@@ -1,4 +1,4 @@
-//! Where an extension answers.
+//! Validation of the address of an extension.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! ExtensionConfig.
+//! ExtensionConfig: strategy and validation.
 
 mod address;
 mod uri;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::rules::{label_selector, names};
 
-/// Port of a Service that none is said of.
+/// Default port of a Service.
 const PORT: i64 = 443;
 
-/// ExtensionConfig's own rules.
+/// Strategy of ExtensionConfig.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExtensionConfigStrategy;
 
@@ -24,7 +24,7 @@ impl Strategy for ExtensionConfigStrategy {
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
-        // Every namespace, unless told otherwise.
+        // The default selector matches every namespace.
         spec.entry("namespaceSelector").or_insert_with(|| json!({}));
         let service = spec.get_mut("clientConfig").and_then(|client| client.get_mut("service"));
         if let Some(service) = service.and_then(Value::as_object_mut) {

@@ -1,12 +1,12 @@
-//! Addresses as Go reads them, which calls extensions elsewhere, and what it says of those it cannot read.
+//! URL parser with the results and the error texts of Go's `url.ParseRequestURI`.
 
-/// What may stand in the name of a host beside letters and digits.
+/// Characters of a host name, besides letters and digits.
 const OF_HOST: &str = "-_.~!$&'()*+,;=:[]<>\"";
 
-/// What may stand in the name of a user beside letters and digits.
+/// Characters of a user name, besides letters and digits.
 const OF_USER: &str = "-._:~!$&'()*+,;=%@";
 
-/// The scheme of an address as it stands in a request: a whole URL, or a path, whose scheme is empty.
+/// Returns the scheme of a request URI: a whole URL, or a path, whose scheme is empty.
 pub(super) fn scheme(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("empty url".to_owned());
@@ -20,7 +20,7 @@ pub(super) fn scheme(text: &str) -> Result<&str, String> {
     let (scheme, rest) = split_scheme(text)?;
     let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
     if !rest.starts_with('/') {
-        // Behind a scheme anything may stand: `mailto:x`.
+        // Any text can follow a scheme, as in `mailto:x`.
         return if scheme.is_empty() { Err("invalid URI for request".to_owned()) } else { Ok(scheme) };
     }
     let path = match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
@@ -49,7 +49,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// A host, with a user before it and a port behind it if there are any.
+/// Validates a host with an optional user and port.
 fn check_authority(authority: &str) -> Result<(), String> {
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     if !user.chars().all(|c| c.is_ascii_alphanumeric() || OF_USER.contains(c)) {
@@ -68,7 +68,7 @@ fn check_authority(authority: &str) -> Result<(), String> {
     if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
         return Err(format!("invalid port {port:?} after host"));
     }
-    // Of what could stand there as it is nothing is escaped, but for the sign before a zone.
+    // Only non-ASCII characters can be escaped in a host, and the `%` before a zone.
     let is_literal = host.starts_with('[');
     check_escapes(name, |escaped| !escaped.is_ascii() || is_literal && escaped == b'%')?;
     let is_odd = |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !OF_HOST.contains(*c) && *c != '%';
@@ -78,7 +78,7 @@ fn check_authority(authority: &str) -> Result<(), String> {
     }
 }
 
-/// Whether everything escaped is a byte that may be.
+/// Checks that every escape is valid, and that its byte is allowed.
 fn check_escapes(text: &str, may_be: impl Fn(u8) -> bool) -> Result<(), String> {
     for (at, _) in text.match_indices('%') {
         let escape: String = text.get(at..).unwrap_or_default().chars().take(3).collect();

@@ -1,14 +1,14 @@
-//! What machines that read Ignition cannot do.
+//! Restrictions of the Ignition format.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::items;
 
-/// Said of each field that Ignition has nothing for.
+/// Error detail of each field that Ignition does not support.
 const UNSUPPORTED: &str = "not supported when spec.format is set to: \"ignition\"";
 
-/// Adds every error of a spec that is for Ignition, or speaks of it without being so.
+/// Adds every error of a spec in the Ignition format, or of Ignition settings in another format.
 pub(super) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let format = spec.get("format").cloned().unwrap_or_else(|| json!(""));
     if format != "ignition" {

@@ -1,4 +1,4 @@
-//! KubeadmConfig, and the rules for what one wants wherever it stands.
+//! KubeadmConfig: strategy, and validation of its spec wherever a kind embeds it.
 
 mod ignition;
 
@@ -9,7 +9,7 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-/// KubeadmConfig's own rules.
+/// Strategy of KubeadmConfig.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmConfigStrategy;
 
@@ -23,7 +23,7 @@ impl Strategy for KubeadmConfigStrategy {
     }
 }
 
-/// Adds every error of what a KubeadmConfig wants.
+/// Adds every error of a KubeadmConfig's spec.
 pub(crate) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     validate_files(spec, path, errors);
     validate_users(spec, path, errors);
@@ -37,7 +37,8 @@ pub(crate) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldErr
     }
 }
 
-/// A token that is none: upstream's typed clients cannot read an object that has one. It is not repeated.
+/// Validates bootstrap tokens. Upstream's typed clients cannot read an object with an invalid token. Errors do not
+/// repeat the token.
 fn validate_tokens(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let is_part = |part: &str, length: usize| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
@@ -52,8 +53,8 @@ fn validate_tokens(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>)
     }
 }
 
-/// Adds the errors of what a control plane wants, whose machines are both made and joined: v1beta1
-/// knows one timeout for both.
+/// Adds the errors of a control plane's spec. Its machines are initialized and joined, and v1beta1 has one timeout for
+/// both.
 pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     validate(spec, path, errors);
     const TIMEOUT: &str = "controlPlaneComponentHealthCheckSeconds";
@@ -75,7 +76,7 @@ pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, errors: &mu
     }
 }
 
-/// What older releases filled in, and an object from then has: it says nothing.
+/// Sets the defaults of older releases, which objects from those releases contain. They count as unchanged.
 pub(crate) fn fill_in_former_defaults(spec: &mut Value) {
     let former = [
         ("", "format", "cloud-config"),
@@ -98,7 +99,7 @@ pub(crate) fn fill_in_former_defaults(spec: &mut Value) {
     }
 }
 
-/// The items of a list, with their numbers.
+/// Returns the items of a list with their indices.
 fn items<'a>(spec: &'a Value, pointer: &str) -> impl Iterator<Item = (usize, &'a Value)> + use<'a> {
     spec.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate()
 }

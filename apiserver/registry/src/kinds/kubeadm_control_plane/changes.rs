@@ -1,9 +1,9 @@
-//! What may change of a control plane that exists: what its machines can be replaced for.
+//! Mutable fields of a control plane: those for which its machines can be replaced.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// Fields below `spec` that may change, with all that is in them.
+/// Mutable fields below `spec`, including everything in them.
 const CHANGEABLE: &[&str] = &[
     "kubeadmConfigSpec.clusterConfiguration.etcd",
     "kubeadmConfigSpec.clusterConfiguration.dns",
@@ -47,7 +47,7 @@ const CHANGEABLE: &[&str] = &[
     "rollout",
 ];
 
-/// Adds an error for every field of `spec` that differs from `before` and may not.
+/// Adds an error for every immutable field of `spec` that differs from `before`.
 pub(super) fn validate(spec: &Value, before: &Value, errors: &mut Vec<FieldError>) {
     let mut changed = Vec::new();
     compare(Some(before), Some(spec), "", &mut changed);
@@ -63,8 +63,7 @@ fn is_changeable(path: &str) -> bool {
     })
 }
 
-/// Adds the paths that differ, as a merge patch names them: what is taken away as a whole, what comes
-/// by its leaves.
+/// Adds the paths that differ, as a merge patch has them: a removed field as a whole, an added field by its leaves.
 fn compare(before: Option<&Value>, now: Option<&Value>, path: &str, changed: &mut Vec<String>) {
     if before == now {
         return;
@@ -103,7 +102,7 @@ mod tests {
         spec["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"] = json!({"certSANs": ["x"]});
         spec["kubeadmConfigSpec"]["initConfiguration"] = json!({"patches": {"directory": "/p"}});
         assert_eq!(found(&spec, &before), Vec::<String>::new());
-        // Going back takes the whole of initConfiguration away.
+        // The reverse change removes the whole initConfiguration.
         assert_eq!(
             found(&before, &spec),
             ["spec.kubeadmConfigSpec.initConfiguration: Forbidden: cannot be modified"]

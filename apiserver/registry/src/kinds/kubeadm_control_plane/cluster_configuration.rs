@@ -1,11 +1,11 @@
-//! What holds for the whole cluster: images, and where etcd is.
+//! Validation of the settings of the whole cluster: images, and the location of etcd.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::core_dns;
 
-/// Adds every error of a cluster's configuration. `before` is what it was, absent on create.
+/// Adds every error of a ClusterConfiguration. `before` is the old one, absent on create.
 pub(crate) fn validate(
     configuration: &Value,
     before: Option<&Value>,
@@ -23,7 +23,7 @@ pub(crate) fn validate(
     }
     let dns = tag("/dns/imageTag");
     if !dns.is_empty() && core_dns::parse(dns).is_none() {
-        // The path is upstream's own, and so without its beginning.
+        // The path is upstream's, which lacks its beginning.
         let detail = "failed to parse CoreDNS version: must be a version, e.g. v1.12.0";
         errors.push(FieldError::invalid(FieldPath::new("dns.imageTag"), &json!(dns), detail));
     }
@@ -40,7 +40,7 @@ pub(crate) fn validate(
     }
 }
 
-/// Whether `text` has only characters that a tag of an image may have.
+/// Reports whether a text has only characters that are allowed in an image tag.
 fn is_tag(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }

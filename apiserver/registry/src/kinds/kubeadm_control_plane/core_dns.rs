@@ -1,14 +1,13 @@
-//! From which version of CoreDNS to which one its configuration can be brought.
+//! Upgrades of CoreDNS: versions between which its configuration can be migrated.
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-/// Whoever sets this looks after CoreDNS.
+/// Annotation that excludes CoreDNS from upgrades.
 const SKIP: &str = "controlplane.cluster.x-k8s.io/skip-coredns";
 
-/// Versions in their order, as far as it is known how the configuration of one becomes that of the
-/// next. Some numbers were never released.
+/// Versions in the order in which configurations can be migrated. Some numbers were never released.
 const KNOWN: &[(u64, u64, &[u64])] = &[
     (1, 1, &[3, 4]),
     (1, 2, &[0, 1, 2, 3, 4, 5, 6]),
@@ -28,7 +27,7 @@ const KNOWN: &[(u64, u64, &[u64])] = &[
 
 type Version = (u64, u64, u64);
 
-/// Adds an error when the configuration of CoreDNS cannot be brought to the version that is wanted.
+/// Adds an error if the configuration of CoreDNS cannot be migrated to the new version.
 pub(super) fn validate(
     object: &Value,
     configuration: &Value,
@@ -61,7 +60,7 @@ fn is_known((major, minor, patch): Version) -> bool {
     KNOWN.iter().any(|(one, two, patches)| (*one, *two) == (major, minor) && patches.contains(&patch))
 }
 
-/// Major, minor and patch of a tag; what is not said is 0.
+/// Parses major, minor and patch number of a tag. Missing numbers are 0.
 pub(super) fn parse(tag: &str) -> Option<Version> {
     let text = tag.trim();
     let text = text.strip_prefix('v').unwrap_or(text);

@@ -1,4 +1,4 @@
-//! KubeadmControlPlane, and the rules that its template shares.
+//! KubeadmControlPlane: strategy, and the validation that its template shares.
 
 mod changes;
 mod cluster_configuration;
@@ -17,10 +17,10 @@ use crate::kinds::kubeadm_config;
 use crate::rules::semver::Semver;
 use crate::rules::{name_template, template_metadata, version};
 
-/// Whose name templates for names may use beside the cluster's.
+/// Name of the owner in name templates, besides the cluster.
 pub(crate) const OWNER: &str = "kubeadmControlPlane";
 
-/// KubeadmControlPlane's own rules.
+/// Strategy of KubeadmControlPlane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmControlPlaneStrategy;
 
@@ -30,7 +30,7 @@ impl Strategy for KubeadmControlPlaneStrategy {
     }
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
-        // Older versions need not have one, and then have what is filled in here.
+        // Older versions do not require a spec. They then get this one.
         let Some(spec) = new.as_object_mut().and_then(|root| object(root, "spec")) else { return };
         spec.entry("replicas").or_insert_with(|| json!(1));
         if let Some(Value::String(version)) = spec.get_mut("version")
@@ -73,14 +73,14 @@ impl Strategy for KubeadmControlPlaneStrategy {
         if let Some(then) = &then {
             core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut errors);
         }
-        if let Some(wanted) = spec.get("kubeadmConfigSpec") {
-            kubeadm_config::validate_control_plane(wanted, &config, &mut errors);
+        if let Some(config_spec) = spec.get("kubeadmConfigSpec") {
+            kubeadm_config::validate_control_plane(config_spec, &config, &mut errors);
         }
         errors
     }
 }
 
-/// The object under a name, made when absent.
+/// Returns the object in a field, and creates it if the field is absent.
 fn object<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
     fields.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
@@ -114,7 +114,8 @@ fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     name_template::validate(naming, OWNER, &path.child("machineNaming.template"), errors);
 }
 
-/// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
+/// Validates the number of replicas. An etcd on the control plane needs a majority, so an even number is no safer than
+/// one less.
 fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(replicas) = replicas else {
         return errors.push(FieldError::required(path.clone(), "is required"));
@@ -128,7 +129,8 @@ fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, erro
     }
 }
 
-/// What its Machines run on. Older versions require it in their schema, but nothing in it.
+/// Validates the reference to the infrastructure. The schema of older versions requires the reference, but no field in
+/// it.
 fn validate_infrastructure(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let reference = object::at(spec, "machineTemplate.spec.infrastructureRef");
     for field in ["apiGroup", "kind", "name"] {
@@ -139,7 +141,7 @@ fn validate_infrastructure(spec: &Value, path: &FieldPath, errors: &mut Vec<Fiel
     }
 }
 
-/// Up by one minor version at a time. Going down is not refused: upstream does not either.
+/// Validates that the version goes up by at most one minor version. As in upstream, it can go down.
 fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let text = |spec: &Value| spec.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (to, from) = (text(spec), text(before));
@@ -231,7 +233,7 @@ mod tests {
         ] {
             let found = found(&object, None);
             let found: Vec<&str> = found.iter().map(String::as_str).collect();
-            // Even and none at once, where zero is both.
+            // Both errors at once, where zero is even as well.
             assert_eq!(found, expected, "{object}");
         }
         let external =

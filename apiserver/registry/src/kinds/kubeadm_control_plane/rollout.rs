@@ -1,16 +1,16 @@
-//! How machines are replaced, and for how long their certificates are good.
+//! Validation of rollouts: replacement of machines, and lifetime of certificates.
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-/// For how long a certificate authority is good when nothing else is said. Unit: days; kubeadm's own.
+/// Lifetime of a certificate authority: kubeadm's default. Unit: days.
 const AUTHORITY_DAYS: i64 = 3650;
 
-/// Fewest machines of which one may be taken away before another comes.
+/// Fewest machines of which one can be removed before its replacement exists.
 const LEAST_TO_SCALE_IN: i64 = 3;
 
-/// Adds every error of a rollout; nothing of it is looked at while no strategy is set, as upstream.
+/// Adds every error of a rollout. As in upstream, nothing is validated without a strategy.
 pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(strategy) = object::at(spec, "rollout.strategy") else { return };
     let at = path.child("rollout.strategy");
@@ -24,7 +24,7 @@ pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, er
 }
 
 fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    // A text that is no number counts as 0.
+    // A text that is not a number counts as 0.
     let surge = match surge {
         Value::String(text) => text.parse().unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),

@@ -31,6 +31,7 @@ pub(super) fn handlers() -> Vec<Arc<dyn ActionHandler>> {
 
 #[async_trait]
 impl ActionHandler for MachineActionHandler {
+    #[expect(clippy::misnamed_getters, reason = "the handler's name is the subresource in the path")]
     fn name(&self) -> &'static str {
         self.action.subresource
     }

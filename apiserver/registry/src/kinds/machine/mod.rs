@@ -18,7 +18,7 @@ use crate::rules::machine_template::{
     validate_taints,
 };
 
-/// Machines of a control plane have this label.
+/// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
 /// Returns the handlers of the actions on a Machine.
@@ -26,7 +26,7 @@ pub(crate) fn actions() -> Vec<Arc<dyn ActionHandler>> {
     action::handlers()
 }
 
-/// Machine's own rules.
+/// Strategy of Machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineStrategy;
 
@@ -45,7 +45,7 @@ impl Strategy for MachineStrategy {
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        // A pool has the bootstrap data of its Machines.
+        // A pool holds the bootstrap data of its Machines.
         if !is_of_a_pool(new) {
             validate_bootstrap(new, "spec", &mut errors);
         }

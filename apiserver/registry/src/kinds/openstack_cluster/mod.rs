@@ -1,4 +1,4 @@
-//! OpenStackCluster.
+//! OpenStackCluster: strategy and validation.
 
 mod security_groups;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::kinds::cluster::is_cidr;
 use crate::rules::immutable;
 
-/// OpenStackCluster's own rules.
+/// Strategy of OpenStackCluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackClusterStrategy;
 
 impl Strategy for OpenStackClusterStrategy {
-    /// An update may replace what the controller has chosen by the values in the status.
+    /// An update can replace the controller's choices by the values in the status.
     fn reads_status(&self) -> bool {
         true
     }
@@ -45,7 +45,7 @@ fn validate_subnets(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A subnet that was made has its range.
+/// Validates that the range of a created subnet stays the same.
 fn validate_ranges_kept(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let range = |object: &Value, index: usize| {
         let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
@@ -77,7 +77,7 @@ fn validate_bastion(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     }
 }
 
-/// Makes differences disappear that an update may bring.
+/// Removes the differences that an update may make.
 fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     const FREE: &[&str] = &[
         "identityRef",
@@ -101,11 +101,11 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
             immutable::forget(subnet, "dnsNameservers");
         }
     }
-    // Groups may be made later, but not given up.
+    // Groups can be added later, but not removed.
     if before.get("managedSecurityGroups").is_none() && now.get("managedSecurityGroups") == Some(&json!({})) {
         immutable::forget(now, "managedSecurityGroups");
     }
-    // What the controller fills in, once.
+    // Fields that the controller sets once.
     let unset = |pointer: &str| old.pointer(pointer).is_none_or(|value| value == "");
     if object::at(old, "spec.controlPlaneEndpoint.host").is_none() {
         immutable::forget(before, "controlPlaneEndpoint");
@@ -123,7 +123,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     if balanced.is_some() && object::at(now, "apiServer.floatingIP") == balanced {
         immutable::forget(now, "apiServer.floatingIP");
         immutable::forget(before, "apiServer.floatingIP");
-        // An apiServer that only held what was just forgotten is as good as none.
+        // An apiServer that is empty after the removal of these fields counts as absent.
         for value in [&mut *now, &mut *before] {
             if value.get("apiServer") == Some(&json!({})) {
                 immutable::forget(value, "apiServer");
@@ -133,7 +133,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     pin_filters(now, before, old);
 }
 
-/// A filter may be replaced by the id that it found.
+/// Removes the difference between a filter and the id that it resolved to.
 fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
     let Some(network) = object::at(old, "status.network") else { return };
     if now.get("network").is_none() || before.get("network").is_none() {
@@ -157,7 +157,7 @@ fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a subnet is the same as before, or the one `found` by the name it had.
+/// Reports whether a subnet is unchanged, or is the one in `found` with the former name.
 fn is_pinned(after: &Value, before: &Value, found: &[Value]) -> bool {
     let name = object::at(before, "filter.name");
     let is_found = |subnet: &Value| subnet.get("name") == name && subnet.get("id") == after.get("id");

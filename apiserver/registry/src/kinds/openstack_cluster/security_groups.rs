@@ -1,4 +1,5 @@
-//! Rules of managed security groups: what Neutron would refuse, said at once and with the field.
+//! Validation of the rules of managed security groups. It reports what Neutron would reject, with the field and before
+//! the write.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -8,20 +9,20 @@ use serde_json::{Value, json};
 
 use crate::kinds::cluster::is_cidr;
 
-/// The lists that hold rules.
+/// Lists that hold rules.
 const LISTS: [&str; 3] = [
     "clusterNodesSecurityGroupRules",
     "controlPlaneNodesSecurityGroupRules",
     "workerNodesSecurityGroupRules",
 ];
 
-/// Groups that rules may name as peers.
+/// Groups that rules can name as peers.
 const GROUPS: [&str; 3] = ["controlplane", "worker", "bastion"];
 
-/// Protocols whose "ports" are a type and a code: by Neutron's names and by number.
+/// Protocols whose "ports" are a type and a code, by Neutron's names and by number.
 const ICMP: [&str; 5] = ["icmp", "icmpv6", "ipv6-icmp", "1", "58"];
 
-/// Adds every error of the rules. A rule that is stored already is not held against an update.
+/// Adds every error of the rules. A stored rule is not validated again in an update.
 pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     for list in LISTS {
         let pointer = format!("/spec/managedSecurityGroups/{list}");
@@ -40,7 +41,7 @@ fn rules<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A rule names at most one kind of peer, of its own IP version.
+/// Validates that a rule names at most one kind of peer, of the rule's IP version.
 fn validate_peers(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let peers = ["remoteGroupID", "remoteIPPrefix", "remoteManagedGroups"];
     if peers.iter().filter(|peer| rule.get(**peer).is_some()).count() > 1 {
@@ -53,7 +54,7 @@ fn validate_peers(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
         let version = if text.contains(':') { "IPv6" } else { "IPv4" };
         if !is_cidr(text) && text.parse::<IpAddr>().is_err() {
             errors.push(FieldError::invalid(path, prefix, "must be a CIDR or an address, e.g. 10.0.0.0/24"));
-        } else if rule.get("etherType").and_then(Value::as_str).is_some_and(|wanted| wanted != version) {
+        } else if rule.get("etherType").and_then(Value::as_str).is_some_and(|declared| declared != version) {
             errors.push(FieldError::invalid(path, prefix, "must be of the IP version that etherType names"));
         }
     }
@@ -69,7 +70,7 @@ fn validate_peers(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A range of ports goes up; ICMP has a type and a code there, in no order.
+/// Validates that a range of ports ascends. For ICMP, the fields hold a type and a code in no order.
 fn validate_ports(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let port = |name: &str| rule.get(name).and_then(Value::as_i64);
     let (least, most) = (port("portRangeMin"), port("portRangeMax"));
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// A rule stored under looser rules must not keep a finalizer from being removed.
+    /// A rule stored under looser validation must not prevent the removal of a finalizer.
     #[test]
     fn a_stored_rule_does_not_block_updates() {
         let old = cluster(&json!({"remoteIPPrefix": "anywhere"}));

@@ -1,4 +1,4 @@
-//! What the well-known types of Secrets must hold.
+//! Required data of the well-known types of Secrets.
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::{decoded, hidden};
 
-/// Which account a token is of.
+/// Annotation with the service account of a token.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// Adds an error for everything that the Secret's type promises and its data does not hold.
+/// Adds an error for everything that the Secret's type requires and its data lacks.
 pub(super) fn validate(secret: &Value, errors: &mut Vec<FieldError>) {
     match secret.get("type").and_then(Value::as_str).unwrap_or_default() {
         "kubernetes.io/tls" => missing(secret, &["tls.crt", "tls.key"], errors),
         "kubernetes.io/basic-auth" => {
             let keys = ["username", "password"];
-            // Either may be absent, and both may be empty.
+            // Either key can be absent, and both values can be empty.
             if keys.iter().all(|key| decoded(secret, key).is_none()) {
                 missing(secret, &keys, errors);
             }

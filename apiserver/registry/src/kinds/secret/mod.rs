@@ -1,4 +1,4 @@
-//! Secret.
+//! Secret: strategy, validation, table and protobuf form.
 
 mod kinds;
 mod table;
@@ -14,13 +14,12 @@ use serde_json::{Map, Value, json};
 /// Largest data of a Secret: upstream's limit.
 const LARGEST: usize = 1024 * 1024;
 
-/// Secret's own rules. Faults name keys, never values.
+/// Strategy of Secret. Errors name keys, never values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
-    /// Plain texts are written into the encoded data; what is stored has one form. A type that was
-    /// left out is `Opaque`.
+    /// Writes plain texts into the encoded data, so that the stored form is unique. The default type is `Opaque`.
     fn canonicalize(&self, new: &mut Value) {
         let Some(root) = new.as_object_mut() else { return };
         if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -67,14 +66,15 @@ impl Strategy for SecretStrategy {
     }
 }
 
-/// Encoders wrap long lines, and YAML keeps the breaks; other servers take such texts.
+/// Removes line breaks from encoded values. Encoders wrap long lines, and YAML keeps the breaks. Other servers accept
+/// such values.
 fn unwrap_lines(value: &mut Value) {
     if let Value::String(text) = value {
         text.retain(|letter| letter != '\n' && letter != '\r');
     }
 }
 
-/// The decoded value of a key of `data`, when there is one that can be decoded.
+/// Returns the decoded value of a key of `data`, if it is valid base64.
 fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
     STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
 }
@@ -103,7 +103,7 @@ fn validate_data(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is shown of a value that nobody should see.
+/// Replacement of secret values in messages.
 fn hidden() -> Value {
     json!("(hidden)")
 }
@@ -122,7 +122,7 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The protobuf message.
+/// Protobuf message.
 const MESSAGE: &[Field] = &[
     METADATA,
     Field::new(2, "data", Shape::Blobs),

@@ -1,4 +1,4 @@
-//! How Secrets are shown by `kubectl get`: what they hold is counted, never shown.
+//! Table of Secrets for `kubectl get`, with the number of keys and without values.
 
 use apiserver_machinery::age::age;
 use apiserver_machinery::object;

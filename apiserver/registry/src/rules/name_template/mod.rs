@@ -1,5 +1,5 @@
-//! Templates of names, in Go's template language. They are run by whoever makes the objects: what is
-//! wrong with one shows there, out of sight, and nothing is ever made.
+//! Name templates in Go's template language. Controllers evaluate them when they create objects. An error there is not
+//! visible to the author, and no object is created, so templates are validated here.
 
 mod parse;
 mod run;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::rules::names;
 use parse::Stop;
 
-/// What a template is called in errors: the words of Go, which people search for.
+/// Name of a template in errors: Go's words, which users search for.
 const TITLE: &str = "template name generator";
 
-/// Longest name that is made. What is longer is cut, and gets a random end.
+/// Longest generated name. Longer names are cut and get a random suffix.
 const LONGEST_NAME: usize = 63;
 
-/// Errors of a template for the names of Machines, which must differ. It may use `.cluster.name`,
-/// `.random` and the name of `owner`, e.g. `.machineSet.name` of a `machineSet`.
+/// Returns the errors of a template for the names of Machines, which must be unique. The template can use
+/// `.cluster.name`, `.random` and the name of `owner`, for example `.machineSet.name` of a `machineSet`.
 pub(crate) fn validate(
     template: Option<&Value>,
     owner: &str,
@@ -41,14 +41,14 @@ pub(crate) fn validate(
     }
 }
 
-/// A name as the template makes them; `None` when it uses more of the language than is known here,
-/// and is left to whoever runs it.
+/// Returns an example of a name. Returns `None` if the template uses parts of the language that are not implemented
+/// here.
 fn example(template: &str, owner: &str) -> Result<Option<String>, String> {
     let pieces = match parse::parse(template) {
         Ok(pieces) => pieces,
         Err(Stop::Beyond) => return Ok(None),
         Err(Stop::Invalid { at, problem }) => {
-            let (line, _) = place(template, at);
+            let (line, _) = position(template, at);
             return Err(format!("parsing template {template:?}: template: {TITLE}:{line}: {problem}"));
         }
     };
@@ -61,8 +61,8 @@ fn example(template: &str, owner: &str) -> Result<Option<String>, String> {
     Ok(Some(name))
 }
 
-/// Line, from 1, and column, from 0, of a byte.
-fn place(template: &str, at: usize) -> (usize, usize) {
+/// Returns the line (from 1) and the column (from 0) of an offset.
+fn position(template: &str, at: usize) -> (usize, usize) {
     let before = template.get(..at).unwrap_or(template);
     let column = before.rsplit_once('\n').map_or(before, |(_, line)| line).len();
     (before.matches('\n').count() + 1, column)
@@ -79,7 +79,7 @@ mod tests {
             "x{{ .random }} {{- .cluster.name -}} \n y",
             "{{.cluster.name}}-{{ .random }}",
             "{{\n.cluster.name\t}}-{{ .random }}",
-            // More of the language than is known here.
+            // Not implemented here.
             "{{ if true }}a{{ end }}-{{ .random }}",
             "{{ .cluster.name | printf \"%.5s\" }}-{{ .random }}",
             "{{/* short */}}{{ .random }}",

@@ -1,50 +1,50 @@
-//! The part of Go's template language that names need: text, and actions that name fields.
+//! Parser of the part of Go's template language that name templates use: text, and actions with fields.
 
-/// A part of a template.
+/// Part of a template.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece<'a> {
-    /// What stands there as it is.
+    /// Literal text.
     Text(&'a str),
-    /// What is filled in: fields, each given what the one before came to.
+    /// Action: a pipeline of fields.
     Action(Vec<Command<'a>>),
 }
 
-/// A field that is looked up.
+/// Field in an action.
 #[derive(Debug, PartialEq)]
 pub(super) struct Command<'a> {
-    /// As it was written, e.g. `.cluster.name`; a dot alone is everything.
+    /// Source text, for example `.cluster.name`. A dot alone is the whole data.
     pub(super) field: &'a str,
-    /// The byte that errors name: in Go, where the second name begins if there is one.
+    /// Offset that errors name. In Go, this is the start of the second name if there is one.
     pub(super) at: usize,
-    /// Whether something stands behind it.
+    /// Set if arguments follow.
     pub(super) has_arguments: bool,
 }
 
-/// Why a template was not read to its end.
+/// Reason why a template was not parsed to its end.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
-    /// It is none.
+    /// Syntax error.
     Invalid {
-        /// The byte.
+        /// Offset of the error.
         at: usize,
-        /// What is wrong, in the words of Go.
+        /// Error in Go's words.
         problem: String,
     },
-    /// It uses more of the language than is known here.
+    /// Part of the language that is not implemented here.
     Beyond,
 }
 
-/// What the language defines by itself. Any other word is a function that is not there.
+/// Predefined functions and keywords. Any other word is an undefined function.
 const WORDS: [&str; 32] = [
     "and", "block", "break", "call", "continue", "define", "else", "end", "eq", "false", "ge", "gt", "html",
     "if", "index", "js", "le", "len", "lt", "ne", "nil", "not", "or", "print", "printf", "println", "range",
     "slice", "template", "true", "urlquery", "with",
 ];
 
-/// What white space is to Go's templates.
+/// White space in Go's templates.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// The parts of a template.
+/// Parses a template.
 pub(super) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Stop> {
     let mut scanner = Scanner { rest: template, length: template.len() };
     let mut pieces = Vec::new();
@@ -71,15 +71,15 @@ pub(super) fn parse(template: &str) -> Result<Vec<Piece<'_>>, Stop> {
     }
 }
 
-/// What is not read yet.
+/// Rest of the input.
 struct Scanner<'a> {
     rest: &'a str,
-    /// Of the whole template.
+    /// Length of the whole template.
     length: usize,
 }
 
 impl<'a> Scanner<'a> {
-    /// What is in an action, its end included, and whether that end takes the space behind it.
+    /// Parses an action with its end, and reports whether the end trims the space after it.
     fn action(&mut self) -> Result<(Vec<Command<'a>>, bool), Stop> {
         let mut commands: Vec<Command<'a>> = Vec::new();
         let mut begins = true;
@@ -111,7 +111,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A dot with names behind it.
+    /// Parses a dot with names.
     fn field(&mut self) -> Result<Command<'a>, Stop> {
         let (whole, start) = (self.rest, self.at());
         let (mut at, mut names) = (start, 0_usize);
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
         Ok(Command { field, at, has_arguments: false })
     }
 
-    /// Why something that is no field stops the reading.
+    /// Returns the reason why a word that is no field stops the parser.
     fn word(&mut self, first: char, begins: bool) -> Stop {
         if first.is_ascii_digit() || "\"'`($+-".contains(first) || self.rest.starts_with("/*") {
             return Stop::Beyond;
@@ -169,7 +169,7 @@ impl<'a> Scanner<'a> {
         self.rest.is_empty() || self.rest.starts_with(ends) || self.rest.starts_with("}}")
     }
 
-    /// Takes the end of an action, and says whether it takes the space behind it, too.
+    /// Consumes the end of an action, and reports whether it trims the space after it.
     fn close(&mut self, is_spaced: bool) -> Option<bool> {
         let trimming = self.rest.strip_prefix("-}}").filter(|_| is_spaced);
         let rest = trimming.or_else(|| self.rest.strip_prefix("}}"))?;

@@ -1,12 +1,12 @@
-//! What a template comes to.
+//! Evaluation of name templates.
 
 use super::parse::{Command, Piece};
-use super::{TITLE, place};
+use super::{TITLE, position};
 
-/// What makes one name differ from another.
+/// Example of the random part of a name.
 pub(super) const RANDOM: &str = "fwzk4";
 
-/// A name by this template, for something made by an `owner` of this kind.
+/// Evaluates a template for an object of an `owner` of this kind.
 pub(super) fn run(pieces: &[Piece<'_>], template: &str, owner: &str) -> Result<String, String> {
     let mut name = String::new();
     for piece in pieces {
@@ -18,13 +18,13 @@ pub(super) fn run(pieces: &[Piece<'_>], template: &str, owner: &str) -> Result<S
     Ok(name)
 }
 
-/// What the last of these fields comes to.
+/// Returns the value of the last field of a pipeline.
 fn value(commands: &[Command<'_>], template: &str, owner: &str) -> Result<String, String> {
     let mut value = String::new();
     for (index, command) in commands.iter().enumerate() {
         let has_arguments = index > 0 || command.has_arguments;
         value = look_up(command.field, has_arguments, owner).map_err(|problem| {
-            let (line, column) = place(template, command.at);
+            let (line, column) = position(template, command.at);
             format!(
                 "template: {TITLE}:{line}:{column}: executing \"{TITLE}\" at <{}>: {problem}",
                 command.field
@@ -54,7 +54,7 @@ fn look_up(field: &str, has_arguments: bool, owner: &str) -> Result<String, Stri
             return Err(format!("map has no entry for key {name:?}"));
         }
     }
-    // What has names in it is shown as a map, which makes no name.
+    // A value with fields would print as a map, which is no valid name.
     let found = known.iter().find(|(path, _)| *path == names);
     Ok(found.map_or("map[]", |(_, example)| *example).to_owned())
 }

@@ -16,7 +16,11 @@ use crate::rules::json_fields::{annotation, get, items};
 ///
 /// Upstream waits two seconds for a class that is missing or not reconciled, because its reader lags. Ours does not
 /// lag, so a missing class is reported at once.
-pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn ObjectReader) -> ApiResult<Verdict> {
+pub(super) async fn validate(
+    new: &Value,
+    old: Option<&Value>,
+    others: &dyn ObjectReader,
+) -> ApiResult<Verdict> {
     let mut verdict = Verdict::default();
     let topology = |cluster| get(cluster, "spec.topology");
     let is_unchanged = old.is_some_and(|old| topology(old) == topology(new));
@@ -28,7 +32,7 @@ pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn ObjectR
     let class = key.find(others).await?;
     verdict.warnings.extend(warn(&key, class.as_ref()));
     if let Some(class) = &class {
-        judge_by_class(new, class, &mut verdict.errors);
+        validate_against_class(new, class, &mut verdict.errors);
         health::validate(new, class, &mut verdict.errors);
     }
     validate_autoscaled(new, class.as_ref(), &mut verdict.errors);
@@ -49,9 +53,9 @@ pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn ObjectR
         }
         return Ok(verdict);
     };
-    upgrade::judge(new, old, &class, others, &mut verdict).await?;
+    upgrade::validate(new, old, &class, others, &mut verdict).await?;
     if former != key {
-        judge_class_change((&key, &class), &former, others, &mut verdict.errors).await?;
+        validate_class_change((&key, &class), &former, others, &mut verdict.errors).await?;
     }
     Ok(verdict)
 }
@@ -73,13 +77,13 @@ fn warn(key: &ClassKey, class: Option<&Value>) -> Option<String> {
 }
 
 /// Validates that the topology uses only what the class offers.
-fn judge_by_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
+fn validate_against_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.topology");
-    let wanted = get(new, "spec.topology.version").unwrap_or(&Value::Null);
+    let requested = get(new, "spec.topology.version").unwrap_or(&Value::Null);
     let mut versions = items(class, "spec.kubernetesVersions").peekable();
-    if versions.peek().is_some() && !versions.any(|(_, version)| version == wanted) {
+    if versions.peek().is_some() && !versions.any(|(_, version)| version == requested) {
         let detail = "version must match one of the versions defined in the ClusterClass";
-        errors.push(FieldError::invalid(path.child("version"), wanted, detail));
+        errors.push(FieldError::invalid(path.child("version"), requested, detail));
     }
     for (list, kind) in POOLS.into_iter().zip(["MachineDeploymentClass", "MachinePoolClass"]) {
         for (index, pool) in items(new, &format!("spec.topology.workers.{list}")) {
@@ -98,7 +102,7 @@ fn judge_by_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Validates a change to another class. The templates of both must have the same kinds.
-async fn judge_class_change(
+async fn validate_class_change(
     (key, class): (&ClassKey, &Value),
     former: &ClassKey,
     others: &dyn ObjectReader,

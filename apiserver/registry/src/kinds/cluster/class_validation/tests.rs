@@ -63,15 +63,15 @@ fn running(version: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-async fn judged(new: &Value, old: Option<&Value>, world: World) -> (Vec<String>, Vec<String>) {
-    let verdict = judge(new, old, &world).await.unwrap();
+async fn validated(new: &Value, old: Option<&Value>, world: World) -> (Vec<String>, Vec<String>) {
+    let verdict = validate(new, old, &world).await.unwrap();
     (verdict.errors.iter().map(ToString::to_string).collect(), verdict.warnings)
 }
 
 #[tokio::test]
 async fn a_version_goes_up_by_one_minor_when_the_last_has_arrived() {
     let found = async |to: &str, world: Vec<(&'static str, Value)>| {
-        judged(&cluster(to), Some(&cluster("v1.33.1")), World(world)).await.0
+        validated(&cluster(to), Some(&cluster("v1.33.1")), World(world)).await.0
     };
     let at = |what: &str, to: &str| vec![format!("spec.topology.version: Invalid value: {to:?}: {what}")];
     for to in ["v1.33.1", "v1.33.2", "v1.34.0", "v1.34.0-rc.1"] {
@@ -101,7 +101,7 @@ async fn a_version_goes_up_by_one_minor_when_the_last_has_arrived() {
 #[tokio::test]
 async fn what_runs_at_another_version_is_waited_for() {
     let old = cluster("v1.33.1");
-    let place = |index: usize, pointer: &str, value: Value| {
+    let with = |index: usize, pointer: &str, value: Value| {
         let mut world = running("v1.33.1");
         let (parent, name) = pointer.rsplit_once('/').unwrap();
         let parent = world[index].1.pointer_mut(parent).unwrap();
@@ -110,27 +110,27 @@ async fn what_runs_at_another_version_is_waited_for() {
     };
     let rolling = "there are still MachineDeployments completing a previous upgrade: [d]";
     for (world, expected) in [
-        (place(1, "/status", json!({})), "control plane is currently provisioning"),
+        (with(1, "/status", json!({})), "control plane is currently provisioning"),
         (
-            place(1, "/status/version", json!("v1.32.9")),
+            with(1, "/status/version", json!("v1.32.9")),
             "control plane is still completing a previous upgrade",
         ),
         (
-            place(1, "/status/versions", json!([{"version": "v1.33.1"}, {"version": "v1.33.0"}])),
+            with(1, "/status/versions", json!([{"version": "v1.33.1"}, {"version": "v1.33.0"}])),
             "control plane is still completing a previous upgrade",
         ),
-        (place(4, "/spec/version", json!("v1.32.9")), rolling),
-        (place(4, "/status", json!({"nodeInfo": {"kubeletVersion": "v1.32.9"}})), rolling),
+        (with(4, "/spec/version", json!("v1.32.9")), rolling),
+        (with(4, "/status", json!({"nodeInfo": {"kubeletVersion": "v1.32.9"}})), rolling),
         (
-            place(4, "/spec", json!({})),
+            with(4, "/spec", json!({})),
             "failed to check if MachineDeployment d is upgrading: Machine m has no version",
         ),
         (
-            place(1, "/metadata/name", json!("q")),
+            with(1, "/metadata/name", json!("q")),
             "failed to check if control plane is upgrading: failed to get control plane object: failed to retrieve KubeadmControlPlane ns/p: KubeadmControlPlane.controlplane.cluster.x-k8s.io \"p\" not found",
         ),
     ] {
-        let (errors, _) = judged(&cluster("v1.34.0"), Some(&old), World(world)).await;
+        let (errors, _) = validated(&cluster("v1.34.0"), Some(&old), World(world)).await;
         let expected = format!(
             "spec.topology.version: Invalid value: \"v1.34.0\": version cannot be changed: {expected}"
         );
@@ -139,16 +139,16 @@ async fn what_runs_at_another_version_is_waited_for() {
     let mut unset = old.clone();
     unset["spec"]["controlPlaneRef"].take();
     unset["spec"].as_object_mut().unwrap().remove("controlPlaneRef");
-    let (errors, _) = judged(&cluster("v1.34.0"), Some(&unset), World(running("v1.33.1"))).await;
+    let (errors, _) = validated(&cluster("v1.34.0"), Some(&unset), World(running("v1.33.1"))).await;
     assert!(errors[0].ends_with("cannot get object - object reference not set"), "{errors:?}");
     let mut blocked = cluster("v1.34.0");
     blocked["metadata"]["annotations"] =
         json!({"runtime.cluster.x-k8s.io/pending-hooks": "X,AfterClusterUpgrade"});
-    let (errors, _) = judged(&blocked, Some(&old), World(running("v1.33.1"))).await;
+    let (errors, _) = validated(&blocked, Some(&old), World(running("v1.33.1"))).await;
     assert!(errors[0].ends_with("when the \"AfterClusterUpgrade\" hook is still blocking"), "{errors:?}");
     blocked["metadata"]["annotations"] =
         json!({"unsafe.topology.cluster.x-k8s.io/disable-update-version-check": ""});
-    let (errors, warnings) = judged(&blocked, Some(&old), World(running("v1.30.0"))).await;
+    let (errors, warnings) = validated(&blocked, Some(&old), World(running("v1.30.0"))).await;
     assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         warnings,
@@ -161,18 +161,18 @@ async fn what_runs_at_another_version_is_waited_for() {
 #[tokio::test]
 async fn a_class_that_is_not_there_or_not_known_is_told_of() {
     let (old, new) = (cluster("v1.33.1"), cluster("v1.33.1"));
-    let told = "Cluster refers to ClusterClass ns/a, but this ClusterClass does not exist. Cluster topology has not been fully validated. The ClusterClass must be created to reconcile the Cluster";
-    assert_eq!(judged(&new, None, World::default()).await, (vec![], vec![told.to_owned()]));
-    assert_eq!(judged(&new, Some(&old), World::default()).await, (vec![], vec![told.to_owned()]));
+    let warning = "Cluster refers to ClusterClass ns/a, but this ClusterClass does not exist. Cluster topology has not been fully validated. The ClusterClass must be created to reconcile the Cluster";
+    assert_eq!(validated(&new, None, World::default()).await, (vec![], vec![warning.to_owned()]));
+    assert_eq!(validated(&new, Some(&old), World::default()).await, (vec![], vec![warning.to_owned()]));
     let mut deleted = new.clone();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
-    assert_eq!(judged(&deleted, Some(&old), World::default()).await, (vec![], vec![]));
-    let (errors, _) = judged(&cluster("v1.34.0"), Some(&old), World::default()).await;
+    assert_eq!(validated(&deleted, Some(&old), World::default()).await, (vec![], vec![]));
+    let (errors, _) = validated(&cluster("v1.34.0"), Some(&old), World::default()).await;
     assert_eq!(errors, ["spec.topology.class: Internal error: ClusterClass ns/a not found"]);
     let mut unready = class("a");
     unready["metadata"]["generation"] = json!(1);
     unready["status"] = json!({"observedGeneration": 1});
-    let (errors, warnings) = judged(&new, None, World(vec![("clusterclasses", unready)])).await;
+    let (errors, warnings) = validated(&new, None, World(vec![("clusterclasses", unready)])).await;
     assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         warnings,
@@ -195,7 +195,7 @@ async fn a_class_is_changed_for_one_like_it_only() {
         json!({"templateRef": {"apiVersion": "i/v1", "kind": "MTemplate"}});
     let classes = || World(vec![("clusterclasses", class("a")), ("clusterclasses", other.clone())]);
     assert_eq!(
-        judged(&to("b"), Some(&to("a")), classes()).await.0,
+        validated(&to("b"), Some(&to("a")), classes()).await.0,
         [
             "spec.infrastructure.templateRef.apiVersion: Forbidden: group of apiVersion cannot be changed from \"i\" to \"j\" to prevent incompatible changes in the Clusters",
             "spec.controlPlane.machineInfrastructure.templateRef.apiVersion: Forbidden: group of apiVersion cannot be changed from \"\" to \"i\" to prevent incompatible changes in the Clusters",
@@ -203,20 +203,20 @@ async fn a_class_is_changed_for_one_like_it_only() {
         ]
     );
     assert_eq!(
-        judged(&to("b"), Some(&to("x")), classes()).await.0,
+        validated(&to("b"), Some(&to("x")), classes()).await.0,
         [
             "spec.topology.class: Forbidden: valid ClusterClass with name \"ns/x\" could not be retrieved, change from class \"ns/x\" to class \"ns/b\" cannot be validated. Error: ClusterClass.cluster.x-k8s.io \"x\" not found"
         ]
     );
     let unmanaged = json!({"metadata": {"name": "c", "namespace": "ns"}, "spec": {"paused": true}});
     assert_eq!(
-        judged(&to("a"), Some(&unmanaged), classes()).await.0,
+        validated(&to("a"), Some(&unmanaged), classes()).await.0,
         ["spec.topology.class: Forbidden: classRef cannot be set on an existing Cluster"]
     );
     let mut taken = to("a");
     taken["metadata"]["annotations"] =
         json!({"unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check": ""});
-    assert_eq!(judged(&taken, Some(&unmanaged), classes()).await.0, Vec::<String>::new());
+    assert_eq!(validated(&taken, Some(&unmanaged), classes()).await.0, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn what_a_class_lacks_cannot_be_had() {
     class["spec"]["workers"]["machineDeployments"][0]["metadata"] =
         json!({"annotations": {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"}});
     assert_eq!(
-        judged(&new, None, World(vec![("clusterclasses", class)])).await.0,
+        validated(&new, None, World(vec![("clusterclasses", class)])).await.0,
         [
             "spec.topology.version: Invalid value: \"v1.33.1\": version must match one of the versions defined in the ClusterClass",
             "spec.topology.workers.machineDeployments[1].class: Invalid value: \"v\": MachineDeploymentClass with name \"v\" does not exist in ClusterClass \"a\"",

@@ -48,7 +48,7 @@ impl<'a> Definition<'a> {
 pub(super) struct Index<'a> {
     all: Vec<Definition<'a>>,
     /// Positions of the variables by name.
-    places: HashMap<&'a str, usize>,
+    positions: HashMap<&'a str, usize>,
 }
 
 /// Error of the definitions themselves, which every list of values repeats.
@@ -104,13 +104,13 @@ impl<'a> Index<'a> {
 
     fn new(all: Vec<Definition<'a>>) -> Self {
         // The first definition of a name counts.
-        let places =
-            all.iter().enumerate().rev().map(|(place, definition)| (definition.name, place)).collect();
-        Self { all, places }
+        let positions =
+            all.iter().enumerate().rev().map(|(index, definition)| (definition.name, index)).collect();
+        Self { all, positions }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Definition<'a>> {
-        self.all.get(*self.places.get(name)?)
+        self.all.get(*self.positions.get(name)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Definition<'a>> {

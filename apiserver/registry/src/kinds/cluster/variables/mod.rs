@@ -20,34 +20,39 @@ const MOST_POOLS: usize = 2000;
 
 /// Sets the defaults of the variables of a cluster with a topology, and returns the errors. A value of the wrong shape
 /// is skipped, because the schema reports it.
-pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definitions<'_>) -> Vec<FieldError> {
-    let places = places(new, old);
-    let is_readable = |place: &Place<'_>| place.values(new).is_some_and(|values| values.len() <= MOST_VALUES);
-    if places.len() > 2 + POOLS.len() * MOST_POOLS || !places.iter().all(is_readable) {
+pub(super) fn default_and_validate(
+    new: &mut Value,
+    old: Option<&Value>,
+    definitions: &Definitions<'_>,
+) -> Vec<FieldError> {
+    let value_lists = value_lists(new, old);
+    let is_readable =
+        |list: &ValueList<'_>| list.values(new).is_some_and(|values| values.len() <= MOST_VALUES);
+    if value_lists.len() > 2 + POOLS.len() * MOST_POOLS || !value_lists.iter().all(is_readable) {
         return Vec::new();
     }
     let index = match Index::of(definitions) {
         Ok(index) => index,
         Err(contradiction) => {
             // Without valid definitions, values can be neither defaulted nor validated.
-            return places.iter().chain(&places).map(|place| contradiction.at(&place.path)).collect();
+            return value_lists.iter().chain(&value_lists).map(|list| contradiction.at(&list.path)).collect();
         }
     };
     let mut errors = Vec::new();
-    for place in &places {
-        match place.filled_in(new, &index) {
-            Ok(values) => place.set(new, values),
+    for list in &value_lists {
+        match list.filled_in(new, &index) {
+            Ok(values) => list.set(new, values),
             Err(found) => errors.extend(found),
         }
     }
-    for place in &places {
-        place.validate(new, &index, &mut errors);
+    for list in &value_lists {
+        list.validate(new, &index, &mut errors);
     }
     errors
 }
 
 /// List of values of variables.
-struct Place<'a> {
+struct ValueList<'a> {
     pointer: String,
     path: FieldPath,
     /// Set if the list must have values of all variables, and not only overrides.
@@ -57,16 +62,16 @@ struct Place<'a> {
 }
 
 /// Returns the values of the whole cluster, and each list of overrides that is not empty.
-fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
+fn value_lists<'a>(new: &Value, old: Option<&'a Value>) -> Vec<ValueList<'a>> {
     let overrides =
         |holder: &Value| get(holder, "variables.overrides").is_some_and(|list| *list != json!([]));
     let path = FieldPath::new("spec.topology.variables");
     let before = old.and_then(|old| get(old, "spec.topology.variables"));
     let mut found =
-        vec![Place { pointer: "/spec/topology/variables".to_owned(), path, is_whole: true, old: before }];
+        vec![ValueList { pointer: "/spec/topology/variables".to_owned(), path, is_whole: true, old: before }];
     if get(new, "spec.topology.controlPlane").is_some_and(overrides) {
         let path = "spec.topology.controlPlane.variables.overrides";
-        found.push(Place {
+        found.push(ValueList {
             pointer: format!("/{}", path.replace('.', "/")),
             path: FieldPath::new(path),
             is_whole: false,
@@ -79,7 +84,7 @@ fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
             let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
             let mut before = old.into_iter().flat_map(|old| items(old, &path));
             let before = before.find(|(_, other)| other.get("name") == pool.get("name"));
-            found.push(Place {
+            found.push(ValueList {
                 pointer: format!("/spec/topology/workers/{list}/{index}/variables/overrides"),
                 path: FieldPath::new(path.clone()).key(name).child("variables.overrides"),
                 is_whole: false,
@@ -90,7 +95,7 @@ fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
     found
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValueList<'a> {
     /// Returns the values with their names, or `None` if the list has another shape.
     fn values<'v>(&self, cluster: &'v Value) -> Option<Vec<(&'v str, &'v Map<String, Value>)>> {
         let Some(list) = cluster.pointer(&self.pointer) else { return Some(Vec::new()) };

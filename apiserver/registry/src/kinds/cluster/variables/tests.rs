@@ -16,7 +16,7 @@ fn cluster(values: &Value) -> Value {
 }
 
 fn settled(mut cluster: Value, old: Option<&Value>, class: &Value) -> (Value, Vec<String>) {
-    let errors = settle(&mut cluster, old, &Definitions::of(class));
+    let errors = default_and_validate(&mut cluster, old, &Definitions::of(class));
     (cluster["spec"]["topology"].take(), errors.iter().map(ToString::to_string).collect())
 }
 

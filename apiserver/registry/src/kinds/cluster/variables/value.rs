@@ -52,13 +52,13 @@ pub(super) fn validate(
         }
     };
     let (value_at, shown) = (at.child("value"), written(Some(value)));
-    let told = |error: FieldError| {
+    let at_value = |error: FieldError| {
         let error = error.without_prefix(" in body ").showing(&shown);
         if error.field.as_str() == NO_FIELD { error } else { error.within(value_at.as_str()) }
     };
-    let misshapen: Vec<FieldError> = compiled.shape_errors(value).into_iter().map(told).collect();
-    if !misshapen.is_empty() {
-        return misshapen;
+    let of_shape: Vec<FieldError> = compiled.shape_errors(value).into_iter().map(at_value).collect();
+    if !of_shape.is_empty() {
+        return of_shape;
     }
     let unknown = compiled.prune(&mut value.clone(), &FieldPath::new(ROOT));
     if !unknown.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn validate(
         );
         return vec![refuse(at.clone(), Some(value), &detail)];
     }
-    compiled.rule_errors(value, old).into_iter().map(told).collect()
+    compiled.rule_errors(value, old).into_iter().map(at_value).collect()
 }
 
 /// Returns a value as Go writes it.

@@ -12,7 +12,7 @@ const VARIABLE: u64 = 100_000_000;
 const SHARE: u64 = VARIABLE / 100;
 
 /// Length of the reported errors of a class's rules after which further errors are cut. Unit: bytes.
-const TOLD: usize = 256 * 1024;
+const REPORTED: usize = 256 * 1024;
 
 /// Number of expressions that are named.
 const NAMED: usize = 4;
@@ -24,13 +24,13 @@ pub(super) struct Costs {
     /// Most expensive expressions, in descending order.
     dearest: Vec<(u64, FieldPath)>,
     /// Length of the errors reported so far. Unit: bytes.
-    told: usize,
+    reported: usize,
 }
 
 impl Costs {
     /// Creates an empty sum, after these errors of the class.
     pub(super) fn after(errors: &[FieldError]) -> Self {
-        Self { told: errors.iter().map(|error| error.body.len()).sum(), ..Self::default() }
+        Self { reported: errors.iter().map(|error| error.body.len()).sum(), ..Self::default() }
     }
 
     /// Adds the cost of one expression, and an error if it exceeds the limit of one expression.
@@ -48,9 +48,9 @@ impl Costs {
 
     /// Returns the error of an expression, cut if many errors were reported before. Each error shows its line, so that
     /// a class could otherwise make its server write gigabytes.
-    pub(super) fn told<'a>(&mut self, problem: &'a str) -> &'a str {
-        let is_enough = self.told > TOLD;
-        self.told = self.told.saturating_add(problem.len());
+    pub(super) fn reported<'a>(&mut self, problem: &'a str) -> &'a str {
+        let is_enough = self.reported > REPORTED;
+        self.reported = self.reported.saturating_add(problem.len());
         if is_enough { problem.lines().next().unwrap_or_default() } else { problem }
     }
 
@@ -97,8 +97,8 @@ mod tests {
             (1_000_000_000, "of 100.0x ("),
             (1_000_000_001, "of more than 100x ("),
         ] {
-            let told = exceeded("cost", cost, EXPRESSION);
-            assert!(told.contains(expected), "{cost}: {told}");
+            let reported = exceeded("cost", cost, EXPRESSION);
+            assert!(reported.contains(expected), "{cost}: {reported}");
         }
     }
 }

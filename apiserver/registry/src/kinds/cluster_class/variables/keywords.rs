@@ -4,7 +4,7 @@
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-use super::{alternatives, places};
+use super::{alternatives, inner_schemas};
 
 type Test = fn(&Value) -> bool;
 
@@ -53,19 +53,19 @@ pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
 }
 
 fn check(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut refuse = |at: FieldPath, value: &Value, wanted: &str| {
-        let detail = format!("must be of type {wanted}");
+    let mut refuse = |at: FieldPath, value: &Value, expected: &str| {
+        let detail = format!("must be of type {expected}");
         errors.push(FieldError::type_invalid(at, value, &detail));
     };
     let Some(fields) = schema.as_object() else { return refuse(path.clone(), schema, "object") };
-    for (names, is_good, wanted) in KEYWORDS {
+    for (names, is_good, expected) in KEYWORDS {
         for name in names {
             if let Some(value) = fields.get(*name).filter(|value| !value.is_null() && !is_good(value)) {
-                refuse(path.child(name), value, wanted);
+                refuse(path.child(name), value, expected);
             }
         }
     }
-    for (at, inner) in places(schema, path).into_iter().chain(alternatives(schema, path)) {
+    for (at, inner) in inner_schemas(schema, path).into_iter().chain(alternatives(schema, path)) {
         // The enclosing schema has reported a part that is no object.
         if inner.is_object() || !inner.is_null() && at.as_str().ends_with(']') {
             check(inner, &at, errors);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Location of a schema, for its rules.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'p> {
+pub(super) struct Location<'p> {
     /// Set for the outermost schema.
     pub(super) is_root: bool,
     /// Enclosing list. Its items have no old value.
@@ -14,7 +14,7 @@ pub(super) struct Place<'p> {
     pub(super) times: Option<u64>,
 }
 
-impl<'p> Place<'p> {
+impl<'p> Location<'p> {
     pub(super) fn root() -> Self {
         Self { is_root: true, in_list: None, times: Some(1) }
     }

@@ -12,7 +12,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use costs::Costs;
-use location::Place;
+use location::Location;
 
 use super::schema;
 use crate::rules::json_fields::{get, items};
@@ -63,13 +63,13 @@ fn validate_name(name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
 /// Adds the errors of labels and annotations of the schema, and of the schemas within it.
 fn validate_metadata(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     template_metadata::metadata(schema.get("x-metadata"), &path.child("x-metadata"), errors);
-    for (at, inner) in places(schema, path) {
+    for (at, inner) in inner_schemas(schema, path) {
         validate_metadata(inner, &at, errors);
     }
 }
 
 /// Returns the schemas within a schema, with their paths.
-fn places<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+fn inner_schemas<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
     let inner = |name: &str| schema.get(name).map(|inner| (path.child(name), inner));
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let properties = properties.map(|(name, inner)| (path.child("properties").key(name), inner));
@@ -97,7 +97,7 @@ fn validate_schema(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError
     }
     if found.is_empty() {
         let mut rules = Rules { costs: Costs::after(errors), ..Rules::default() };
-        validate_content(&schema, path, Some(&Place::root()), &mut found, &mut rules);
+        validate_content(&schema, path, Some(&Location::root()), &mut found, &mut rules);
         found.append(&mut rules.errors);
         rules.costs.sum_up(path, &mut found);
     }
@@ -119,7 +119,7 @@ struct Rules {
 fn validate_content(
     schema: &Value,
     path: &FieldPath,
-    place: Option<&Place<'_>>,
+    location: Option<&Location<'_>>,
     errors: &mut Vec<FieldError>,
     rules: &mut Rules,
 ) {
@@ -136,17 +136,17 @@ fn validate_content(
         let detail = "additionalProperties and properties are mutually exclusive";
         errors.push(FieldError::forbidden(path.clone(), detail));
     }
-    for (at, inner) in places(schema, path) {
+    for (at, inner) in inner_schemas(schema, path) {
         let is_item = at == path.child("items");
-        let place = place.map(|place| place.within(schema, is_item.then_some(&at)));
-        validate_content(inner, &at, place.as_ref(), errors, rules);
+        let location = location.map(|location| location.within(schema, is_item.then_some(&at)));
+        validate_content(inner, &at, location.as_ref(), errors, rules);
     }
     for (at, inner) in alternatives(schema, path) {
         validate_content(inner, &at, None, errors, rules);
     }
     rules::validate(schema, path, errors);
-    if let Some(place) = place.filter(|_| errors.len() == before) {
-        rules::try_out(schema, place, path, &mut rules.costs, &mut rules.errors);
+    if let Some(location) = location.filter(|_| errors.len() == before) {
+        rules::try_out(schema, location, path, &mut rules.costs, &mut rules.errors);
     }
 }
 

@@ -4,7 +4,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::costs::Costs;
-use super::location::Place;
+use super::location::Location;
 use super::{field_path, samples, without_rules};
 use crate::kinds::cluster_class::schema;
 use crate::rules::json_fields::items;
@@ -37,17 +37,17 @@ pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldE
         {
             errors.push(FieldError::not_supported(path.child("reason"), reason, &REASONS));
         }
-        let place = text("fieldPath");
+        let location = text("fieldPath");
         let mut refuse = |detail: &str| {
-            errors.push(FieldError::invalid(path.child("fieldPath"), &json!(place), detail));
+            errors.push(FieldError::invalid(path.child("fieldPath"), &json!(location), detail));
         };
         if is_blank("fieldPath") {
             refuse("fieldPath must be non-empty if specified");
         }
-        if has_line_breaks(place) {
+        if has_line_breaks(location) {
             refuse("fieldPath must not contain line breaks");
         }
-        if let (false, Err(problem)) = (place.is_empty(), field_path::check(place, schema)) {
+        if let (false, Err(problem)) = (location.is_empty(), field_path::check(location, schema)) {
             refuse(&format!("fieldPath must be a valid path: {problem}"));
         }
     }
@@ -81,7 +81,7 @@ fn has_line_breaks(text: &str) -> bool {
 /// Adds the errors of the rules, and of the schema's own values that violate them.
 pub(super) fn try_out(
     schema: &Value,
-    place: &Place<'_>,
+    location: &Location<'_>,
     path: &FieldPath,
     costs: &mut Costs,
     errors: &mut Vec<FieldError>,
@@ -92,28 +92,28 @@ pub(super) fn try_out(
     let before = errors.len();
     let Ok(bare) = schema::compile(&without_rules(schema)) else { return };
     // Upstream takes the whole value for a Kubernetes object, and cannot type a list.
-    if place.is_root && schema.get("type").is_some_and(|kind| kind == "array") {
+    if location.is_root && schema.get("type").is_some_and(|kind| kind == "array") {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
         errors.push(FieldError::internal(path.child(FIELD), detail));
         return;
     }
     // As often as the enclosing schemas allow, or else as often as a request can hold it.
-    let times = place.times.unwrap_or_else(|| bare.most_in_a_request());
+    let times = location.times.unwrap_or_else(|| bare.most_in_a_request());
     for (index, rule) in items(schema, FIELD) {
         let at = path.child(FIELD).index(index);
-        let judged = bare.analyze(rule);
-        match judged.rule {
+        let analysis = bare.analyze(rule);
+        match analysis.rule {
             Err(problem) => {
-                let problem = costs.told(&problem);
+                let problem = costs.reported(&problem);
                 errors.push(FieldError::invalid(at.child("rule"), rule, problem));
             }
             Ok(once) => {
                 costs.add("estimated rule cost", at.child("rule"), once.saturating_mul(times), errors)
             }
         }
-        match judged.message {
+        match analysis.message {
             Some(Err(problem)) => {
-                let problem = costs.told(&problem);
+                let problem = costs.reported(&problem);
                 errors.push(FieldError::invalid(at.child("messageExpression"), rule, problem));
             }
             Some(Ok(once)) => {
@@ -121,7 +121,7 @@ pub(super) fn try_out(
             }
             None => {}
         }
-        if let Some(list) = place.in_list.as_ref().filter(|_| judged.is_transition) {
+        if let Some(list) = location.in_list.as_ref().filter(|_| analysis.is_transition) {
             let detail =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
             let text = rule.get("rule").unwrap_or(&Value::Null);

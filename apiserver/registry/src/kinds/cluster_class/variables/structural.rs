@@ -1,10 +1,10 @@
-//! Structural schemas: each value has one type, declared in one place.
+//! Structural schemas: each value has one type, declared in one location.
 
 use apiserver_schema::Schema;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-use super::{alternatives, places};
+use super::{alternatives, inner_schemas};
 use crate::rules::json_fields::items;
 
 /// Keywords that only the schema around alternatives can contain.
@@ -32,7 +32,7 @@ fn check(schema: &Value, path: &FieldPath, untyped: &str, errors: &mut Vec<Field
     if kind == "array" && schema.get("items").is_none() {
         errors.push(FieldError::required(path.child("items"), "must be specified"));
     }
-    for (at, inner) in places(schema, path) {
+    for (at, inner) in inner_schemas(schema, path) {
         let is_item = at == path.child("items");
         let of = if is_item { "array items" } else { "object fields" };
         check(inner, &at, &format!("must not be empty for specified {of}"), errors);
@@ -77,7 +77,7 @@ fn check_alternatives(
 
 fn check_nested(schema: &Value, path: &FieldPath, skips_any: bool, errors: &mut Vec<FieldError>) {
     check_alternatives(schema, path, (skips_any, false), errors);
-    for (at, inner) in places(schema, path) {
+    for (at, inner) in inner_schemas(schema, path) {
         // A part that is not allowed is not validated.
         if at != path.child("additionalProperties") {
             check_nested(inner, &at, false, errors);

@@ -172,32 +172,32 @@ fn rules_make_sense_for_their_schema() {
         ),
         ("self.name", "}: cel expression must evaluate to a bool"),
     ] {
-        let told = with(rule);
-        assert!(told.len() == 1 && told[0].ends_with(expected), "{rule}: {told:?}");
+        let reported = with(rule);
+        assert!(reported.len() == 1 && reported[0].ends_with(expected), "{rule}: {reported:?}");
     }
 }
 
 /// Errors of Cluster API 1.14.2 in schemas of a variable. A line has the schema, and the kind, the field and the detail
 /// of each error. Where the order depends on Go's maps, no error is recorded.
-const JUDGED: &str = include_str!("judged.jsonl");
+const EXPECTED: &str = include_str!("upstream_errors.jsonl");
 
 #[test]
 fn rules_are_judged_as_upstream_judges_them() {
     let mut wrong = Vec::new();
-    for line in JUDGED.lines() {
+    for line in EXPECTED.lines() {
         let (schema, mut expected): (Value, Vec<[String; 3]>) = serde_json::from_str(line).unwrap();
         let class = json!({"spec": {"variables": [{"name": "v", "schema": {"openAPIV3Schema": schema}}]}});
         let mut errors = Vec::new();
         validate(&class, &mut errors);
-        let mut told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        told.sort();
+        let mut reported: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        reported.sort();
         expected.sort_by_key(|[kind, field, detail]| format!("{field}: {kind}: {detail}"));
-        let is_same = told.len() == expected.len()
-            && told.iter().zip(&expected).all(|(told, [kind, field, detail])| {
-                told.starts_with(&format!("{field}: {kind}: ")) && told.ends_with(detail)
+        let is_same = reported.len() == expected.len()
+            && reported.iter().zip(&expected).all(|(reported, [kind, field, detail])| {
+                reported.starts_with(&format!("{field}: {kind}: ")) && reported.ends_with(detail)
             });
         if !is_same {
-            wrong.push(format!("{schema}\nexpected {expected:#?}\nfound {told:#?}"));
+            wrong.push(format!("{schema}\nexpected {expected:#?}\nfound {reported:#?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -220,9 +220,9 @@ fn keywords_within_are_what_they_must_be() {
         ),
         (json!({"a": {"type": "integer", "minimum": 1, "default": 2, "description": null}}), vec![]),
     ] {
-        let told = found(&json!({"type": "object", "properties": properties}));
-        let fields: Vec<&str> = told.iter().map(|error| error.split(':').next().unwrap()).collect();
-        assert_eq!(fields, expected, "{told:?}");
+        let reported = found(&json!({"type": "object", "properties": properties}));
+        let fields: Vec<&str> = reported.iter().map(|error| error.split(':').next().unwrap()).collect();
+        assert_eq!(fields, expected, "{reported:?}");
     }
 }
 
