@@ -81,6 +81,7 @@ async fn a_web_socket_of_another_origin_watches_no_secrets() {
     // Secrets are the host's own there, so the watch through it is one of Machines.
     let hosted_path = format!("{MACHINES}?watch=true");
     let hosted = || world.hosted("admin", "system:masters", Protocol::Http1);
+    #[allow(clippy::type_complexity, reason = "one row of a table")]
     let table: [(&str, Caller, &str, &[(&str, &str)], u16); 8] = [
         ("foreign", world.admin(Protocol::Http1), &path, &[("origin", "https://evil.example")], 403),
         ("opaque", world.admin(Protocol::Http1), &path, &[("origin", "null")], 403),
