@@ -17,8 +17,11 @@ use crate::prerequisites;
 use crate::suites::Suites;
 use programs::Program;
 
-/// Programs that run at the same time. Most tests wait for a server, a timer or an etcd, so two more than the cores.
-const SIDE_BY_SIDE: usize = 4;
+/// Programs that run at the same time. Most tests wait for a server, a timer or an etcd, so one more than the cores.
+const SIDE_BY_SIDE: usize = 3;
+
+/// Programs that run after all others, one at a time: they measure how soon a server answers while parts of it are away.
+const ALONE: [(&str, &str); 1] = [("apiserver-server", "guest")];
 
 /// Scenarios of one program that run at the same time: each has a server and a cloud of its own, and mostly waits.
 const SCENARIOS: &str = "6";
@@ -56,6 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     });
     // The longest first: then none is begun when all others have ended.
     programs.sort_by_key(|program| !LONG.contains(&program.package.as_str()));
+    let is_alone = |program: &Program| ALONE.contains(&(program.package.as_str(), program.name.as_str()));
+    let (alone, programs): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(is_alone);
     let results = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -68,7 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             });
         }
     });
-    summary(results.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.extend(alone.iter().map(|program| one(program, &environment)));
+    summary(results)
 }
 
 /// One program that has run.
