@@ -5,12 +5,12 @@ use std::time::Instant;
 use anyhow::bail;
 
 use crate::suites::Suites;
-use crate::{bench, language, layers, modules, prerequisites, run};
+use crate::{language, layers, modules, prerequisites, run};
 
 /// Check: its name, the remedy for a failure, and the function that runs it.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 8] = [
     ("format", "cargo fmt --all", format),
     ("layers", "cargo xtask generate, or remove the dependency", layers::check),
     ("modules", "cargo xtask generate, or remove the import", modules::check),
@@ -23,7 +23,6 @@ const CHECKS: [Check; 9] = [
     ("lints", "cargo clippy --workspace --all-targets", lints),
     ("docs", "cargo doc --workspace --no-deps", docs),
     ("dependencies", "cargo deny check bans licenses sources", dependencies),
-    ("instructions of the hot paths", "cargo xtask bench --guard", bench::guard),
 ];
 
 /// Runs all checks and names those that fail.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
-use crate::e2e::{Lab, Process, Program, Reference, Tools, until};
+use crate::e2e::{Lab, Process, Reference, Tools, until};
 use crate::{prerequisites, run};
 
 /// Compares Capstan with a real kube-apiserver, request by request.
@@ -78,14 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Runs the live comparison: the recorded responses with a real kube-apiserver, and then with Capstan on both stores,
 /// directly and through a host. Returns the number of comparisons.
-pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
+pub(crate) fn live() -> anyhow::Result<usize> {
     let suite = Suite::build()?;
     let tools = tools(&suite)?;
     one("a real kube-apiserver returns the recorded responses", || {
         let reference = Reference::start(&tools)?;
         suite.send("compare", &reference.target(), &["--real"])
     })?;
-    lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET })?;
+    let lab = Lab::start(tools).context("the lab does not come up")?;
     lab.wait_for("apiservice/v1.lab.example.io")?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
     one("with etcd, directly", || {

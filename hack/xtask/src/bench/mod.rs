@@ -91,11 +91,6 @@ const WHOLE: Extent = Extent {
     every_form: true,
 };
 
-/// Runs only the guard, as one of the checks.
-pub(crate) fn guard() -> anyhow::Result<()> {
-    guard::run(false)
-}
-
 /// Builds and starts the servers, measures them and writes the report.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;

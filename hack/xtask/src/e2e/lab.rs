@@ -119,14 +119,6 @@ impl Lab {
         Ok(())
     }
 
-    /// Replaces Capstan with another program, on the same store and with the same keys.
-    pub(crate) fn serve_with(&self, program: Program) -> anyhow::Result<()> {
-        self.stop_capstan();
-        *self.program.borrow_mut() = program;
-        self.register()?;
-        self.start_capstan()
-    }
-
     /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
         let mut command = self.program.borrow().command();
