@@ -30,7 +30,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 17] = [
+const SCENARIOS: [Scenario; 16] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI have each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission works through the host", workflows::permitted_user),
@@ -52,7 +52,6 @@ const SCENARIOS: [Scenario; 17] = [
     ("the direct endpoint accepts a token of the host, and no forged one", host_data::tokens),
     ("a group of the host's own CRDs is switched to Capstan, and back", takeover::switch_and_switch_back),
     ("one server runs the controllers, and the next one takes over", host_data::election),
-    ("each kind responds once `capstan host wait` has ended", workflows::responds_after_wait),
     ("state survives a restart, and the host reaches Capstan again", workflows::restart),
 ];
 
