@@ -10,6 +10,7 @@ use crate::resource::{Resource, Scale};
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::Schema;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_structured_merge::go_values;
 
 /// API group.
 pub const GROUP: &str = "autoscaling";
@@ -187,7 +188,7 @@ fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, String> {
 }
 
 fn wrong(path: &str, found: &Value, wanted: &str) -> String {
-    let (text, kind) = (go_text(found), go_type(found));
+    let (text, kind) = (go_values::plain(found), go_values::type_name(found));
     format!("{path} accessor error: {text} is of the type {kind}, expected {wanted}")
 }
 
@@ -207,36 +208,6 @@ fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String>
         place = field;
     }
     Ok(Some(place))
-}
-
-/// Formats a value like Go.
-fn go_text(value: &Value) -> String {
-    let joined = |parts: Vec<String>| parts.join(" ");
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", joined(items.iter().map(go_text).collect())),
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            let parts = fields.iter().map(|(name, field)| format!("{name}:{}", go_text(field)));
-            format!("map[{}]", joined(parts.collect()))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Returns the name of a JSON type in Go.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

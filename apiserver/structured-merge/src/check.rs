@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::element::{Element, Path};
-use crate::go_text;
+use crate::go_values;
 use crate::list_order::identify;
 use crate::schema::{ListType, MapType, Relation, Scalar, Type};
 
@@ -60,10 +60,12 @@ impl Walk {
             (_, Value::Null) => {}
             (Type::Scalar(scalar), value) => self.scalar(*scalar, value),
             (Type::Map(map), Value::Object(fields)) => self.map(map, fields),
-            (Type::Map(_), other) => self.error(&format!("expected map, got &{{{}}}", go_text::plain(other))),
+            (Type::Map(_), other) => {
+                self.error(&format!("expected map, got &{{{}}}", go_values::plain(other)))
+            }
             (Type::List(list), Value::Array(items)) => self.list(list, items),
             (Type::List(_), other) => {
-                self.error(&format!("expected list, got &{{{}}}", go_text::plain(other)))
+                self.error(&format!("expected list, got &{{{}}}", go_values::plain(other)))
             }
             (Type::Deduced, _) => {}
         }
@@ -71,13 +73,13 @@ impl Walk {
 
     fn scalar(&mut self, scalar: Scalar, value: &Value) {
         // Upstream formats the wrong value differently for each type.
-        let shown = || format!("&{{{}}}", go_text::plain(value));
+        let shown = || format!("&{{{}}}", go_values::plain(value));
         let error = match scalar {
             Scalar::Text if !value.is_string() => {
-                format!("string, got &value.valueUnstructured{{Value:{}}}", go_text::literal(value))
+                format!("string, got &value.valueUnstructured{{Value:{}}}", go_values::literal(value))
             }
             Scalar::Number if !value.is_number() => {
-                format!("numeric (int or float), got {}", go_text::type_name(value))
+                format!("numeric (int or float), got {}", go_values::type_name(value))
             }
             Scalar::Boolean if !value.is_boolean() => format!("boolean, got {}", shown()),
             Scalar::Any if value.is_object() || value.is_array() => format!("any scalar, got {}", shown()),

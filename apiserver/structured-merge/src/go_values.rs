@@ -1,14 +1,14 @@
-//! Formatting of values and types as in upstream's messages.
+//! Values and types of JSON as Go prints them (`%v`, `%#v` and `%T`), in upstream's messages.
 
 use serde_json::Value;
 
 /// Returns the name of a value's type in Go.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
@@ -16,7 +16,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// Formats a value as upstream prints it without a format.
-pub(crate) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
