@@ -1,4 +1,4 @@
-//! ClusterClass.
+//! Conversion of ClusterClass.
 
 use serde_json::Value;
 
@@ -21,20 +21,20 @@ pub(crate) const V1BETA1: Rules = Rules {
 
 const STRATEGY: Strategy = Strategy { max_in_flight: "healthCheck.remediation.maxInFlight" };
 
-/// Templates outside of worker classes, before and after.
+/// Templates outside of worker classes: older path and stored path.
 const TEMPLATES: [(&str, &str); 3] = [
     ("spec.infrastructure.ref", "spec.infrastructure.templateRef"),
     ("spec.controlPlane.ref", "spec.controlPlane.templateRef"),
     ("spec.controlPlane.machineInfrastructure.ref", "spec.controlPlane.machineInfrastructure.templateRef"),
 ];
 
-/// Templates of a worker class, before and after.
+/// Templates of a worker class: older path and stored path.
 const WORKER_TEMPLATES: [(&str, &str); 2] = [
     ("template.bootstrap.ref", "bootstrap.templateRef"),
     ("template.infrastructure.ref", "infrastructure.templateRef"),
 ];
 
-/// Extensions of an external patch, before and after.
+/// Extensions of an external patch: older name and stored name.
 const EXTENSIONS: [(&str, &str); 2] = [
     ("external.generateExtension", "external.generatePatchesExtension"),
     ("external.validateExtension", "external.validateTopologyExtension"),
@@ -120,7 +120,7 @@ fn from_stored(class: &mut Value) {
     CONDITIONS.to_older(class);
 }
 
-/// What control planes and workers have in common.
+/// Converts the fields that control planes and workers share.
 fn part_to_stored(part: &mut Value) {
     timeouts::to_stored(part);
     rename(part, "namingStrategy", "naming");
@@ -151,7 +151,7 @@ fn worker_from_stored(worker: &mut Value, namespace: &str) {
     part_from_stored(worker);
 }
 
-/// The health check, beside which a strategy may have put something already.
+/// Converts the health check. A strategy may have written other fields of it before.
 fn check_to_stored(part: &mut Value) {
     let Some(mut check) = take(part, "machineHealthCheck") else { return };
     health_check::to_stored(&mut check);
@@ -168,7 +168,7 @@ fn check_from_stored(part: &mut Value, namespace: &str) {
     drop_empty(part, "machineHealthCheck");
 }
 
-/// Metadata of variables, declared and found, under its other name.
+/// Renames the metadata of variables, in the declared and in the reported ones.
 fn variables(class: &mut Value, from: &str, to: &str) {
     each(class, "spec.variables", |variable| variable_metadata(variable, from, to));
     each(class, "status.variables", |variable| {

@@ -1,10 +1,10 @@
-//! ClusterResourceSet.
+//! Conversion of ClusterResourceSet.
 
 use serde_json::Value;
 
 use crate::{Rules, no_defaults, status};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "addons.cluster.x-k8s.io",
     kind: "ClusterResourceSet",

@@ -1,10 +1,10 @@
-//! ClusterResourceSetBinding: the same in both versions.
+//! Conversion of ClusterResourceSetBinding, which is the same in both versions.
 
 use serde_json::Value;
 
 use crate::{Rules, no_defaults};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "addons.cluster.x-k8s.io",
     kind: "ClusterResourceSetBinding",

@@ -1,29 +1,29 @@
-//! What the status of core kinds has in common beside conditions: counts and milestones.
+//! Conversion of the status of core kinds: conditions, counts and milestones.
 
 use serde_json::Value;
 
 use crate::fields::{drop_empty, put, rename, take};
 use crate::status;
 
-/// The words of one kind's status.
+/// Fields of one kind's status.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Words {
-    /// Fields of v1beta1 that v1beta2 has below `status.deprecated.v1beta1`.
+pub(crate) struct StatusFields {
+    /// Fields of v1beta1, which v1beta2 has below `status.deprecated.v1beta1`.
     pub(crate) deprecated: &'static [&'static str],
-    /// Fields of v1beta2 that v1beta1 has below `status.v1beta2`.
+    /// Fields of v1beta2, which v1beta1 has below `status.v1beta2`.
     pub(crate) modern: &'static [&'static str],
-    /// Fields of v1beta1 that are true or absent, and the milestones they became.
+    /// Fields of v1beta1 that are true or absent, with the milestones of v1beta2.
     pub(crate) milestones: &'static [(&'static str, &'static str)],
 }
 
-/// Of a kind that reports conditions and nothing else that has changed.
-pub(crate) const CONDITIONS: Words =
-    Words { deprecated: status::CONDITIONS, modern: status::CONDITIONS, milestones: &[] };
+/// Status of a kind in which only the conditions differ.
+pub(crate) const CONDITIONS: StatusFields =
+    StatusFields { deprecated: status::CONDITIONS, modern: status::CONDITIONS, milestones: &[] };
 
-impl Words {
+impl StatusFields {
     pub(crate) fn to_stored(self, object: &mut Value) {
         for (old, milestone) in self.milestones {
-            // False says no more than absent: v1beta1 cannot leave it out.
+            // False equals absent, because v1beta1 cannot omit the field.
             if take(object, &format!("status.{old}")) == Some(Value::Bool(true)) {
                 put(object, &format!("status.initialization.{milestone}"), Value::Bool(true));
             }

@@ -1,34 +1,34 @@
-//! Where the older versions have durations as texts, and what is wrong with one.
+//! Durations of older versions, which are texts: paths and errors.
 //!
-//! A text that is none has no seconds to be stored as, and would be lost without a word: a timeout
-//! with a typing error would be no timeout.
+//! An invalid text has no seconds that can be stored. Without an error, a timeout with a typing mistake would be lost
+//! silently.
 
 use serde_json::json;
 
 use crate::fields::seconds;
 
-/// Of a Machine's spec, and of what becomes one.
+/// Durations of a Machine's spec.
 const DELETION: &[&str] = &["nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout"];
 
-/// Of a health check.
+/// Durations of a health check.
 const CHECK: &[&str] =
     &["nodeStartupTimeout", "unhealthyConditions[].timeout", "unhealthyMachineConditions[].timeout"];
 
-/// Of a KubeadmConfig's spec.
+/// Durations of a KubeadmConfig's spec.
 const KUBEADM: &[&str] = &[
     "initConfiguration.bootstrapTokens[].ttl",
     "clusterConfiguration.apiServer.timeoutForControlPlane",
     "joinConfiguration.discovery.timeout",
 ];
 
-/// Of a control plane.
+/// Durations of a control plane.
 const REMEDIATION: &[&str] = &["minHealthyPeriod", "retryPeriod"];
 
-/// Places of durations, and what is there.
-type Places = &'static [(&'static str, &'static [&'static str])];
+/// Paths with durations, and the durations below each path.
+type Paths = &'static [(&'static str, &'static [&'static str])];
 
-/// Where they are, by kind.
-const KINDS: [(&str, Places); 11] = [
+/// Durations by kind.
+const KINDS: [(&str, Paths); 11] = [
     ("Machine", &[("spec", DELETION)]),
     ("MachineSet", TEMPLATE),
     ("MachineDeployment", TEMPLATE),
@@ -74,15 +74,15 @@ const KINDS: [(&str, Places); 11] = [
     ),
 ];
 
-const TEMPLATE: Places = &[("spec.template.spec", DELETION)];
+const TEMPLATE: Paths = &[("spec.template.spec", DELETION)];
 
-/// Where objects of a kind have durations in v1beta1.
+/// Returns the paths of the durations in objects of a kind in v1beta1.
 pub(crate) fn paths(kind: &str) -> impl Iterator<Item = String> {
     let places = KINDS.into_iter().filter(move |(of, _)| *of == kind).flat_map(|(_, places)| places);
     places.flat_map(|(place, durations)| durations.iter().map(move |duration| format!("{place}.{duration}")))
 }
 
-/// What is wrong with a duration, in the words of Go, which read it so far.
+/// Returns the error of a duration in the words of Go, which upstream reports.
 pub(crate) fn error(text: &str) -> Option<String> {
     if let Some(error) = syntax_error(text) {
         return Some(error);
@@ -122,7 +122,7 @@ fn syntax_error(text: &str) -> Option<String> {
     if total > LONGEST_SECONDS { invalid() } else { None }
 }
 
-/// The longest duration there is. Unit: seconds; of nanoseconds, as many as 63 bits hold.
+/// Longest duration: as many nanoseconds as fit in 63 bits. Unit: seconds.
 const LONGEST_SECONDS: f64 = 9_223_372_036.854_775;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Empty objects and lists. The stored version mostly refuses them where absent means the same; older
-//! versions do not.
+//! Empty objects and lists. The stored version rejects most of them, because absent means the same. Older versions
+//! accept them.
 
 use serde_json::Value;
 
-/// Drops empty objects and lists anywhere below `value`, and what becomes empty by that, but for
-/// fields whose names are in `meaningful`: there, empty says something.
+/// Drops empty objects and lists at any depth below `value`, including those that become empty by that. Fields whose
+/// names are in `meaningful` stay, because empty has a meaning there.
 pub(crate) fn drop_all(value: &mut Value, meaningful: &[&str]) {
     match value {
         Value::Object(fields) => {
@@ -16,14 +16,14 @@ pub(crate) fn drop_all(value: &mut Value, meaningful: &[&str]) {
     }
 }
 
-/// Drops an object or list at `path` that is empty, and leaves what it stood in.
+/// Drops an empty object or list at `path`, and keeps its parent.
 pub(crate) fn drop_at(object: &mut Value, path: &str) {
     if crate::fields::get(object, path).is_some_and(is_empty) {
         crate::fields::take(object, path);
     }
 }
 
-/// Drops objects, lists and texts at `paths` that are empty, in this order.
+/// Drops empty objects, lists and texts at `paths`, in this order.
 pub(crate) fn drop_each(object: &mut Value, paths: &[&str]) {
     for path in paths {
         let found = crate::fields::get(object, path);
@@ -33,7 +33,7 @@ pub(crate) fn drop_each(object: &mut Value, paths: &[&str]) {
     }
 }
 
-/// Drops a number that is less than 1, where the stored version begins at 1 and 0 means absent.
+/// Drops a number below 1. In the stored version, the minimum is 1, and 0 means absent.
 pub(crate) fn drop_below_one(object: &mut Value, path: &str) {
     if crate::fields::get(object, path).and_then(Value::as_i64).is_some_and(|number| number < 1) {
         crate::fields::take(object, path);

@@ -1,11 +1,11 @@
-//! ExtensionConfig.
+//! Conversion of ExtensionConfig.
 
 use serde_json::Value;
 
 use crate::fields::each;
 use crate::{Rules, empty, no_defaults, status};
 
-/// v1alpha1.
+/// Rules of v1alpha1.
 pub(crate) const V1ALPHA1: Rules = Rules {
     group: "runtime.cluster.x-k8s.io",
     kind: "ExtensionConfig",

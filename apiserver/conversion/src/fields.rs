@@ -1,15 +1,15 @@
-//! Moving fields about in a JSON object. Paths are dotted names; a field that is not there, or whose
-//! parent is no object, is left out silently: validation judges shapes, conversion does not.
+//! Access to fields of a JSON object by dotted paths. A field that is absent, or whose parent is no object, is skipped
+//! without an error: validation checks shapes, conversion does not.
 
 use crate::references::CONTRACT;
 use serde_json::{Map, Value, json};
 
-/// The value at `path`, if any.
+/// Returns the value at `path`, if any.
 pub(crate) fn get<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, name| value.get(name))
 }
 
-/// Takes the value at `path` out, if any.
+/// Removes and returns the value at `path`, if any.
 pub(crate) fn take(object: &mut Value, path: &str) -> Option<Value> {
     let (parent, name) = match path.rsplit_once('.') {
         Some((parent, name)) => (at_mut(object, parent)?, name),
@@ -18,8 +18,7 @@ pub(crate) fn take(object: &mut Value, path: &str) -> Option<Value> {
     parent.as_object_mut()?.remove(name)
 }
 
-/// Puts a value at `path`, making the objects above it. Nothing happens where one of those is
-/// something else than an object.
+/// Sets the value at `path`, and creates the objects above it. Does nothing if a parent is no object.
 pub(crate) fn put(object: &mut Value, path: &str, value: Value) {
     let mut at = object;
     let mut names = path.split('.').peekable();
@@ -40,7 +39,7 @@ pub(crate) fn rename(object: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Moves the value at `from` to `to`, changed on the way; dropped when `change` says so.
+/// Moves the value at `from` to `to` and changes it. The value is dropped if `change` returns `None`.
 pub(crate) fn rename_as(
     object: &mut Value,
     from: &str,
@@ -52,7 +51,7 @@ pub(crate) fn rename_as(
     }
 }
 
-/// Drops an object at `path` that has become empty, and then its parents likewise.
+/// Drops an empty object at `path`, and then its empty parents.
 pub(crate) fn drop_empty(object: &mut Value, path: &str) {
     let mut path = path;
     while get(object, path).and_then(Value::as_object).is_some_and(Map::is_empty) {
@@ -62,21 +61,21 @@ pub(crate) fn drop_empty(object: &mut Value, path: &str) {
     }
 }
 
-/// Does something with the value at `path`, if it is there.
+/// Calls a function with the value at `path`, if it exists.
 pub(crate) fn with(object: &mut Value, path: &str, act: impl FnOnce(&mut Value)) {
     if let Some(value) = at_mut(object, path) {
         act(value);
     }
 }
 
-/// Does something with every item of the list at `path`.
+/// Calls a function with every item of the list at `path`.
 pub(crate) fn each(object: &mut Value, path: &str, act: impl FnMut(&mut Value)) {
     if let Some(Value::Array(items)) = at_mut(object, path) {
         items.iter_mut().for_each(act);
     }
 }
 
-/// A duration as Go prints one (`1h30m0s`) in whole seconds; `None` when it is none.
+/// Converts a duration in Go's form (`1h30m0s`) to whole seconds; `None` if it is invalid.
 pub(crate) fn seconds(duration: &Value) -> Option<Value> {
     let text = duration.as_str()?;
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -98,12 +97,11 @@ pub(crate) fn seconds(duration: &Value) -> Option<Value> {
         rest = tail.strip_prefix(unit)?;
     }
     let total = if negative { -total } else { total };
-    // JSON numbers of whole seconds, at most what the field's type holds; what is finer or longer is kept
-    // by `Lossless`.
+    // JSON numbers of whole seconds, limited to the type of the field. `Lossless` keeps finer and longer durations.
     serde_json::from_str(&format!("{:.0}", total.trunc().min(f64::from(i32::MAX)))).ok()
 }
 
-/// Go's units; longer ones before those they begin with.
+/// Go's units. Longer ones come before their prefixes.
 pub(crate) const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
@@ -115,7 +113,7 @@ pub(crate) const UNITS: [(&str, f64); 8] = [
     ("s", 1.0),
 ];
 
-/// Whole seconds as Go prints a duration: `10m0s`.
+/// Converts whole seconds to a duration in Go's form: `10m0s`.
 pub(crate) fn duration(seconds: &Value) -> Option<Value> {
     let total = seconds.as_i64()?;
     let (sign, total) = (if total < 0 { "-" } else { "" }, total.unsigned_abs());
@@ -128,7 +126,7 @@ pub(crate) fn duration(seconds: &Value) -> Option<Value> {
     Some(Value::String(text))
 }
 
-/// An `ObjectReference` as the stored version has it: group, kind and name.
+/// Converts an `ObjectReference` to the stored form: group, kind and name.
 pub(crate) fn contract_reference(reference: Value) -> Option<Value> {
     let Value::Object(mut old) = reference else { return None };
     let mut text = |field: &str| match old.remove(field) {
@@ -146,7 +144,7 @@ pub(crate) fn contract_reference(reference: Value) -> Option<Value> {
     Some(Value::Object(found))
 }
 
-/// A stored reference as an `ObjectReference` in `namespace`, with the version of the current contract.
+/// Converts a stored reference to an `ObjectReference` in `namespace`, with the version of the current contract.
 pub(crate) fn object_reference(reference: &Value, namespace: &str) -> Option<Value> {
     let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
     let mut found = Map::new();
@@ -162,7 +160,7 @@ pub(crate) fn object_reference(reference: &Value, namespace: &str) -> Option<Val
     Some(Value::Object(found))
 }
 
-/// The object's namespace; empty when it has none.
+/// Returns the object's namespace, or an empty text.
 pub(crate) fn namespace(object: &Value) -> String {
     get(object, "metadata.namespace").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

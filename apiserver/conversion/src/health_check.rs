@@ -1,4 +1,4 @@
-//! When machines are unhealthy and what then: of a MachineHealthCheck, of a topology, of a class.
+//! Conversion of health checks and remediation: of a MachineHealthCheck, a topology and a class.
 
 use serde_json::Value;
 
@@ -7,24 +7,24 @@ use crate::fields::{drop_empty, duration, each, rename, rename_as};
 use crate::references::{default_namespace_to, template_from_stored, template_to_stored};
 use crate::timeouts::whole_seconds;
 
-/// Lists of conditions that mean unhealthy, before and after.
+/// Lists of conditions that mean unhealthy: older path and stored path.
 const CONDITIONS: [(&str, &str); 2] = [
     ("unhealthyConditions", "checks.unhealthyNodeConditions"),
     ("unhealthyMachineConditions", "checks.unhealthyMachineConditions"),
 ];
 
-/// Bounds of how many may be unhealthy, before and after.
+/// Bounds of the number of unhealthy machines: older path and stored path.
 const BOUNDS: [(&str, &str); 2] = [
     ("maxUnhealthy", "remediation.triggerIf.unhealthyLessThanOrEqualTo"),
     ("unhealthyRange", "remediation.triggerIf.unhealthyInRange"),
 ];
 
-/// What v1beta1 fills in: remediation is in the namespace of the object that asks for it.
+/// Sets v1beta1's default: remediation is in the namespace of the object.
 pub(crate) fn default(check: &mut Value, namespace: &str) {
     default_namespace_to(check, "remediationTemplate", namespace);
 }
 
-/// In a structure of v1beta1 that has these fields itself.
+/// Converts a structure of v1beta1, which has these fields itself.
 pub(crate) fn to_stored(check: &mut Value) {
     drop_each(check, &["unhealthyConditions", "unhealthyRange"]);
     for (old, new) in CONDITIONS {
@@ -42,7 +42,7 @@ pub(crate) fn to_stored(check: &mut Value) {
     template_to_stored(check, "remediationTemplate", "remediation.templateRef");
 }
 
-/// In a structure of v1beta2 that has `checks` and `remediation`.
+/// Converts a structure of v1beta2, which has `checks` and `remediation`.
 pub(crate) fn from_stored(check: &mut Value, namespace: &str) {
     for (old, new) in CONDITIONS {
         each(check, new, |condition| {

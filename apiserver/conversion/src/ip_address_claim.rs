@@ -1,4 +1,4 @@
-//! IPAddressClaim.
+//! Conversion of IPAddressClaim.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::fields::{drop_empty, get, put, take, with};
 use crate::ip_address::default_name;
 use crate::{Rules, status};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "ipam.cluster.x-k8s.io",
     kind: "IPAddressClaim",
@@ -17,17 +17,17 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored: conditions_from_stored,
 };
 
-/// v1alpha1: it says in a label which cluster a claim is for, and reports no new conditions.
+/// Rules of v1alpha1, which has the cluster in a label and no new conditions.
 pub(crate) const V1ALPHA1: Rules =
     Rules { version: "v1alpha1", to_stored: alpha_to_stored, from_stored: alpha_from_stored, ..V1BETA1 };
 
-/// The label with the cluster. Its name has dots, so it is no path.
+/// Label with the cluster. Its name contains dots, so it is no path.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// Says of an object in v1alpha1 that its label was not there in the stored one: Cluster API's own name.
+/// Annotation of a v1alpha1 object whose stored form has no such label. The name is Cluster API's.
 const LABEL_WAS_SET: &str = "conversion.cluster.x-k8s.io/cluster-name-label-set";
 
-/// Older versions fill in a name of an address that names nothing.
+/// Sets the default of older versions: a reference to an address has a name, which can be empty.
 fn default(object: &mut Value) {
     with(object, "status.addressRef", default_name);
 }

@@ -1,11 +1,11 @@
-//! What a KubeadmConfig wants, wherever it stands: in a KubeadmConfig, a control plane, a template.
+//! Conversion of a KubeadmConfig's spec, in a KubeadmConfig, a control plane or a template.
 
 use serde_json::{Map, Value, json};
 
 use crate::empty;
 use crate::fields::{drop_empty, duration, each, get, put, rename_as, seconds, take, with};
 
-/// Fields that may be empty in the stored version.
+/// Fields in which the stored version allows empty values.
 const MEANINGFUL: &[&str] = &[
     "annotations",
     "config",
@@ -21,7 +21,7 @@ const MEANINGFUL: &[&str] = &[
     "valueFrom",
 ];
 
-/// Flags: a map in v1beta1, a list since.
+/// Flags: a map in v1beta1, a list in v1beta2.
 const FLAGS: [&str; 6] = [
     "clusterConfiguration.apiServer.extraArgs",
     "clusterConfiguration.controllerManager.extraArgs",
@@ -31,7 +31,7 @@ const FLAGS: [&str; 6] = [
     "joinConfiguration.nodeRegistration.kubeletExtraArgs",
 ];
 
-/// What v1beta1 alone can say.
+/// Fields that only v1beta1 has.
 const ONLY_OLDER: [&str; 10] = [
     "useExperimentalRetryJoin",
     "clusterConfiguration.apiVersion",
@@ -45,17 +45,17 @@ const ONLY_OLDER: [&str; 10] = [
     "joinConfiguration.kind",
 ];
 
-/// The one timeout of v1beta1 for a control plane to come up.
+/// v1beta1's only timeout for the start of a control plane.
 const OLDER_HEALTH: &str = "clusterConfiguration.apiServer.timeoutForControlPlane";
 
-/// The one timeout of v1beta1 for joining.
+/// v1beta1's only timeout for joining.
 const OLDER_JOIN: &str = "joinConfiguration.discovery.timeout";
 
 const INIT_HEALTH: &str = "initConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds";
 const JOIN_HEALTH: &str = "joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds";
 const JOIN_TLS: &str = "joinConfiguration.timeouts.tlsBootstrapSeconds";
 
-/// From v1beta1, in place.
+/// Converts a spec from v1beta1.
 pub(crate) fn to_stored(spec: &mut Value) {
     for path in FLAGS {
         with(spec, path, flags_as_list);
@@ -85,7 +85,7 @@ pub(crate) fn to_stored(spec: &mut Value) {
     }
 }
 
-/// To v1beta1, in place.
+/// Converts a spec to v1beta1.
 pub(crate) fn from_stored(spec: &mut Value) {
     for path in FLAGS {
         with(spec, path, flags_as_map);
@@ -108,7 +108,7 @@ pub(crate) fn from_stored(spec: &mut Value) {
     }
 }
 
-/// `{name: value}` as a list, by name.
+/// Converts `{name: value}` to a list, sorted by name.
 fn flags_as_list(flags: &mut Value) {
     let Some(map) = flags.as_object() else { return };
     let mut names: Vec<&String> = map.keys().collect();
@@ -116,7 +116,7 @@ fn flags_as_list(flags: &mut Value) {
     *flags = names.into_iter().map(|name| json!({"name": name, "value": map.get(name)})).collect();
 }
 
-/// A list as `{name: value}`: the last of a name wins.
+/// Converts a list to `{name: value}`. The last entry of a name wins.
 fn flags_as_map(flags: &mut Value) {
     let Some(list) = flags.as_array() else { return };
     let flag = |flag: &Value| {
@@ -126,8 +126,8 @@ fn flags_as_map(flags: &mut Value) {
     *flags = Value::Object(list.iter().filter_map(flag).collect::<Map<_, _>>());
 }
 
-/// v1beta1 always says whether there is one partition over the disk, also beside a list of partitions,
-/// which then counts; since, one of the two is said.
+/// Converts the layout of a partition. v1beta1 always has a flag for one partition over the whole disk, also beside a
+/// list of partitions, which then counts. v1beta2 has one of the two.
 fn layout_to_stored(partition: &mut Value) {
     if get(partition, "diskLayout").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
         take(partition, "layout");

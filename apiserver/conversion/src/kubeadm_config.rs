@@ -1,12 +1,12 @@
-//! KubeadmConfig.
+//! Conversion of KubeadmConfig.
 
 use serde_json::Value;
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::fields::{drop_empty, with};
 use crate::{Rules, kubeadm, no_defaults, status};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "bootstrap.cluster.x-k8s.io",
     kind: "KubeadmConfig",
@@ -17,7 +17,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &["conditions", "failureReason", "failureMessage"],
     modern: status::CONDITIONS,
     milestones: &[("ready", "dataSecretCreated")],

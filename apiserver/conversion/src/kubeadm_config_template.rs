@@ -1,11 +1,11 @@
-//! KubeadmConfigTemplate.
+//! Conversion of KubeadmConfigTemplate.
 
 use serde_json::Value;
 
 use crate::fields::with;
 use crate::{Rules, empty, kubeadm, no_defaults};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "bootstrap.cluster.x-k8s.io",
     kind: "KubeadmConfigTemplate",

@@ -1,15 +1,15 @@
-//! KubeadmControlPlane.
+//! Conversion of KubeadmControlPlane.
 
 use serde_json::{Value, json};
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::fields::{
     contract_reference, duration, get, namespace, object_reference, put, rename, rename_as, seconds, take,
     with,
 };
 use crate::{Rules, empty, kubeadm, references};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "controlplane.cluster.x-k8s.io",
     kind: "KubeadmControlPlane",
@@ -20,7 +20,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &[
         "conditions",
         "failureReason",
@@ -41,7 +41,7 @@ fn default(object: &mut Value) {
     });
 }
 
-/// v1beta1 fills in how machines are replaced.
+/// Sets v1beta1's default of the rollout strategy.
 pub(crate) fn default_strategy(spec: &mut Value) {
     empty::drop_each(spec, &["rolloutStrategy.type"]);
     let has = |spec: &Value, field: &str| get(spec, field).is_some();
@@ -88,13 +88,13 @@ fn from_stored(object: &mut Value) {
     });
     rename(object, "status.lastRemediation.time", "status.lastRemediation.timestamp");
     STATUS.to_older(object);
-    // Ready is what v1beta1 calls a control plane of which any machine is.
+    // In v1beta1, a control plane is ready if one of its machines is.
     if let Some(count) = get(object, "status.readyReplicas").and_then(Value::as_i64) {
         put(object, "status.ready", json!(count > 0));
     }
 }
 
-/// What a control plane and its template have in common, from v1beta1.
+/// Converts the fields that a control plane and its template share, from v1beta1.
 pub(crate) fn settings_to_stored(spec: &mut Value) {
     with(spec, "kubeadmConfigSpec", kubeadm::to_stored);
     rename(spec, "machineNamingStrategy", "machineNaming");
@@ -129,7 +129,7 @@ pub(crate) fn settings_to_stored(spec: &mut Value) {
     }
 }
 
-/// What a control plane and its template have in common, to v1beta1.
+/// Converts the fields that a control plane and its template share, to v1beta1.
 pub(crate) fn settings_from_stored(spec: &mut Value) {
     for (older, stored) in TIMEOUTS {
         let (older, stored) =
@@ -153,7 +153,7 @@ pub(crate) fn settings_from_stored(spec: &mut Value) {
     with(spec, "kubeadmConfigSpec", kubeadm::from_stored);
 }
 
-/// How long the steps of a machine's deletion may take: in v1beta1, and since.
+/// Timeouts of a machine's deletion: names in v1beta1 and in v1beta2.
 const TIMEOUTS: [(&str, &str); 3] = [
     ("nodeDrainTimeout", "nodeDrainTimeoutSeconds"),
     ("nodeVolumeDetachTimeout", "nodeVolumeDetachTimeoutSeconds"),

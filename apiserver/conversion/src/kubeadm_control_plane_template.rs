@@ -1,4 +1,4 @@
-//! KubeadmControlPlaneTemplate.
+//! Conversion of KubeadmControlPlaneTemplate.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::fields::{get, put, with};
 use crate::kubeadm_control_plane::{default_strategy, settings_from_stored, settings_to_stored};
 use crate::{Rules, empty};
 
-/// v1beta1.
+/// Rules of v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
     group: "controlplane.cluster.x-k8s.io",
     kind: "KubeadmControlPlaneTemplate",

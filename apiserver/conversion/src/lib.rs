@@ -1,7 +1,7 @@
-//! From one version of a Cluster API kind to another: pure functions on JSON, one file per kind.
+//! Conversion between the versions of a Cluster API kind: pure functions on JSON, one file per kind.
 //!
-//! A kind's rules say what its fields are called in the other version and nothing else. That nothing
-//! is lost on the way is the work of [`Lossless`] for all kinds alike.
+//! The rules of a kind map fields between two versions. [`Lossless`] makes every conversion lossless, for all kinds
+//! alike.
 
 mod cluster;
 mod cluster_class;
@@ -43,29 +43,29 @@ use serde_json::Value;
 pub use lossless::Lossless;
 pub use unconvertible::Unconvertible;
 
-/// How the fields of one older version of a kind are called in the stored one.
+/// Rules of the conversion between one older version of a kind and its stored version.
 ///
-/// The functions see the whole object, `metadata` included, change it in place, and leave
-/// `apiVersion` alone. What has no counterpart they drop; a field of the wrong shape they leave out.
+/// The functions get the whole object with `metadata`, change it in place, and do not change `apiVersion`. They drop
+/// fields without a counterpart, and skip fields of the wrong shape.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// API group.
     pub group: &'static str,
     /// Kind.
     pub kind: &'static str,
-    /// The older version.
+    /// Older version.
     pub version: &'static str,
-    /// The stored version.
+    /// Stored version.
     pub stored: &'static str,
-    /// What the older version fills in by itself: so that absent and filled in are the same.
+    /// Sets the defaults of the older version, so that an absent field equals its default.
     pub default: fn(&mut Value),
-    /// From the older version to the stored one.
+    /// Converts from the older version to the stored one.
     pub to_stored: fn(&mut Value),
-    /// From the stored version to the older one.
+    /// Converts from the stored version to the older one.
     pub from_stored: fn(&mut Value),
 }
 
-/// Every kind with an older version.
+/// Rules of every kind with an older version.
 const RULES: &[Rules] = &[
     kubeadm_config::V1BETA1,
     kubeadm_config_template::V1BETA1,
@@ -92,12 +92,12 @@ const RULES: &[Rules] = &[
     machine_set::V1BETA1,
 ];
 
-/// The conversion between this version of a kind and the stored one, or `None` when there is none.
+/// Returns the conversion between this version of a kind and the stored one, or `None` if there is none.
 pub fn conversion(group: &str, kind: &str, version: &str) -> Option<Lossless> {
     let found =
         RULES.iter().find(|rules| rules.group == group && rules.kind == kind && rules.version == version);
     found.copied().map(Lossless::new)
 }
 
-/// For a version with nothing to fill in.
+/// Defaults of a version that has none.
 pub(crate) fn no_defaults(_: &mut Value) {}

@@ -1,11 +1,9 @@
-//! Conversion that loses nothing.
+//! Lossless conversion: annotations keep the fields that one of the versions cannot represent.
 //!
-//! Either version can say things that the other cannot. What the stored version alone can say is
-//! shown to clients of the older one in the annotation that Cluster API uses for it, whole, and is
-//! taken from there when they write. What the older version alone can say is kept with the stored
-//! object in an annotation of ours, and nothing else of it. Both are merged with what was changed
-//! since: a field that is as a plain conversion would have made it was not touched, and gets its full
-//! value back; a field that is not was changed by the writer, who wins.
+//! Clients of an older version see the whole stored object in Cluster API's annotation, and send it back when they
+//! write. Fields that only the older version can represent are kept with the stored object, in an annotation of
+//! Capstan. Both are merged with later changes. If a field equals the result of the plain conversion, the client did
+//! not change it, and it gets its full value back. If it differs, the client has changed it, and the change wins.
 
 use serde_json::{Map, Value, json};
 
@@ -14,25 +12,25 @@ use crate::fields::put;
 use crate::round_trip::{Note, merge};
 use crate::unconvertible::{self, Unconvertible};
 
-/// Where clients of an older version find what only the stored one can say: Cluster API's own name.
+/// Annotation of an older object with the stored object. The name is Cluster API's.
 const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
-/// Where the stored object keeps what only an older version can say; the version is appended.
+/// Prefix of the annotation of a stored object with the fields of an older version. The version follows.
 const OLDER_DATA: &str = "conversion.capstan.dev/";
 
-/// A kind's rules with nothing lost.
+/// Lossless conversion by the rules of one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Lossless {
     rules: Rules,
 }
 
 impl Lossless {
-    /// These rules with nothing lost.
+    /// Creates the lossless conversion by these rules.
     pub fn new(rules: Rules) -> Self {
         Self { rules }
     }
 
-    /// The object of the older version in the stored one.
+    /// Converts an object of the older version to the stored one.
     pub fn stored(&self, mut older: Value) -> Value {
         let shown = take_annotation(&mut older, STORED_DATA);
         (self.rules.default)(&mut older);
@@ -43,7 +41,7 @@ impl Lossless {
             let base = kept.as_ref().map(|kept| self.plain_stored(self.plain_served(kept.clone())));
             merge(base.as_ref(), kept.as_ref(), &mut stored);
             self.set_version(&mut stored, self.rules.stored);
-            // Not something of ours but somebody's own text, which says nothing to us.
+            // The annotation is not from Capstan, and has no meaning here.
             if base.zip(kept).is_none_or(|(base, kept)| Note::of(&base, &kept).is_none()) {
                 set_annotation(&mut stored, STORED_DATA, text);
             }
@@ -54,13 +52,13 @@ impl Lossless {
         stored
     }
 
-    /// The stored object in the older version.
+    /// Converts a stored object to the older version.
     pub fn served(&self, mut stored: Value) -> Value {
         let note = take_annotation(&mut stored, &self.older_data());
         let mut older = self.plain_served(stored.clone());
         if let Some(note) = note.as_ref().and_then(Value::as_str).and_then(Note::read) {
             note.add_to(&mut older);
-            self.show_unsayable(&note, &mut older);
+            self.restore_unconvertible(&note, &mut older);
             self.set_version(&mut older, self.rules.version);
         }
         if !is_same(&self.plain_stored(older.clone()), &stored) {
@@ -69,7 +67,7 @@ impl Lossless {
         older
     }
 
-    /// What an object of the older version says that cannot be stored in any way that means the same.
+    /// Returns the values of an object of the older version that cannot be stored without a change of their meaning.
     pub fn unconvertible(&self, older: &Value) -> Vec<Unconvertible> {
         match self.rules.version {
             "v1beta1" => unconvertible::unconvertible(self.rules.kind, older),
@@ -77,9 +75,9 @@ impl Lossless {
         }
     }
 
-    /// What a kind fills in where nothing could be stored does not hide why: whoever judges the object
-    /// sees what was written. In lists nothing is filled in.
-    fn show_unsayable(&self, note: &Note, older: &mut Value) {
+    /// Writes the unconvertible values back, so that a default does not hide them from validation. Lists have no
+    /// defaults.
+    fn restore_unconvertible(&self, note: &Note, older: &mut Value) {
         for one in self.unconvertible(note.written()) {
             if !one.field.contains('[') {
                 put(older, &one.field, one.value);
@@ -87,7 +85,7 @@ impl Lossless {
         }
     }
 
-    /// The object of the older version with what that version fills in by itself.
+    /// Returns the object of the older version with the defaults of that version.
     pub fn defaulted(&self, mut older: Value) -> Value {
         (self.rules.default)(&mut older);
         older
@@ -117,7 +115,7 @@ impl Lossless {
     }
 }
 
-/// Whether two objects of one version say the same, `metadata` aside, which no rule touches.
+/// Reports whether two objects of one version are equal. `metadata` is ignored, because no rule changes it.
 fn is_same(one: &Value, other: &Value) -> bool {
     let part = |object: &Value| -> Map<String, Value> {
         let fields = object.as_object().into_iter().flatten();
@@ -129,7 +127,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     part(one) == part(other)
 }
 
-/// Writes all of `object` but its `metadata` into an annotation of `to`.
+/// Writes `object` without its `metadata` into an annotation of `to`.
 fn annotate(to: &mut Value, annotation: &str, object: &Value) {
     let mut kept = object.clone();
     if let Some(kept) = kept.as_object_mut() {
@@ -147,7 +145,7 @@ fn set_annotation(to: &mut Value, annotation: &str, text: Value) {
     }
 }
 
-/// Takes an annotation away.
+/// Removes and returns an annotation.
 fn take_annotation(object: &mut Value, annotation: &str) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
@@ -158,12 +156,12 @@ fn take_annotation(object: &mut Value, annotation: &str) -> Option<Value> {
     Some(text)
 }
 
-/// Reads an annotation. One that cannot be read says nothing.
+/// Parses an annotation. An invalid one counts as absent.
 fn read(text: &Value) -> Option<Value> {
     serde_json::from_str::<Value>(text.as_str()?).ok().filter(Value::is_object)
 }
 
-/// The kept form with the object's own `metadata`: rules may look at its namespace.
+/// Returns the kept object with the object's own `metadata`, because rules can read its namespace.
 fn with_metadata(mut kept: Value, object: &Value) -> Value {
     if let (Some(kept), Some(metadata)) = (kept.as_object_mut(), object.get("metadata")) {
         kept.insert("metadata".to_owned(), metadata.clone());
@@ -176,7 +174,8 @@ mod tests {
     use super::*;
     use crate::fields::{duration, rename_as, seconds, take};
 
-    /// A toy: `wait` is a duration in v1 and seconds in v2; `old` and `new` exist in one alone.
+    /// Conversion of a toy kind: `wait` is a duration in v1 and seconds in v2; `old` and `new` exist in one version
+    /// only.
     fn toy() -> Lossless {
         fn to_stored(object: &mut Value) {
             rename_as(object, "spec.wait", "spec.waitSeconds", |wait| seconds(&wait));
@@ -260,7 +259,7 @@ mod tests {
             assert_eq!(two["metadata"]["annotations"], json!({STORED_DATA: text}), "{text}");
             assert_eq!(toy().served(two), one, "{text}");
         }
-        // What we said ourselves is used and goes.
+        // An annotation from Capstan is used and removed.
         let full = stored(&json!({"new": 1, "waitSeconds": 5}));
         assert_eq!(toy().stored(toy().served(full.clone())), full);
     }

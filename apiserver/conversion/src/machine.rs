@@ -1,8 +1,8 @@
-//! Machine.
+//! Conversion of Machine.
 
 use serde_json::{Value, json};
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::fields::{get, put, rename_as, take};
 use crate::{Rules, machine_spec};
 
@@ -16,7 +16,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &["conditions", "failureReason", "failureMessage"],
     modern: &["conditions"],
     milestones: &[
@@ -46,7 +46,7 @@ fn from_stored(machine: &mut Value) {
         let name = node.get("name")?;
         Some(json!({"apiVersion": "v1", "kind": "Node", "name": name}))
     });
-    // v1beta1 has no word for a Machine that is changed in place.
+    // v1beta1 has no field for a Machine that is updated in place.
     if get(machine, "status.phase") == Some(&json!("Updating")) {
         put(machine, "status.phase", json!("Running"));
     }

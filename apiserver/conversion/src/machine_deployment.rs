@@ -1,8 +1,8 @@
-//! MachineDeployment.
+//! Conversion of MachineDeployment.
 
 use serde_json::Value;
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::fields::{drop_empty, rename, take, with};
 use crate::replicas::Strategy;
 use crate::{Rules, replicas};
@@ -17,7 +17,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &[
         "conditions",
         "availableReplicas",
@@ -39,7 +39,7 @@ fn default(deployment: &mut Value) {
 fn to_stored(deployment: &mut Value) {
     rename(deployment, "spec.rolloutAfter", "spec.rollout.after");
     with(deployment, "spec", |spec| STRATEGY.to_stored(spec));
-    // Nothing has read these for long.
+    // No controller has read these fields for a long time.
     take(deployment, "spec.progressDeadlineSeconds");
     take(deployment, "spec.revisionHistoryLimit");
     replicas::to_stored(deployment);

@@ -1,4 +1,4 @@
-//! MachineDrainRule: the same in both versions.
+//! Conversion of MachineDrainRule, which is the same in both versions.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! MachineHealthCheck.
+//! Conversion of MachineHealthCheck.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
-//! MachinePool.
+//! Conversion of MachinePool.
 
 use serde_json::Value;
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::{Rules, replicas};
 
 pub(crate) const V1BETA1: Rules = Rules {
@@ -15,7 +15,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &[
         "conditions",
         "failureReason",

@@ -1,8 +1,8 @@
-//! MachineSet.
+//! Conversion of MachineSet.
 
 use serde_json::Value;
 
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::empty::drop_each;
 use crate::fields::{rename, take};
 use crate::{Rules, replicas};
@@ -17,7 +17,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &[
         "conditions",
         "failureReason",

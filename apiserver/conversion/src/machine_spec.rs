@@ -1,4 +1,4 @@
-//! What a Machine is wanted to be, in itself and in the template of those that make Machines.
+//! Conversion of a Machine's spec, in a Machine and in templates of Machines.
 
 use serde_json::Value;
 
@@ -7,15 +7,15 @@ use crate::fields::{contract_reference, each, object_reference, rename_as, with}
 use crate::references;
 use crate::timeouts;
 
-/// Fields that refer to other objects.
+/// Fields with references to other objects.
 const REFERENCES: [&str; 2] = ["bootstrap.configRef", "infrastructureRef"];
 
-/// At `path`, from v1beta1.
+/// Converts the spec at `path` from v1beta1.
 pub(crate) fn to_stored(object: &mut Value, path: &str) {
     with(object, path, |spec| {
         for field in REFERENCES {
             rename_as(spec, field, field, |reference| {
-                contract_reference(reference).filter(references::says_something)
+                contract_reference(reference).filter(references::is_not_empty)
             });
         }
         timeouts::to_stored(spec);
@@ -23,7 +23,7 @@ pub(crate) fn to_stored(object: &mut Value, path: &str) {
     });
 }
 
-/// At `path`, to v1beta1.
+/// Converts the spec at `path` to v1beta1.
 pub(crate) fn from_stored(object: &mut Value, path: &str) {
     let namespace = crate::fields::namespace(object);
     with(object, path, |spec| {
@@ -34,8 +34,8 @@ pub(crate) fn from_stored(object: &mut Value, path: &str) {
     });
 }
 
-/// At `path`, in v1beta1: references are to the object's own namespace unless they say otherwise, and an empty text says
-/// nothing, where upstream has lost it before the schema is asked.
+/// Sets v1beta1's defaults in the spec at `path`: references have the object's own namespace and the contract's
+/// version. Empty texts are dropped, because upstream's types lose them before validation.
 pub(crate) fn default(object: &mut Value, path: &str) {
     with(object, path, |spec| {
         each(spec, "readinessGates", |gate| drop_each(gate, &["polarity"]));

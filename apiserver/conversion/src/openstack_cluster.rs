@@ -1,4 +1,4 @@
-//! OpenStackCluster and OpenStackClusterTemplate between v1beta1 and v1beta2.
+//! Conversion of OpenStackCluster and OpenStackClusterTemplate.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::openstack_machine::{
 };
 use crate::{Rules, no_defaults, openstack_conditions};
 
-/// OpenStackCluster's rules.
+/// Rules of OpenStackCluster.
 pub(crate) const CLUSTER: Rules = Rules {
     group: "infrastructure.cluster.x-k8s.io",
     kind: "OpenStackCluster",
@@ -19,7 +19,7 @@ pub(crate) const CLUSTER: Rules = Rules {
     from_stored: cluster_from_stored,
 };
 
-/// OpenStackClusterTemplate's rules.
+/// Rules of OpenStackClusterTemplate.
 pub(crate) const TEMPLATE: Rules = Rules {
     group: "infrastructure.cluster.x-k8s.io",
     kind: "OpenStackClusterTemplate",
@@ -30,7 +30,7 @@ pub(crate) const TEMPLATE: Rules = Rules {
     from_stored: template_from_stored,
 };
 
-/// Fields of the spec that are only called otherwise: v1beta1's name, v1beta2's.
+/// Renamed fields of the spec: v1beta1's name and v1beta2's.
 const RENAMED: [(&str, &str); 7] = [
     ("apiServerFixedIP", "apiServer.fixedIP"),
     ("apiServerFloatingIP", "apiServer.floatingIP"),
@@ -44,18 +44,18 @@ const RENAMED: [(&str, &str); 7] = [
     ),
 ];
 
-/// Fields of the spec that also mean the opposite.
+/// Fields of the spec with the opposite meaning.
 const INVERTED: [(&str, &str); 3] = [
     ("disableAPIServerFloatingIP", "apiServer.enableFloatingIP"),
     ("disableExternalNetwork", "enableExternalNetwork"),
     ("disablePortSecurity", "managedNetwork.enablePortSecurity"),
 ];
 
-/// A field and what stands in it when nothing was said.
-type Unsaid = (&'static str, fn() -> Value);
+/// Field with its value if it is unset.
+type UnsetValue = (&'static str, fn() -> Value);
 
-/// What v1beta1 has in an endpoint where v1beta2 has nothing.
-const NO_ENDPOINT: [Unsaid; 2] =
+/// Values of an unset endpoint in v1beta1. v1beta2 has no fields then.
+const NO_ENDPOINT: [UnsetValue; 2] =
     [("controlPlaneEndpoint.host", || json!("")), ("controlPlaneEndpoint.port", || json!(0))];
 
 fn cluster_to_stored(object: &mut Value) {
@@ -98,7 +98,7 @@ fn cluster_spec_to_stored(spec: &mut Value) {
     if get(spec, "managedRouter.externalIPs") == Some(&json!([])) {
         take(spec, "managedRouter");
     }
-    // v1beta1 writes an endpoint that is not known yet as one of nothing.
+    // v1beta1 represents an unknown endpoint by these values.
     for (field, empty) in NO_ENDPOINT {
         if get(spec, field).is_some_and(|value| *value == empty()) {
             take(spec, field);
@@ -115,7 +115,7 @@ fn cluster_spec_from_stored(spec: &mut Value) {
     for (older, stored) in INVERTED {
         rename_as(spec, stored, older, |value| opposite(&value));
     }
-    // An endpoint has both in v1beta1.
+    // In v1beta1, an endpoint has both fields.
     if get(spec, "controlPlaneEndpoint").is_some_and(Value::is_object) {
         for (field, empty) in NO_ENDPOINT {
             if get(spec, field).is_none() {
@@ -129,7 +129,7 @@ fn cluster_spec_from_stored(spec: &mut Value) {
     with(spec, "bastion.spec", spec_from_stored);
 }
 
-/// A map by name becomes a list in the order of names.
+/// Converts a map by name to a list, sorted by name.
 fn domains_to_stored(domains: &mut Value) {
     let Some(map) = domains.as_object() else { return };
     let list = map.iter().map(|(name, domain)| {
@@ -145,7 +145,7 @@ fn domains_to_stored(domains: &mut Value) {
     *domains = list.collect();
 }
 
-/// The list becomes a map by name again.
+/// Converts the list back to a map by name.
 fn domains_from_stored(domains: &mut Value) {
     let Some(list) = domains.as_array() else { return };
     let map: Map<String, Value> = list

@@ -1,17 +1,17 @@
-//! Conditions of the OpenStack kinds. Unlike Cluster API's own kinds they have one list in either
-//! version: v1beta1's with a severity, v1beta2's with a generation and a reason that must be there.
+//! Conversion of the conditions of the OpenStack kinds. Unlike Cluster API's own kinds, these have one list in each
+//! version. v1beta1's conditions have a severity. v1beta2's have a generation and a required reason.
 
 use serde_json::{Value, json};
 
 use crate::fields::{each, get, put, take};
 
-/// Cluster API's reason where there is none: v1beta2 must have one.
+/// Cluster API's reason for a condition without one, because v1beta2 requires a reason.
 const NO_REASON: &str = "NoReasonReported";
 
-/// What v1beta2 has where v1beta1 has nothing.
-const UNSAID: [(&str, &str); 2] = [("reason", NO_REASON), ("message", "")];
+/// Values of v1beta2 that are absent in v1beta1.
+const UNSET: [(&str, &str); 2] = [("reason", NO_REASON), ("message", "")];
 
-/// The generation of what was observed is the object's, as far as v1beta1 knows.
+/// Converts conditions from v1beta1. The observed generation becomes the object's, because v1beta1 has none.
 pub(crate) fn to_stored(object: &mut Value) {
     let generation = get(object, "metadata.generation").cloned();
     each(object, "status.conditions", |condition| {
@@ -19,27 +19,27 @@ pub(crate) fn to_stored(object: &mut Value) {
         if let Some(generation) = &generation {
             put(condition, "observedGeneration", generation.clone());
         }
-        for (field, unsaid) in UNSAID {
+        for (field, unset) in UNSET {
             if get(condition, field).is_none_or(|value| value == "") {
-                put(condition, field, json!(unsaid));
+                put(condition, field, json!(unset));
             }
         }
     });
 }
 
-/// Drops what v1beta1 does not have, and what it leaves out when empty.
+/// Drops the fields that v1beta1 lacks, and empty fields.
 pub(crate) fn from_stored(object: &mut Value) {
     each(object, "status.conditions", |condition| {
         take(condition, "observedGeneration");
-        for (field, unsaid) in UNSAID {
-            if get(condition, field).is_some_and(|value| value == unsaid) {
+        for (field, unset) in UNSET {
+            if get(condition, field).is_some_and(|value| value == unset) {
                 take(condition, field);
             }
         }
     });
 }
 
-/// Says in `status.ready` whether the condition Ready holds.
+/// Sets `status.ready` from the condition Ready.
 pub(crate) fn ready(object: &mut Value) {
     let Some(status) = get(object, "status") else { return };
     let conditions = get(status, "conditions").and_then(Value::as_array);
@@ -51,7 +51,7 @@ pub(crate) fn ready(object: &mut Value) {
     }
 }
 
-/// v1beta1 always says whether it can be used, once it says anything.
+/// Sets v1beta1's default of `status.ready`, if there is a status.
 pub(crate) fn default_ready(object: &mut Value) {
     if get(object, "status").is_some_and(Value::is_object) && get(object, "status.ready").is_none() {
         put(object, "status.ready", json!(false));

@@ -1,11 +1,11 @@
-//! OpenStackMachine and OpenStackMachineTemplate between v1beta1 and v1beta2.
+//! Conversion of OpenStackMachine and OpenStackMachineTemplate.
 
 use serde_json::{Value, json};
 
 use crate::fields::{each, get, put, rename_as, take, with};
 use crate::{Rules, no_defaults, openstack_conditions};
 
-/// OpenStackMachine's rules.
+/// Rules of OpenStackMachine.
 pub(crate) const MACHINE: Rules = Rules {
     group: "infrastructure.cluster.x-k8s.io",
     kind: "OpenStackMachine",
@@ -16,7 +16,7 @@ pub(crate) const MACHINE: Rules = Rules {
     from_stored: machine_from_stored,
 };
 
-/// OpenStackMachineTemplate's rules.
+/// Rules of OpenStackMachineTemplate.
 pub(crate) const TEMPLATE: Rules = Rules {
     group: "infrastructure.cluster.x-k8s.io",
     kind: "OpenStackMachineTemplate",
@@ -53,10 +53,10 @@ fn template_from_stored(object: &mut Value) {
     openstack_conditions::from_stored(object);
 }
 
-/// A server's spec, also a bastion's.
+/// Converts the spec of a server or a bastion from v1beta1.
 pub(crate) fn spec_to_stored(spec: &mut Value) {
     let (name, id) = (take(spec, "flavor"), take(spec, "flavorID"));
-    // The id is over the name, which is then lost but for what `Lossless` keeps.
+    // The id wins over the name. `Lossless` keeps the name.
     match (name, id) {
         (_, Some(id)) => put(spec, "flavor", json!({"id": id})),
         (Some(name), None) => put(spec, "flavor", json!({"filter": {"name": name}})),
@@ -65,7 +65,7 @@ pub(crate) fn spec_to_stored(spec: &mut Value) {
     each(spec, "ports", port_to_stored);
 }
 
-/// A server's spec, also a bastion's.
+/// Converts the spec of a server or a bastion to v1beta1.
 pub(crate) fn spec_from_stored(spec: &mut Value) {
     let flavor = take(spec, "flavor").unwrap_or_default();
     match (get(&flavor, "id"), get(&flavor, "filter.name")) {
@@ -76,18 +76,18 @@ pub(crate) fn spec_from_stored(spec: &mut Value) {
     each(spec, "ports", port_from_stored);
 }
 
-/// Names resolved to ids, of a machine or a bastion.
+/// Converts resolved ids of a machine or a bastion from v1beta1.
 pub(crate) fn resolved_to_stored(resolved: &mut Value) {
     each(resolved, "ports", |port| {
         port_to_stored(port);
-        // v1beta1 always writes it, v1beta2 never when empty.
+        // v1beta1 always has the field. v1beta2 omits it if it is empty.
         if get(port, "description") == Some(&json!("")) {
             take(port, "description");
         }
     });
 }
 
-/// Names resolved to ids, of a machine or a bastion.
+/// Converts resolved ids of a machine or a bastion to v1beta1.
 pub(crate) fn resolved_from_stored(resolved: &mut Value) {
     each(resolved, "ports", |port| {
         port_from_stored(port);
@@ -105,7 +105,7 @@ fn port_from_stored(port: &mut Value) {
     rename_as(port, "enablePortSecurity", "disablePortSecurity", |value| opposite(&value));
 }
 
-/// What is on in one version is off in the other.
+/// Returns the negated value of a flag.
 pub(crate) fn opposite(value: &Value) -> Option<Value> {
     value.as_bool().map(|on| json!(!on))
 }

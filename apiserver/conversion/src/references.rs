@@ -1,4 +1,4 @@
-//! References to other objects.
+//! Conversion of references to other objects.
 
 use serde_json::{Map, Value, json};
 
@@ -15,14 +15,14 @@ const SERVED_GROUPS: [&str; 4] = [
     "infrastructure.cluster.x-k8s.io",
 ];
 
-/// Of a Machine's spec.
+/// Paths of the versions of references in a Machine.
 const OF_MACHINE: &[&str] = &["spec.bootstrap.configRef.apiVersion", "spec.infrastructureRef.apiVersion"];
 
-/// Of the template of Machines' specs.
+/// Paths of the versions of references in a template of Machines.
 const OF_TEMPLATE: &[&str] =
     &["spec.template.spec.bootstrap.configRef.apiVersion", "spec.template.spec.infrastructureRef.apiVersion"];
 
-/// Where objects of a kind refer to others with the version in v1beta1, and by the group alone since.
+/// Returns the paths of references that have a version in v1beta1, and only a group in v1beta2.
 pub(crate) fn paths(kind: &str) -> &'static [&'static str] {
     match kind {
         "Machine" => OF_MACHINE,
@@ -33,13 +33,13 @@ pub(crate) fn paths(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What is wrong with a group and a version, in the words of Kubernetes, which read it so far.
+/// Returns the error of an `apiVersion` in the words of Kubernetes, which upstream reports.
 pub(crate) fn error(text: &str) -> Option<String> {
     (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
 }
 
-/// Whether a value is more than an empty object.
-pub(crate) fn says_something(value: &Value) -> bool {
+/// Reports whether a value is more than an empty object.
+pub(crate) fn is_not_empty(value: &Value) -> bool {
     value.as_object().is_none_or(|fields| !fields.is_empty())
 }
 
@@ -59,13 +59,13 @@ pub(crate) fn default(object: &mut Value, path: &str) {
     }
 }
 
-/// In v1beta1 a reference that says no namespace means the object's own.
+/// Sets the namespace of a reference to the object's own, which is v1beta1's default.
 pub(crate) fn default_namespace(object: &mut Value, path: &str) {
     let own = namespace(object);
     default_namespace_to(object, path, &own);
 }
 
-/// The same where the object's own namespace is not at hand.
+/// Sets the namespace of a reference to `own`.
 pub(crate) fn default_namespace_to(object: &mut Value, path: &str, own: &str) {
     let is_named =
         get(object, path).and_then(|reference| reference.get("name")).is_some_and(Value::is_string);
@@ -74,12 +74,12 @@ pub(crate) fn default_namespace_to(object: &mut Value, path: &str, own: &str) {
     }
 }
 
-/// An ObjectReference at `from` as a reference to a template at `to`: group, version, kind and name.
+/// Converts an ObjectReference at `from` to a reference to a template at `to`: group, version, kind and name.
 pub(crate) fn template_to_stored(object: &mut Value, from: &str, to: &str) {
     rename_as(object, from, to, |reference| some_fields(&reference, &["apiVersion", "kind", "name"]));
 }
 
-/// A reference to a template at `from` as an ObjectReference at `to`, in `namespace` unless empty.
+/// Converts a reference to a template at `from` to an ObjectReference at `to`, in `namespace` unless it is empty.
 pub(crate) fn template_from_stored(object: &mut Value, from: &str, to: &str, namespace: &str) {
     rename_as(object, from, to, |reference| {
         let mut found = some_fields(&reference, &["apiVersion", "kind", "name"])?;

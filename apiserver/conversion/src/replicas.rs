@@ -1,4 +1,4 @@
-//! What kinds that make Machines from a template have in common.
+//! Conversion of the fields that MachineSets, MachineDeployments and MachinePools share.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::empty::drop_each;
 use crate::fields::{drop_empty, get, put, rename, take};
 use crate::machine_spec;
 
-/// Where the template's Machines are described.
+/// Path of the Machines' spec.
 const TEMPLATE: &str = "spec.template.spec";
 
 pub(crate) fn default(object: &mut Value) {
@@ -27,16 +27,16 @@ pub(crate) fn from_stored(object: &mut Value) {
     machine_spec::from_stored(object, TEMPLATE);
 }
 
-/// A MachineDeployment's strategy, wherever it is in the two versions: how to roll out, who goes
-/// first, and how many are remediated at once.
+/// Strategy of a MachineDeployment: rollout, deletion order, and number of parallel remediations. Its location differs
+/// between the versions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Strategy {
-    /// Where v1beta2 says how many are remediated at once.
+    /// Path of the number of parallel remediations in v1beta2.
     pub(crate) max_in_flight: &'static str,
 }
 
 impl Strategy {
-    /// In v1beta1: bounds of a rolling update mean that there is to be one.
+    /// Sets v1beta1's default: the bounds of a rolling update imply its type.
     pub(crate) fn default(self, spec: &mut Value) {
         drop_each(spec, &["strategy.type", "strategy.rollingUpdate.deletePolicy"]);
         let bounds = ["strategy.rollingUpdate.maxSurge", "strategy.rollingUpdate.maxUnavailable"];

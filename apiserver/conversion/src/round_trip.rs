@@ -1,30 +1,29 @@
-//! What one version alone can say of an object: where a plain conversion there and back does not lead
-//! to what was written.
+//! Round-trip notes: the parts of an object that a plain conversion to the other version and back does not restore.
 
 use serde_json::{Map, Value, json};
 
-/// What tells items of a list apart, the first that all items have and in which all differ.
+/// Keys that can identify the items of a list. The first key counts that all items have, with different values.
 const ITEM_KEYS: [&str; 7] = ["name", "class", "type", "conditionType", "key", "uid", "topic"];
 
-/// The parts in which two forms of an object differ, each with what is around it.
+/// Parts in which two forms of an object differ, each with its path.
 ///
-/// As text: `{"plain": {...}, "written": {...}}`.
+/// Text form: `{"plain": {...}, "written": {...}}`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Note {
-    /// What a plain conversion makes of it.
+    /// Result of the plain conversion.
     plain: Value,
-    /// What was written.
+    /// Form that was written.
     written: Value,
 }
 
 impl Note {
-    /// Where the forms of an object differ, or `None` when they do not.
+    /// Returns the differences of two forms of an object, or `None` if they are equal.
     pub(crate) fn of(plain: &Value, written: &Value) -> Option<Self> {
         let (plain, written) = (body(plain), body(written));
         differences(&plain, &written).map(|(plain, written)| Self { plain, written })
     }
 
-    /// A note as it was written. One that cannot be read says nothing.
+    /// Parses the text form. An invalid text counts as absent.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut found = serde_json::from_str::<Value>(text).ok()?;
         let mut part = |name: &str| found.get_mut(name).map(Value::take).filter(Value::is_object);
@@ -32,23 +31,23 @@ impl Note {
         Some(Self { plain: body(&plain), written: body(&written) })
     }
 
-    /// As text.
+    /// Returns the text form.
     pub(crate) fn to_text(&self) -> String {
         json!({"plain": self.plain, "written": self.written}).to_string()
     }
 
-    /// What was written, where it differs.
+    /// Returns the written form of the parts that differ.
     pub(crate) fn written(&self) -> &Value {
         &self.written
     }
 
-    /// Gives an object what was written, but for what was changed since.
+    /// Restores the written form in an object, except where it was changed since.
     pub(crate) fn add_to(&self, object: &mut Value) {
         merge(Some(&self.plain), Some(&self.written), object);
     }
 }
 
-/// What conversions are about: not the version, the kind, and the metadata.
+/// Returns the object without version, kind and metadata, which conversions do not change.
 fn body(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -59,7 +58,7 @@ fn body(object: &Value) -> Value {
     object
 }
 
-/// The parts that differ; merging them is the same as merging the whole.
+/// Returns the parts that differ. Merging these parts equals merging the whole.
 fn differences(plain: &Value, written: &Value) -> Option<(Value, Value)> {
     if plain == written {
         return None;
@@ -91,8 +90,8 @@ fn differences(plain: &Value, written: &Value) -> Option<(Value, Value)> {
     }
 }
 
-/// The items that differ, where there are the same items in the same order, told apart by a key
-/// that also tells apart what is left.
+/// Returns the items that differ, if both lists have the same items in the same order, identified by a key that also
+/// identifies the remaining items.
 fn item_differences(plain: &[Value], written: &[Value]) -> Option<(Value, Value)> {
     let key = item_key(&[plain, written])?;
     let is_same = |(one, other): (&Value, &Value)| one.get(key) == other.get(key);
@@ -102,7 +101,7 @@ fn item_differences(plain: &[Value], written: &[Value]) -> Option<(Value, Value)
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (plain_item, written_item) in plain.iter().zip(written) {
         if let Some((mut one, mut other)) = differences(plain_item, written_item) {
-            // What tells the items apart is the same in both, so it is no difference.
+            // The key is equal in both forms, so it is no difference.
             for (item, whole) in [(&mut one, plain_item), (&mut other, written_item)] {
                 if let Some((fields, name)) = item.as_object_mut().zip(whole.get(key)) {
                     fields.insert(key.to_owned(), name.clone());
@@ -115,7 +114,7 @@ fn item_differences(plain: &[Value], written: &[Value]) -> Option<(Value, Value)
     (item_key(&[&left, &right]) == Some(key)).then_some((Value::Array(left), Value::Array(right)))
 }
 
-/// Gives `now` what `kept` has beyond `base`, except where `now` was changed.
+/// Adds to `now` what `kept` has beyond `base`, except where `now` was changed.
 pub(crate) fn merge(base: Option<&Value>, kept: Option<&Value>, now: &mut Value) {
     if base == Some(&*now) {
         if let Some(kept) = kept {
@@ -139,14 +138,14 @@ fn merge_fields(base: &Map<String, Value>, kept: &Map<String, Value>, now: &mut 
     for (name, kept_field) in kept {
         match now.get_mut(name) {
             Some(field) => merge(base.get(name), Some(kept_field), field),
-            // Absent now and by plain conversion: the other version cannot say it.
+            // Absent now and in the plain conversion: the other version cannot represent it.
             None if !base.contains_key(name) => {
                 now.insert(name.clone(), kept_field.clone());
             }
             None => {}
         }
     }
-    // Made by plain conversion out of nothing, and not touched since.
+    // Created by the plain conversion, and unchanged since.
     now.retain(|name, field| kept.contains_key(name) || base.get(name) != Some(&*field));
 }
 
@@ -171,13 +170,13 @@ fn merge_items(base: &[Value], kept: &[Value], now: &mut Vec<Value>) {
     now.extend(unconvertible);
 }
 
-/// What tells the items of each of these lists apart.
+/// Returns the key that identifies the items of each of these lists.
 fn item_key(lists: &[&[Value]]) -> Option<&'static str> {
-    ITEM_KEYS.into_iter().find(|key| lists.iter().all(|list| tells_apart(list, key)))
+    ITEM_KEYS.into_iter().find(|key| lists.iter().all(|list| identifies(list, key)))
 }
 
-/// Whether every item has this key, each another.
-fn tells_apart(list: &[Value], key: &str) -> bool {
+/// Reports whether every item has this key, with different values.
+fn identifies(list: &[Value], key: &str) -> bool {
     let mut seen = std::collections::HashSet::new();
     list.iter().all(|item| item.get(key).and_then(Value::as_str).is_some_and(|text| seen.insert(text)))
 }

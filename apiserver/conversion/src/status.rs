@@ -1,15 +1,15 @@
-//! `status`: what older versions report stands under `deprecated` in the stored version, and what the
-//! stored version reports stands under `v1beta2` in the older ones. Neither is made from the other.
+//! Conversion of the status. The stored version has the older version's conditions under `deprecated`. The older
+//! versions have the stored version's conditions under `v1beta2`. Neither is derived from the other.
 
 use serde_json::Value;
 
 use crate::fields::{drop_empty, rename, take};
 
-/// What every kind with conditions reports under both names.
+/// Fields with an old and a new meaning in every kind with conditions.
 pub(crate) const CONDITIONS: &[&str] = &["conditions"];
 
-/// Status of the older version in the stored one. `older` are fields that have their old meaning and
-/// `new` those that have their new one, each of them under one name in both versions.
+/// Converts the status from the older version. `older` are the fields with their old meaning, `new` those with their
+/// new meaning. Both have the same names in both versions.
 pub(crate) fn to_stored(object: &mut Value, older: &[&str], new: &[&str]) {
     for field in older {
         rename(object, &format!("status.{field}"), &format!("status.deprecated.v1beta1.{field}"));
@@ -22,7 +22,7 @@ pub(crate) fn to_stored(object: &mut Value, older: &[&str], new: &[&str]) {
     drop_empty(object, "status");
 }
 
-/// Status of the stored version in the older one.
+/// Converts the status to the older version.
 pub(crate) fn from_stored(object: &mut Value, older: &[&str], new: &[&str]) {
     for field in new {
         rename(object, &format!("status.{field}"), &format!("status.v1beta2.{field}"));

@@ -1,24 +1,24 @@
-//! How long the steps of a Machine's deletion may take.
+//! Conversion of the timeouts of a Machine's deletion.
 
 use serde_json::{Value, json};
 
 use crate::fields::{duration, rename_as, seconds, take};
 
-/// The names before and after.
+/// Older names and stored names.
 const NAMES: [(&str, &str); 3] = [
     ("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
     ("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
     ("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
 ];
 
-/// Of a structure of v1beta1 that has them as durations.
+/// Converts a structure of v1beta1, which has durations.
 pub(crate) fn to_stored(spec: &mut Value) {
     for (old, new) in NAMES {
         rename_as(spec, old, new, |timeout| whole_seconds(&timeout));
     }
 }
 
-/// Of a structure of v1beta2 that has them under `deletion`.
+/// Converts a structure of v1beta2, which has seconds under `deletion`.
 pub(crate) fn from_stored(spec: &mut Value) {
     for (old, new) in NAMES {
         rename_as(spec, new, old, |timeout| duration(&timeout));
@@ -26,7 +26,7 @@ pub(crate) fn from_stored(spec: &mut Value) {
     take(spec, "deletion");
 }
 
-/// A duration in whole seconds, as many as 32 bits hold.
+/// Converts a duration to whole seconds of 32 bits.
 pub(crate) fn whole_seconds(timeout: &Value) -> Option<Value> {
     let seconds = seconds(timeout)?.as_i64()?;
     Some(json!(seconds.min(i64::from(i32::MAX))))

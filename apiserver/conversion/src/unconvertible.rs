@@ -1,23 +1,23 @@
-//! What an older version says and the stored one has no form for.
+//! Values of an older version that the stored version cannot represent.
 //!
-//! Whatever it was meant to be, it would be lost without a word: so it is refused.
+//! Without an error, such a value would be lost silently.
 
 use serde_json::{Value, json};
 
 use crate::{durations, references};
 
-/// A value that has no counterpart in the stored version.
+/// Value without a counterpart in the stored version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unconvertible {
-    /// Path of the field, e.g. `spec.unhealthyConditions[0].timeout`.
+    /// Path of the field, for example `spec.unhealthyConditions[0].timeout`.
     pub field: String,
-    /// What it says.
+    /// Value in the older version.
     pub value: Value,
-    /// What is wrong with it.
+    /// Problem, for the user.
     pub problem: String,
 }
 
-/// Everything of the kind in an object of v1beta1.
+/// Returns every unconvertible value of an object in v1beta1.
 pub(crate) fn unconvertible(kind: &str, object: &Value) -> Vec<Unconvertible> {
     let mut found = Vec::new();
     for path in durations::paths(kind) {
@@ -34,7 +34,7 @@ pub(crate) fn unconvertible(kind: &str, object: &Value) -> Vec<Unconvertible> {
     found
 }
 
-/// Kinds whose integers have 64 bits in v1beta1, and 32 bits since.
+/// Kinds whose integers have 64 bits in v1beta1 and 32 bits in v1beta2.
 const WIDE: [&str; 4] =
     ["OpenStackCluster", "OpenStackClusterTemplate", "OpenStackMachine", "OpenStackMachineTemplate"];
 
@@ -59,8 +59,7 @@ fn wide_integers(value: &Value, path: String, found: &mut Vec<Unconvertible>) {
     }
 }
 
-/// Adds the texts at `path` that have an error; `[]` behind a name is each item of a list. `taken` is
-/// the path that led to `at`.
+/// Adds the errors of the texts at `path`. `[]` behind a name means each item of a list. `taken` is the path of `at`.
 fn collect(
     at: &Value,
     path: &str,

@@ -1,5 +1,4 @@
-//! Manifests of `cluster.x-k8s.io` as people write them, in both versions: each is the conversion of
-//! the other, and nothing is written into an annotation.
+//! Typical manifests of `cluster.x-k8s.io` in both versions: each is the conversion of the other, without annotations.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +15,7 @@ fn of(kind: &str) -> Lossless {
     conversion(GROUP, kind, "v1beta1").unwrap()
 }
 
-/// Both versions of an object of this kind, made from what follows its metadata.
+/// Returns both versions of an object of this kind, from the fields after its metadata.
 fn both(kind: &str, older: Value, stored: Value) -> (Value, Value) {
     let whole = |version: &str, mut body: Value| {
         body["apiVersion"] = format!("{GROUP}/{version}").into();
@@ -45,7 +44,7 @@ fn template(group: &str, kind: &str) -> Value {
     json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta2"), "kind": kind, "name": "a"})
 }
 
-/// A condition of v1beta1 and one of v1beta2.
+/// Condition of v1beta1, and condition of v1beta2.
 fn conditions() -> (Value, Value) {
     let at = "2026-11-21T06:00:00Z";
     (
@@ -134,7 +133,7 @@ fn a_pool_reports_milestones() {
     );
 }
 
-/// The same health check in a MachineHealthCheck, a topology and a class.
+/// Same health check in a MachineHealthCheck, a topology and a class.
 fn health_checks() -> (Value, Value) {
     (
         json!({"maxUnhealthy": "40%", "unhealthyRange": "[1-3]", "nodeStartupTimeout": "10m0s",

@@ -1,10 +1,10 @@
-//! Kubeadm configurations and control planes as people write them, in v1beta1 and in v1beta2.
+//! Typical kubeadm configurations and control planes in v1beta1 and in v1beta2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::conversion;
 use serde_json::{Value, json};
 
-/// Objects of one kind in both versions: either is what becomes of the other.
+/// Asserts that each of two objects is the conversion of the other.
 fn same(group: &str, kind: &str, older: Value, stored: Value) {
     let conversion = conversion(group, kind, "v1beta1").unwrap();
     let whole = |version: &str, mut object: Value| {
@@ -168,7 +168,7 @@ fn templates_of_control_planes_follow() {
     );
 }
 
-/// What v1beta1 alone can say, or says where the stored version has nothing, comes back all the same.
+/// Fields that only v1beta1 has, or that the stored version lacks in this case, come back.
 #[test]
 fn what_the_stored_version_cannot_say_is_kept() {
     let conversion = conversion("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "v1beta1").unwrap();
@@ -187,7 +187,7 @@ fn what_the_stored_version_cannot_say_is_kept() {
     }
 }
 
-/// A flag given twice is shown once, and both are there still when the rest was edited.
+/// A duplicate flag is shown once, and both are kept when other fields are edited.
 #[test]
 fn an_edit_in_the_older_version_leaves_alone_what_it_cannot_see() {
     let conversion = conversion("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "v1beta1").unwrap();

@@ -1,4 +1,4 @@
-//! OpenStack kinds as people write them, in either version.
+//! Typical OpenStack objects in either version.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::{Lossless, conversion};
@@ -17,7 +17,7 @@ fn object(kind: &str, version: &str, body: &Value) -> Value {
     object
 }
 
-/// Both ways, and nothing left to note.
+/// Asserts both directions, without annotations.
 fn same(kind: &str, older: &Value, stored: &Value) {
     let (older, stored) = (object(kind, "v1beta1", older), object(kind, "v1beta2", stored));
     assert_eq!(of(kind).stored(older.clone()), stored);
@@ -95,7 +95,7 @@ fn machines_and_their_templates() {
     );
 }
 
-/// A controller of the older version reports failures in fields that the stored one does not have.
+/// A controller of the older version reports failures in fields that the stored version lacks.
 #[test]
 fn failures_of_older_controllers_are_kept() {
     let older = object(
@@ -110,7 +110,7 @@ fn failures_of_older_controllers_are_kept() {
     assert_eq!(of("OpenStackMachine").served(stored), older);
 }
 
-/// Labels of a template are there for clients of the newer version again.
+/// Clients of the newer version get the labels of a template back.
 #[test]
 fn an_older_client_does_not_lose_what_it_cannot_see() {
     let stored = object(

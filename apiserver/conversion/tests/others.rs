@@ -1,4 +1,4 @@
-//! Resource sets, addresses and extensions as people write them, in their older versions and in v1beta2.
+//! Typical resource sets, addresses and extensions, in their older versions and in v1beta2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::conversion;
@@ -13,7 +13,7 @@ fn whole(group: &str, version: &str, kind: &str, mut object: Value) -> Value {
     object
 }
 
-/// Objects of one kind in both versions: either is what becomes of the other.
+/// Asserts that each of two objects is the conversion of the other.
 fn same((group, kind, version): (&str, &str, &str), older: Value, stored: Value) {
     let conversion = conversion(group, kind, version).unwrap();
     let (older, stored) = (whole(group, version, kind, older), whole(group, "v1beta2", kind, stored));
@@ -67,7 +67,7 @@ fn what_is_wanted_is_the_same_in_every_version() {
     }
 }
 
-/// v1alpha1 has no field for the cluster: its label stands for it.
+/// v1alpha1 has no field for the cluster, and uses a label.
 #[test]
 fn a_claim_names_its_cluster_by_a_label_in_v1alpha1() {
     let kind = ("ipam.cluster.x-k8s.io", "IPAddressClaim", "v1alpha1");
@@ -88,7 +88,7 @@ fn a_claim_names_its_cluster_by_a_label_in_v1alpha1() {
     same(kind, json!({"spec": {"poolRef": pool}}), json!({"spec": {"poolRef": pool}}));
 }
 
-/// v1alpha1 reports no new conditions; they are not lost when it writes.
+/// v1alpha1 has no new conditions. They are kept when a client of v1alpha1 writes.
 #[test]
 fn a_claim_keeps_what_v1alpha1_does_not_show() {
     let (group, kind) = ("ipam.cluster.x-k8s.io", "IPAddressClaim");

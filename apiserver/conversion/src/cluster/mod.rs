@@ -1,14 +1,14 @@
-//! Cluster.
+//! Conversion of Cluster.
 
 mod topology;
 
 use serde_json::{Map, Value, json};
 
 use crate::Rules;
-use crate::core_status::Words;
+use crate::core_status::StatusFields;
 use crate::empty::drop_each;
 use crate::fields::{contract_reference, get, namespace, object_reference, rename_as, take, with};
-use crate::references::{self, says_something};
+use crate::references::{self, is_not_empty};
 
 pub(crate) const V1BETA1: Rules = Rules {
     group: "cluster.x-k8s.io",
@@ -20,7 +20,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-const STATUS: Words = Words {
+const STATUS: StatusFields = StatusFields {
     deprecated: &["conditions", "failureReason", "failureMessage"],
     modern: &["conditions", "controlPlane", "workers"],
     milestones: &[
@@ -29,7 +29,7 @@ const STATUS: Words = Words {
     ],
 };
 
-/// Fields that refer to other objects.
+/// Fields with references to other objects.
 const REFERENCES: [&str; 2] = ["spec.controlPlaneRef", "spec.infrastructureRef"];
 
 fn default(cluster: &mut Value) {
@@ -42,9 +42,9 @@ fn default(cluster: &mut Value) {
 
 fn to_stored(cluster: &mut Value) {
     for field in REFERENCES {
-        rename_as(cluster, field, field, |reference| contract_reference(reference).filter(says_something));
+        rename_as(cluster, field, field, |reference| contract_reference(reference).filter(is_not_empty));
     }
-    // Clients in Go write these two even when nobody has set them.
+    // Go clients write these fields even if they are unset.
     for port in ["spec.controlPlaneEndpoint.port", "spec.clusterNetwork.apiServerPort"] {
         if get(cluster, port).and_then(Value::as_i64) == Some(0) {
             take(cluster, port);
@@ -64,7 +64,7 @@ fn to_stored(cluster: &mut Value) {
         ],
     );
     with(cluster, "spec.topology", topology::to_stored);
-    // The stored version requires one. Without it nobody could write the object there any more.
+    // The stored version requires a spec. Without one, clients of the stored version could not write the object.
     if let Some(root) = cluster.as_object_mut() {
         root.entry("spec").or_insert_with(|| json!({}));
     }
@@ -83,7 +83,7 @@ fn from_stored(cluster: &mut Value) {
     STATUS.to_older(cluster);
 }
 
-/// A map of failure domains as a list of named ones.
+/// Returns a map of failure domains as a list of named ones.
 fn domain_list(domains: &Value) -> Option<Value> {
     let mut list = Vec::new();
     for (name, domain) in domains.as_object()? {
@@ -95,7 +95,7 @@ fn domain_list(domains: &Value) -> Option<Value> {
     (!list.is_empty()).then_some(Value::Array(list))
 }
 
-/// A list of named failure domains as a map.
+/// Returns a list of named failure domains as a map.
 fn domain_map(domains: &Value) -> Option<Value> {
     let mut map = Map::new();
     for domain in domains.as_array()? {

@@ -1,4 +1,4 @@
-//! A Cluster's shape, taken from a ClusterClass.
+//! Conversion of a Cluster's topology.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{health_check, timeouts};
 
 const STRATEGY: Strategy = Strategy { max_in_flight: "healthCheck.remediation.maxInFlight" };
 
-/// Lists of variables, seen from the part that has them.
+/// Lists of variables, relative to the part that has them.
 const VARIABLES: [&str; 2] = ["variables", "variables.overrides"];
 
 pub(super) fn default(topology: &mut Value, namespace: &str) {
@@ -24,7 +24,7 @@ pub(super) fn default(topology: &mut Value, namespace: &str) {
 pub(super) fn to_stored(topology: &mut Value) {
     rename(topology, "class", "classRef.name");
     rename(topology, "classNamespace", "classRef.namespace");
-    // Each part says by itself when it is to be rolled out.
+    // Each part has its own time of rollout.
     take(topology, "rolloutAfter");
     part_to_stored(topology);
     with(topology, "controlPlane", |control_plane| {
@@ -56,7 +56,7 @@ pub(super) fn from_stored(topology: &mut Value, namespace: &str) {
     each(topology, "workers.machinePools", timeouts::from_stored);
 }
 
-/// Timeouts, and lists that say nothing.
+/// Converts timeouts, and removes empty lists.
 fn part_to_stored(part: &mut Value) {
     timeouts::to_stored(part);
     for list in VARIABLES {
@@ -70,7 +70,7 @@ fn part_to_stored(part: &mut Value) {
     );
 }
 
-/// The health check, beside which a strategy may have put something already.
+/// Converts the health check. A strategy may have written other fields of it before.
 fn check_to_stored(part: &mut Value) {
     let Some(mut check) = take(part, "machineHealthCheck") else { return };
     rename(&mut check, "enable", "enabled");

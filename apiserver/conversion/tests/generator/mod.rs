@@ -1,8 +1,7 @@
-//! Random valid objects of any kind, made from its schema.
+//! Generator of random valid objects of any kind, from its schema.
 //!
-//! [`objects`] is all there is to call. What a schema does not say and people do all the same (that
-//! a text is a duration, that a reference is a whole one) is in [`words`]; it is followed where
-//! objects as people write them are wanted, and left aside where only the schema counts.
+//! The entry point is [`objects`]. [`words`] knows conventions that schemas do not contain, for example that a text is
+//! a duration, or that a reference is complete. `Usual` objects follow these conventions, and `Schema` objects do not.
 
 mod object;
 mod scalar;
@@ -12,19 +11,19 @@ use apiserver_types::Descriptor;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// How far objects go.
+/// Variety of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// To the edges of the schema: empty lists and texts, negative numbers, words that mean nothing.
+    /// Anything that the schema allows: empty lists and texts, negative numbers, words without meaning.
     Schema,
-    /// As people write them.
+    /// Objects as users write them.
     Usual,
 }
 
-/// The namespace of every object and of what it refers to.
+/// Namespace of every object and of its references.
 pub(crate) const NAMESPACE: &str = "team-a";
 
-/// Objects of a kind in one version that its schema admits.
+/// Returns a generator of valid objects of a kind in one version.
 pub(crate) fn objects(descriptor: &Descriptor, width: Width) -> BoxedStrategy<Value> {
     let schema = apiserver_types::schema(descriptor).unwrap();
     let mut parts = Map::new();
@@ -46,7 +45,7 @@ pub(crate) fn objects(descriptor: &Descriptor, width: Width) -> BoxedStrategy<Va
         .boxed()
 }
 
-/// A value of this schema, in the field of this name.
+/// Returns a generator of values of this schema, in the field of this name.
 pub(crate) fn value(schema: &Value, name: &str, width: Width) -> BoxedStrategy<Value> {
     if let Some(known) = words::known(schema, name, width) {
         return known;
@@ -74,7 +73,7 @@ pub(crate) fn value(schema: &Value, name: &str, width: Width) -> BoxedStrategy<V
     }
 }
 
-/// JSON of no schema.
+/// Returns a generator of JSON without a schema.
 fn anything() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Value::from),

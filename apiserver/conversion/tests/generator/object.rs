@@ -1,4 +1,4 @@
-//! Objects, maps and lists.
+//! Generators of objects, maps and lists.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ pub(super) fn object(schema: &Value, width: Width) -> BoxedStrategy<Value> {
         properties.iter().map(|(name, inner)| value(inner, name, width)).collect();
     let count = names.len();
     let one = least > 0 || width == Width::Usual;
-    // Of alternatives, of which just so many may be there, the one that must be.
+    // If only some of the alternatives are allowed, the chosen one must exist.
     let few = schema["maxProperties"].as_u64().is_some_and(|most| most < u64::try_from(count).unwrap());
     (values, vec(any::<bool>(), count), 0..count)
         .prop_map(move |(values, chosen, forced)| {
@@ -59,7 +59,7 @@ pub(super) fn list(schema: &Value, name: &str, width: Width) -> BoxedStrategy<Va
         .flatten()
         .filter_map(|key| key.as_str().map(str::to_owned))
         .collect();
-    // Nobody says one of few words twice.
+    // Users do not repeat enumerated words.
     let is_set = schema["x-kubernetes-list-type"] == "set"
         || schema.get("x-kubernetes-validations").is_some()
         || width == Width::Usual && schema["items"].get("enum").is_some();

@@ -1,4 +1,4 @@
-//! Texts and numbers.
+//! Generators of texts and numbers.
 
 use proptest::prelude::*;
 use proptest::string::string_regex;
@@ -27,9 +27,9 @@ pub(super) fn text(schema: &Value, width: Width) -> BoxedStrategy<Value> {
     string_regex(&format!("{letters}{{{least},{most}}}")).unwrap().prop_map(Value::from).boxed()
 }
 
-/// Texts that match a pattern and are no longer than they may be.
+/// Returns a generator of texts that match a pattern within a length.
 fn matching(pattern: &str, least: u64, most: u64) -> BoxedStrategy<Value> {
-    // The generator knows no anchors, and repeats without bound up to 32 times.
+    // The generator does not know anchors, and repeats without bound up to 32 times.
     let inner = pattern.trim_start_matches('^').trim_end_matches('$').replace("\\/", "/");
     let short = [("]*", "]{0,3}"), (")*", "){0,2}"), ("]+", "]{1,3}"), (")+", "){1,2}")];
     let inner = short.iter().fold(inner, |text, (from, to)| text.replace(from, to));

@@ -1,11 +1,11 @@
-//! What people mean by fields whose schema says no more than "a text".
+//! Conventions for fields whose schema allows any text.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, Width};
 
-/// Fields that people always set where they exist, and that another version requires.
+/// Fields that users always set where they exist, because another version requires them.
 pub(super) const ALWAYS: &[&str] =
     &["spec", "template", "infrastructure", "controlPlane", "apiGroup", "clusterName", "resources", "flavor"];
 
@@ -13,10 +13,10 @@ pub(super) const ALWAYS: &[&str] =
 const REFERENCE: [&str; 7] =
     ["apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid"];
 
-/// Ends of the names of fields that hold a duration as Go prints it.
+/// Suffixes of the names of fields with a duration in Go's form.
 const DURATIONS: [&str; 4] = ["Timeout", "timeout", "ttl", "timeoutForControlPlane"];
 
-/// What the field is in practice, if its name or its shape says so.
+/// Returns a generator for a field with a convention for its name or its shape.
 pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStrategy<Value>> {
     if width == Width::Schema || schema.get("enum").is_some() {
         return None;
@@ -24,14 +24,14 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
     if schema["type"] == "string" && DURATIONS.iter().any(|end| name.ends_with(end)) {
         return Some(durations());
     }
-    // Nobody asks for certificates to be renewed sooner than they can be, nor has an address more bits.
+    // Certificates cannot be renewed earlier, and addresses do not have more bits.
     match name {
         "certificatesExpiryDays" => return Some((7..1000_i32).prop_map(Value::from).boxed()),
         "prefix" => return Some((0..=128_i32).prop_map(Value::from).boxed()),
         "partitionType" => return Some(proptest::sample::select(vec![json!("Linux"), json!("LVM")]).boxed()),
         _ => {}
     }
-    // An older version takes any text for these; what people write is what the newer one takes.
+    // An older version accepts any text here. Users write what the newer one accepts.
     match (schema["type"].as_str(), schema.get("pattern"), name) {
         (Some("string"), None, "apiVersion") => {
             return Some("[a-z]{1,5}[.]x-k8s[.]io/v1(beta[12])?".prop_map(Value::from).boxed());
@@ -56,7 +56,7 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
     is_reference.then(references)
 }
 
-/// `1h2m3s`, with the parts Go prints.
+/// Returns a generator of `1h2m3s`, with the parts that Go prints.
 fn durations() -> BoxedStrategy<Value> {
     (1..200_000_u32)
         .prop_map(|total| {
@@ -81,17 +81,17 @@ fn references() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What rules, and not types, say of the OpenStack kinds.
+/// Returns a generator for fields of the OpenStack kinds that only validation rules constrain.
 fn openstack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
     let one_of = |words: &[&str]| {
         let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         Some(proptest::sample::select(words).boxed())
     };
     match (schema["type"].as_str(), schema.get("pattern").or_else(|| schema.get("enum")), name) {
-        // Without an external network nothing else may ask for one.
+        // Without an external network, no other field can require one.
         (Some("boolean"), _, "enableExternalNetwork") => return Some(Just(json!(true)).boxed()),
         (Some("boolean"), _, "disableExternalNetwork") => return Some(Just(json!(false)).boxed()),
-        // An older version takes any text for these.
+        // An older version accepts any text here.
         (Some("string"), None, "status") => return one_of(&["True", "False", "Unknown"]),
         (Some("string"), None, "reason") => return Some("[A-Z][a-z]{2,8}".prop_map(Value::from).boxed()),
         _ => {}
@@ -117,7 +117,7 @@ fn one_of_json(values: &[Value]) -> Option<BoxedStrategy<Value>> {
     Some(proptest::sample::select(values.to_vec()).boxed())
 }
 
-/// One partition over the disk, or a list of them; where `layout` is required it is said even so.
+/// Returns a generator of one partition over the disk, or a list of partitions. A required `layout` is always set.
 fn partitions(required: bool) -> BoxedStrategy<Value> {
     (any::<bool>(), "/dev/vd[b-f]", 1..=100_i32)
         .prop_map(move |(listed, device, percentage)| match (listed, required) {

@@ -1,12 +1,12 @@
-//! Changing one field, and seeing where the change goes.
+//! Edits of one field, and their effect after a conversion.
 
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// The annotations in which conversions keep what a version cannot say.
+/// Annotations in which conversions keep fields.
 const NOTES: [&str; 2] = ["cluster.x-k8s.io/conversion-data", "conversion.capstan.dev/"];
 
-/// The object without the annotations of conversions.
+/// Returns the object without the annotations of conversions.
 pub(crate) fn without_notes(object: &Value) -> Value {
     let mut object = object.clone();
     let Some(metadata) = object["metadata"].as_object_mut() else { return object };
@@ -19,14 +19,14 @@ pub(crate) fn without_notes(object: &Value) -> Value {
     object
 }
 
-/// The object without `metadata`.
+/// Returns the object without `metadata`.
 pub(crate) fn body(object: &Value) -> Value {
     let mut object = object.clone();
     object.as_object_mut().unwrap().remove("metadata");
     object
 }
 
-/// Where two values first differ.
+/// Returns the path of the first difference of two values.
 pub(crate) fn first_difference(one: &Value, other: &Value, path: &str) -> Option<String> {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -47,7 +47,7 @@ pub(crate) fn first_difference(one: &Value, other: &Value, path: &str) -> Option
     }
 }
 
-/// Every place of `body` that holds no other places.
+/// Adds the path of every leaf of a value.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     let step = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
     match value {
@@ -75,7 +75,7 @@ fn places(object: &Value) -> Vec<String> {
     found
 }
 
-/// The object with another value in one place; `None` when it has nothing to change.
+/// Returns the object with another value in one field; `None` if it has no such field.
 pub(crate) fn changed(object: &Value, place: Index) -> Option<Value> {
     let places = places(object);
     if places.is_empty() {
@@ -96,8 +96,8 @@ pub(crate) fn changed(object: &Value, place: Index) -> Option<Value> {
     Some(object)
 }
 
-/// Whether `arrived` has what `after` has and `before` had not. Nothing is said of the rest, which
-/// is what neither of them knows.
+/// Checks that `arrived` has the change from `before` to `after`. Other fields are ignored, because neither of them has
+/// them.
 pub(crate) fn arrives(before: &Value, after: &Value, arrived: &Value) -> Result<(), String> {
     let mut all = places(before);
     all.extend(places(after));

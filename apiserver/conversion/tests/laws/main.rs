@@ -1,7 +1,7 @@
-//! What holds of every conversion, for random objects of every kind that has an older version.
+//! Laws of every conversion, for random objects of every kind with an older version.
 //!
-//! `CAPSTAN_KIND=MachineSet cargo test -p apiserver-conversion --test laws` tries one kind alone,
-//! `PROPTEST_CASES=1000` more objects, `CAPSTAN_SEED=7` other ones.
+//! `CAPSTAN_KIND=MachineSet cargo test -p apiserver-conversion --test laws` tests one kind. `PROPTEST_CASES=1000` tests
+//! more objects, and `CAPSTAN_SEED=7` other ones.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde_json::Value;
 
-/// A kind in an older version and in the stored one.
+/// Kind in an older version and in the stored one.
 struct Pair {
     older: Descriptor,
     stored: Descriptor,
@@ -36,7 +36,7 @@ impl Pair {
     }
 }
 
-/// Every kind with a conversion, and the one asked for alone if one is.
+/// Returns every kind with a conversion, or the requested one.
 fn pairs() -> Vec<Pair> {
     let wanted = std::env::var("CAPSTAN_KIND").ok();
     let pair = |older: &Descriptor| {
@@ -52,7 +52,7 @@ fn pairs() -> Vec<Pair> {
     pairs
 }
 
-/// Tries a law with many objects; what breaks it is made as small as can be and shown.
+/// Tests a law with many objects, and reports the smallest counterexample.
 fn holds<T: std::fmt::Debug>(
     pair: &Pair,
     of: impl Strategy<Value = T>,
@@ -99,9 +99,9 @@ fn an_older_object_comes_back_from_the_store() {
     }
 }
 
-/// Every way in which an object breaks the schema of its version.
+/// Returns every error of an object by the schema of its version.
 fn errors(schema: &Schema, object: &Value) -> Result<(), String> {
-    // As the server does first: a version may require what it fills in by itself.
+    // As in the server, defaults come first: a version can require a field that it sets itself.
     let mut object = object.clone();
     schema.fill_in(&mut object);
     let errors: Vec<String> =
@@ -125,8 +125,7 @@ fn a_converted_object_is_valid_in_its_version() {
     }
 }
 
-/// No field that is in the generated object is unknown to the schema of the other version: what is
-/// left over by a rule would be pruned.
+/// The schema of the other version knows every field of the generated object. An unknown field would be pruned.
 #[test]
 fn a_converted_object_has_no_field_that_its_version_does_not_know() {
     for pair in pairs() {
