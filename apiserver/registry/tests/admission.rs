@@ -1,5 +1,5 @@
-//! Whole objects through everything that stands between a request and the store: pruning,
-//! preparing, defaulting, metadata, schema, and the kind's own rules.
+//! Whole objects through all steps between a request and the store: pruning, preparation, defaulting, and validation of
+//! metadata, of the schema and by the strategy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const OBJECTS: [&str; 5] = [
 
 fn objects() -> Vec<Value> {
     let mut objects: Vec<Value> = OBJECTS.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-    // The one sample that has every field, and so the parameters of two actions.
+    // The sample has every field, and therefore the parameters of two actions.
     objects[4]["spec"].as_object_mut().unwrap().remove("upgrade");
     objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}));
     objects.push(json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
@@ -42,7 +42,7 @@ fn resource(kind: &str) -> Arc<Resource> {
     Arc::clone(registry.resources().iter().find(|resource| resource.kind == kind).unwrap())
 }
 
-/// The fields that are at error, in the order they are reported.
+/// Returns the fields with errors, in the order of the report.
 fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut object = object.clone();
     let unknown = resource.schema.prune(&mut object, &FieldPath::default());
@@ -68,7 +68,7 @@ fn good_objects_are_admitted_when_new_and_when_unchanged() {
     }
 }
 
-/// A kind, the place of a bad value in its good object, the value, and the field to be named.
+/// Kind, path of an invalid value in its valid object, the value, and the field in the error.
 type Bad<'a> = (&'a str, &'a str, Value, &'a str);
 
 fn assert_named(table: &[Bad<'_>]) {
@@ -196,7 +196,7 @@ fn rules_of_infrastructure_name_their_object() {
     ]);
 }
 
-/// What was made is in the old region.
+/// Created resources are in the old region.
 #[test]
 fn credentials_do_not_move_to_another_region() {
     let machine = |region: &str| {
@@ -239,7 +239,7 @@ fn defaults_are_filled_in() {
     assert_eq!(operation["spec"]["reboot"], json!({"type": "Soft", "softTimeoutSeconds": 120}));
 }
 
-/// The pointers of every value inside `value`.
+/// Adds the pointers of every value inside `value`.
 fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
     for (name, inner) in value.as_object().into_iter().flatten() {
@@ -250,8 +250,8 @@ fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Rules see valid objects only, but an older server may have stored anything: no shape may make
-/// them panic, on either side of an update.
+/// Validation rules usually get valid objects, but an older server may have stored anything. No shape may make them
+/// panic, on either side of an update.
 #[test]
 fn no_shape_of_an_object_makes_a_rule_panic() {
     let junk = [
@@ -287,7 +287,7 @@ fn no_shape_of_an_object_makes_a_rule_panic() {
     assert!(tried > 5000, "{tried}");
 }
 
-/// Strategies get objects without the status, unless they say that they read it.
+/// Strategies get objects without the status, unless they read it.
 #[test]
 fn strategies_do_not_depend_on_the_status_unless_they_say_so() {
     let (registry, objects) = (apiserver_registry::registry(), objects());

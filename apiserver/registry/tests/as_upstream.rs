@@ -1,5 +1,5 @@
-//! What upstream's own definitions and webhooks say of objects that are nearly right: taken from a kube-apiserver with
-//! Cluster API 1.14's.
+//! Verdicts of upstream's definitions and webhooks on nearly valid objects, recorded from a kube-apiserver with Cluster
+//! API 1.14's.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -9,7 +9,7 @@ use server::Server;
 
 const CORE: &str = "cluster.x-k8s.io";
 
-/// Creates an object of a kind of CAPI's core group; the code, and the fields of the refusal.
+/// Creates an object of a kind of CAPI's core group; returns the code, and the fields of the errors.
 async fn create(server: &Server, version: &str, kind: &str, spec: &Value) -> (u16, Vec<String>, Value) {
     let group = match kind {
         "KubeadmControlPlane" => "controlplane.cluster.x-k8s.io",
@@ -53,7 +53,7 @@ fn with(mut base: Value, pointer: &str, value: Value) -> Value {
     base
 }
 
-/// Manifests and charts write them where they have nothing to say.
+/// Manifests and charts contain them although they have no meaning there.
 #[tokio::test]
 async fn empty_texts_of_the_older_version_are_nothing() {
     let server = Server::start().await;
@@ -119,7 +119,7 @@ async fn a_class_of_the_older_version_has_templates() {
     assert_eq!((code, fields), (422, of("controlPlane.machineInfrastructure").to_vec()), "{answer}");
 }
 
-/// Typed clients could not read a list that holds such an object.
+/// Typed clients could not read a list with such an object.
 #[tokio::test]
 async fn what_go_cannot_read_is_refused() {
     let server = Server::start().await;

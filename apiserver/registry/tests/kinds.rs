@@ -1,4 +1,4 @@
-//! What people and tools write of these kinds, as they write it.
+//! Typical objects of these kinds, as users and tools write them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -16,8 +16,8 @@ fn object(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// A cluster as templates of providers write one: with nulls where nothing is said, versions with
-/// and without a v, and references in full.
+/// Cluster in the form of the providers' templates: nulls for unset fields, versions with and without a v, and complete
+/// references.
 fn template(version: &str) -> Vec<(String, Value)> {
     let old = version == "v1beta1";
     let reference = |group: &str, kind: &str, name: &str| {
@@ -81,11 +81,11 @@ fn template(version: &str) -> Vec<(String, Value)> {
     ];
     let made = parts.map(|(group, kind, plural, name, spec)| {
         let mut made = object(&format!("{group}/{version}"), kind, name, &spec);
-        // A newer version takes no empty list.
+        // A newer version accepts no empty list.
         if !old && kind == "KubeadmControlPlane" {
             made["spec"]["kubeadmConfigSpec"] = json!({"verbosity": 2});
         }
-        // What has no webhook of defaults takes no null that is applied.
+        // A kind without a defaulting webhook accepts no null in an apply.
         if kind == "OpenStackMachineTemplate" {
             made["spec"]["template"]["spec"].as_object_mut().unwrap().remove("sshKeyName");
         }
@@ -94,7 +94,7 @@ fn template(version: &str) -> Vec<(String, Value)> {
     made.to_vec()
 }
 
-/// The deployment as it must come out, whoever wrote it and how.
+/// Checks the resulting deployment, which is the same for every client and form.
 async fn check_deployment(server: &Server, what: &str) {
     let at = format!("{}/lab-md", path(CORE, "v1beta2", "machinedeployments"));
     let (code, found) = server.admin("GET", &at, &Value::Null).await;
@@ -229,7 +229,7 @@ async fn a_class_is_kept_for_its_clusters() {
     for name in ["a", "b"] {
         assert_eq!(server.admin("POST", &classes, &class(name, &[name, "spare"])).await.0, 201);
     }
-    // A topology's version gets its v, and a pool is of a class that there is.
+    // A topology's version gets its v, and a pool has a class that exists.
     let (code, answer) = server.admin("POST", &clusters, &cluster("1.33.0", "a")).await;
     assert_eq!((code, &answer["spec"]["topology"]["version"]), (201, &json!("v1.33.0")), "{answer}");
     let at = format!("{clusters}/c");
@@ -238,7 +238,7 @@ async fn a_class_is_kept_for_its_clusters() {
         (json!({"version": "v1.32.0"}), "spec.topology.version"),
         (json!({"classRef": {"name": "none"}}), "spec.topology.class"),
         (json!({"classRef": {"name": "b"}}), "spec.topology.workers.machineDeployments[0].class"),
-        // Nobody knows yet whether the control plane is at the version before.
+        // The control plane may not be at the previous version yet.
         (json!({"version": "v1.34.0"}), "spec.topology.version"),
     ] {
         let (code, answer) = server.admin("PATCH", &at, &json!({"spec": {"topology": change}})).await;
@@ -299,7 +299,7 @@ async fn an_address_is_out_of_the_pool_that_was_asked() {
     bare["apiVersion"] = json!("ipam.cluster.x-k8s.io/v1beta1");
     bare["metadata"]["name"] = json!("d");
     bare["spec"]["poolRef"].as_object_mut().unwrap().remove("apiGroup");
-    // Older versions need not name the pool's group.
+    // Older versions do not require the group of the pool.
     let (code, answer) = server.admin("POST", &path(group, "v1beta1", "ipaddressclaims"), &bare).await;
     assert_eq!(code, 201, "{answer}");
 }

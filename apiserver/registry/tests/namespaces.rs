@@ -1,4 +1,4 @@
-//! The end of a namespace: first what is in it, then itself.
+//! Deletion of a namespace: first its content, then itself.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -36,7 +36,7 @@ async fn a_namespace_ends_when_it_is_finalized() {
     let cause = json!([{"reason": "NamespaceTerminating", "message": "namespace ns is being terminated",
         "field": "metadata.namespace"}]);
     assert_eq!((&refused["reason"], &refused["details"]["causes"]), (&json!("Forbidden"), &cause));
-    // What is there can still be changed and deleted.
+    // Existing objects can still be changed and deleted.
     assert_eq!(server.admin("PATCH", &format!("{SECRETS}/a"), &json!({"data": {"k": "YQ=="}})).await.0, 200);
     assert_eq!(server.admin("DELETE", &format!("{SECRETS}/a"), &Value::Null).await.0, 200);
     let mut finalized = ending.clone();
@@ -73,7 +73,7 @@ async fn finalizers_in_the_spec_are_written_by_finalize_alone() {
     assert_eq!(server.admin("PUT", &finalize, &live).await.0, 409, "the revision is checked");
     assert_eq!(server.admin("GET", &finalize, &Value::Null).await.0, 405);
     assert_eq!(server.with(&["update namespaces"], "PUT", &finalize, &more).await.0, 403);
-    // A live namespace without finalizers lives on, and goes at once when it is deleted.
+    // A live namespace without finalizers stays, and is removed at once when it is deleted.
     more["spec"] = json!({"finalizers": []});
     assert_eq!(server.admin("PUT", &finalize, &more).await.0, 200);
     assert_eq!(server.admin("DELETE", NAMESPACE, &Value::Null).await.0, 200);

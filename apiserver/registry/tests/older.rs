@@ -1,4 +1,4 @@
-//! What clients of older versions send that the stored version could not say, or need not ask.
+//! Requests of clients of older versions with values that the stored version cannot represent or does not require.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -13,7 +13,7 @@ fn path(group: &str, version: &str, plural: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/ns/{plural}")
 }
 
-/// An object of a kind in v1beta1, with a spec if one is given.
+/// Returns an object of a kind in v1beta1, with a spec if one is given.
 fn older(group: &str, kind: &str, spec: Option<&Value>) -> Value {
     let mut object =
         json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "metadata": {"name": "a"}});
@@ -38,7 +38,7 @@ fn plane() -> Value {
         {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachineTemplate", "name": "n"}}})
 }
 
-/// The causes of a refusal, each as `field: message`.
+/// Returns the causes of a rejection, each as `field: message`.
 fn causes((code, answer): (u16, Value)) -> Vec<String> {
     assert_eq!(code, 422, "{answer}");
     let causes = answer["details"]["causes"].as_array().unwrap();
@@ -115,7 +115,7 @@ async fn an_object_without_a_spec_is_judged_like_one_with_an_empty_one() {
             server.admin("POST", &path(group, "v1beta1", plural), &older(group, kind, None)).await;
         assert_eq!(code, 422, "{kind}: {answer}");
     }
-    // A Cluster may say nothing, and can still be let go by those who speak the stored version.
+    // A Cluster can be empty, and clients of the stored version can still remove its finalizers.
     let mut cluster = older(CORE, "Cluster", None);
     cluster["metadata"]["finalizers"] = json!(["a.b/c"]);
     let (code, made) = server.admin("POST", &path(CORE, "v1beta1", "clusters"), &cluster).await;

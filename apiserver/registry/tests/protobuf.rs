@@ -1,4 +1,4 @@
-//! The kinds that typed clients send in protobuf, from bytes made here by hand.
+//! Kinds that typed clients send in protobuf, from hand-written bytes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_machinery::protobuf;
@@ -24,7 +24,7 @@ fn part(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
     [varint(field * 8 + 2), varint(u64::try_from(value.len()).unwrap()), value.to_vec()].concat()
 }
 
-/// Decodes a message of `kind` and proves that its schema knows every field that was read.
+/// Decodes a message of `kind`, and checks that the schema knows every decoded field.
 fn decoded(api_version: &str, kind: &str, raw: &[u8]) -> Value {
     let registry = apiserver_registry::registry();
     let resource = registry.resources().iter().find(|resource| resource.kind == kind).unwrap();

@@ -1,5 +1,5 @@
-//! Kinds of bootstrap, control plane, addons, addresses and extensions: whole objects in every version
-//! they are served in, through everything that stands between a request and the store.
+//! Kinds of bootstrap, control plane, addons, addresses and extensions: whole objects in every served version, through
+//! all steps between a request and the store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -25,13 +25,13 @@ fn objects() -> impl Iterator<Item = Value> {
     OBJECTS.iter().map(|text| serde_json::from_str(text).unwrap())
 }
 
-/// The versions of an object's kind, the stored one first.
+/// Returns the versions of an object's kind, the stored one first.
 fn versions(registry: &Registry, object: &Value) -> Vec<Arc<Resource>> {
     let resources = registry.resources().iter();
     resources.filter(|resource| object["kind"] == resource.kind.as_str()).map(Arc::clone).collect()
 }
 
-/// Prunes and fills in, as the version does to what is sent in it.
+/// Prunes and defaults an object, as the server does with a request in this version.
 fn received(resource: &Resource, mut object: Value) -> Value {
     let unknown = resource.schema.prune(&mut object, &FieldPath::default());
     assert_eq!(unknown, Vec::<String>::new(), "{} {}", resource.kind, resource.version);
@@ -66,7 +66,7 @@ fn good_objects_are_admitted_in_every_version() {
             let seen = received(older, conversion.served(good.clone()).unwrap());
             let checked = older.schema.validate(&seen, None, &FieldPath::default());
             assert_eq!(checked, [], "{what}: {seen}");
-            // A client of the older version writes what it read: nothing changes, and nothing is refused.
+            // A client of the older version writes what it read. Nothing changes, and there is no error.
             let again = prepared(stored, conversion.stored(seen).unwrap(), Some(&good));
             assert_eq!(again, good, "{what}");
             assert_eq!(errors(stored, &again, Some(&good)), Vec::<String>::new(), "{what}");
@@ -74,7 +74,7 @@ fn good_objects_are_admitted_in_every_version() {
     }
 }
 
-/// A kind, what is changed in its good object, and what an update is told.
+/// Kind, a change of its valid object, and the error of the update.
 type Change<'a> = (&'a str, &'a str, Value, &'a str);
 
 #[test]

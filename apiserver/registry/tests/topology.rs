@@ -1,4 +1,4 @@
-//! Clusters of a class, as people write them and as they come out.
+//! Clusters of a class: requests as users write them, and the resulting objects.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -32,7 +32,7 @@ fn cluster(version: &str, name: &str) -> Value {
         "spec": {"topology": topology}})
 }
 
-/// What must have come of [`cluster`].
+/// Checks the result of [`cluster`].
 fn check(cluster: &Value, what: &str) {
     let topology = &cluster["spec"]["topology"];
     let expected = json!([{"name": "image", "value": "ab"}, {"name": "net", "value": {"mtu": 1500}}]);
@@ -59,7 +59,7 @@ async fn variables_come_from_the_class_whoever_writes_the_cluster() {
             server.apply(&applied, "me", &cluster(version, &format!("{version}-applied"))).await;
         assert_eq!(code, 201, "{made}");
         check(&made, "what is applied");
-        // What the class filled in belongs to nobody, and an apply of the same leaves it.
+        // Defaults from the class have no field manager, and the same apply keeps them.
         let owners = made["metadata"]["managedFields"].to_string();
         assert!(owners.contains("image") && !owners.contains("mtu"), "{owners}");
         let (_, again) = server.apply(&applied, "me", &cluster(version, &format!("{version}-applied"))).await;
@@ -81,7 +81,7 @@ async fn a_default_that_comes_later_comes_with_the_next_update() {
     let (code, changed) = server.admin("PATCH", &at, &change).await;
     assert_eq!(code, 200, "{changed}");
     assert_eq!(changed["spec"]["topology"]["variables"][2], json!({"name": "size", "value": 3}));
-    // What is wanted has changed with it.
+    // The desired state changes with it.
     assert_eq!(changed["metadata"]["generation"], 2);
     let (_, status) = server.admin("GET", &format!("{at}/status"), &Value::Null).await;
     assert_eq!(server.admin("PUT", &format!("{at}/status"), &status).await.0, 200);
@@ -105,7 +105,7 @@ async fn a_class_that_moves_on_holds_what_is_written_and_not_what_is_there() {
     assert_eq!(code, 422);
     let said = r#"Cluster.cluster.x-k8s.io "c" is invalid: spec.topology.variables[image].value: Invalid value: "\"ab\"": should be at least 9 chars long"#;
     assert_eq!(answer["message"], said);
-    // Nothing is filled in while it goes, which would make it another one.
+    // Defaulting skips a Cluster that is being deleted, because it would change it.
     stricter["spec"]["variables"].as_array_mut().unwrap().push(json!({"name": "size", "required": true,
         "schema": {"openAPIV3Schema": {"type": "integer", "default": 3}}}));
     assert_eq!(server.admin("DELETE", &at, &Value::Null).await.0, 200);

@@ -1,12 +1,12 @@
-//! Every field of the kinds, held against a list of facts taken from upstream:
-//! path, type, required or optional, bounds, list type, default. Differences are named.
+//! Every field of the kinds, compared with a list of facts of upstream: path, type, required or optional, bounds, list
+//! type, default. Differences are named.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// One line per field, as the lists in `fields/` have them.
+/// Adds one line per field, in the form of the lists in `fields/`.
 fn flatten(schema: &Value, path: &str, required: bool, lines: &mut BTreeSet<String>) {
     let known = |name: &str| schema.get(name);
     let mut words = vec![path.to_owned(), kind(schema), if required { "R" } else { "O" }.to_owned()];
@@ -88,7 +88,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// A line of the list in the same words.
+/// Returns a line of the list in the same form.
 fn normal(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     words[1] = match words[1].as_str() {

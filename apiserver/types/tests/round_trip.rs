@@ -1,5 +1,4 @@
-//! Objects as people and controllers write them: read into types and written again, nothing is
-//! lost, renamed or added.
+//! Typical objects of users and controllers: nothing is lost, renamed or added when a type reads and writes them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_types::{
@@ -34,7 +33,7 @@ fn every_kind_comes_back_as_it_was() {
     assert_eq!(again::<MachineOperation>(&operation), operation);
 }
 
-/// Reads one object into its type and writes it again.
+/// Reads an object into its type and writes it again.
 type Again = fn(&Value) -> Value;
 
 /// Kinds of bootstrap, control plane, addons, addresses and extensions.
@@ -58,7 +57,7 @@ fn kinds_of_providers_come_back_as_they_were() {
     }
 }
 
-/// The same objects have no field that the schema would drop.
+/// The schema knows every field of the same objects.
 #[test]
 fn the_schema_knows_every_field_of_the_objects() {
     fn unknown(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {

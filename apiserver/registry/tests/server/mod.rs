@@ -1,4 +1,4 @@
-//! A server of all kinds, and clients of different people that come in by its door.
+//! In-process server of all kinds, with clients of different users.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-/// `admin` may do everything; anybody else what their group says, as `verb resource/subresource`.
+/// `admin` has all permissions. Other users have those in their groups, as `verb resource/subresource`.
 #[derive(Debug)]
 struct Groups;
 
@@ -35,7 +35,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with the namespace `ns`.
+    /// Starts a server with the namespace `ns`.
     pub(crate) async fn start() -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
@@ -65,19 +65,19 @@ impl Server {
         server
     }
 
-    /// A request of the one who may do everything.
+    /// Sends a request of the administrator.
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.send(User::authenticated("admin", []), method, path, body).await
     }
 
-    /// A request of somebody who may do these things.
+    /// Sends a request of a user with these permissions.
     #[allow(dead_code, reason = "not every test has somebody else")]
     pub(crate) async fn with(&self, may: &[&str], method: &str, path: &str, body: &Value) -> (u16, Value) {
         let user = User::authenticated("bob", may.iter().map(|thing| (*thing).to_owned()));
         self.send(user, method, path, body).await
     }
 
-    /// Server-side apply by the one who may do everything.
+    /// Sends a server-side apply of the administrator.
     #[allow(dead_code, reason = "not every test applies")]
     pub(crate) async fn apply(&self, path: &str, manager: &str, body: &Value) -> (u16, Value) {
         let path = format!("{path}?fieldManager={manager}");

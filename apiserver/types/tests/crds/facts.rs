@@ -1,9 +1,9 @@
-//! What we say of a kind, in the words of the lists.
+//! Facts of our descriptors and schemas, in the form of the lists.
 
 use apiserver_types::Descriptor;
 use serde_json::Value;
 
-/// All facts of one kind in one version.
+/// Returns all facts of one kind in one version.
 pub(crate) fn of(descriptor: &Descriptor) -> Vec<String> {
     let mut facts = names(descriptor);
     let schema = apiserver_types::schema(descriptor).unwrap();
@@ -68,7 +68,7 @@ fn fields(schema: &Value, path: &str, required: bool, facts: &mut Vec<String>) {
     }
 }
 
-/// What a value is, in one word.
+/// Returns the type of a value in one word.
 fn kind(schema: &Value) -> String {
     let format = schema.get("format").and_then(Value::as_str);
     match schema.get("type").and_then(Value::as_str) {

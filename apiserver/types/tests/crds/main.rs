@@ -1,11 +1,9 @@
-//! Every kind of Cluster API in every version, held against what its CRD says: names, columns,
-//! subresources, and for each field its type, whether it is required, bounds, default, words,
-//! pattern, kind of list and rules.
+//! Every kind of Cluster API in every version, compared with facts of its CRD: names, columns, subresources, and for
+//! each field its type, whether it is required, bounds, default, words, pattern, kind of list and rules.
 //!
-//! `tests/crds/<group>/<Kind>.<version>.txt` has the facts of one CRD's version, one per line;
-//! [`facts`] writes ours in the same words. Differences that are meant are in
-//! `tests/crds/<group>/differences.txt`: `<Kind>.<version> <path> <reason>`, where the path covers
-//! what is below it.
+//! `tests/crds/<group>/<Kind>.<version>.txt` has the facts of one CRD's version, one per line; [`facts`] writes ours in
+//! the same form. Intended differences are in `tests/crds/<group>/differences.txt`: `<Kind>.<version> <path> <reason>`.
+//! A path covers everything below it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod facts;
@@ -16,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use apiserver_types::{DESCRIPTORS, Descriptor};
 
-/// Asked for when the test runs: a build directory may be shared with another checkout.
+/// Read when the test runs: a build directory may be shared with another checkout.
 fn folder() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/crds")
 }
@@ -25,7 +23,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// A difference that is meant.
+/// Intended difference.
 struct Intended {
     kind: String,
     path: String,
@@ -52,7 +50,7 @@ fn intended(group: &Path) -> Vec<Intended> {
         .collect()
 }
 
-/// Facts that only one side has, each with what to say of it.
+/// Returns the facts that only one side has, with the side.
 fn differences(descriptor: &Descriptor, list: &str) -> Vec<(String, &'static str)> {
     let ours: BTreeSet<String> = facts::of(descriptor).into_iter().collect();
     let theirs: BTreeSet<String> = list.lines().map(str::to_owned).collect();

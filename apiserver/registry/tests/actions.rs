@@ -1,4 +1,4 @@
-//! What is done to Machines, by verb and by declaration, through the one door.
+//! Actions on Machines, by POST and by declared MachineOperation, over HTTP.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
@@ -34,7 +34,7 @@ async fn count(server: &Server) -> usize {
     list["items"].as_array().unwrap().len()
 }
 
-/// Ends all operations.
+/// Completes all operations.
 async fn finish(server: &Server) {
     let (_, list) = server.admin("GET", OPERATIONS, &Value::Null).await;
     for operation in list["items"].as_array().unwrap() {
@@ -114,7 +114,8 @@ async fn the_same_key_gets_the_first_answer_and_another_wish_under_it_none() {
     codes.sort_unstable();
     assert_eq!(codes, [[200; 9].as_slice(), &[201]].concat());
     finish(&server).await;
-    // Long done, and the Machine is on its way out: still the answer to that request.
+    // The operation is long complete, and the Machine is being deleted. The response to the request is still the
+    // operation.
     server.admin("DELETE", &format!("{MACHINES}/m1"), &Value::Null).await;
     assert_eq!(server.admin("POST", REBOOT, &body).await.0, 200);
     for (path, other) in [
