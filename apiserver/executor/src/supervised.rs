@@ -68,7 +68,7 @@ impl RestartCounter {
 pub struct TaskFailure {
     /// Its name.
     pub task: TaskName,
-    /// How it ended: that it returned, or its panic.
+    /// Way in which it ended: `ended`, or its panic.
     pub reason: String,
 }
 

@@ -187,7 +187,7 @@ mod tests {
         let host = Fake::new(status(500));
         let authorizer = HostAuthorizer::new(host.client());
         assert!(matches!(authorizer.authorize(&listing("team")).await, Decision::Error(_)));
-        assert_eq!(host.requests().len(), 5, "it is asked again");
+        assert_eq!(host.requests().len(), 5, "the host gets another request");
         host.answer(review(&json!({"allowed": true})));
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
     }

@@ -30,7 +30,7 @@ const MOST: usize = 4096;
 
 /// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
 ///
-/// *Flow.* An answer is cached for five seconds; then the host is asked again. If it has no such Secret, Capstan's own
+/// *Flow.* An answer is cached for five seconds; then the host is read again. If it has no such Secret, Capstan's own
 /// store is read: it has the Secrets of the direct endpoint.
 ///
 /// *If the host does not answer*, its last good answer stays valid, however old. For a Secret without one, Capstan's

@@ -192,7 +192,7 @@ async fn pages_show_one_revision_and_every_item_once() {
                 .iter()
                 .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()),
         );
-        // Somebody adds where we have been and where we go.
+        // Objects are added before and after the position of the list.
         server.post(GADGETS, &gadget(&format!("g0-{}", seen.len()))).await;
         server.post(GADGETS, &gadget(&format!("g6-{}", seen.len()))).await;
         page["metadata"]["continue"].as_str().unwrap().clone_into(&mut token);

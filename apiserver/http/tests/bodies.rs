@@ -188,7 +188,7 @@ async fn lists_are_indented_for_people_in_every_form() {
     }
 }
 
-/// As the garbage collector asks for it.
+/// As the garbage collector requests it.
 #[tokio::test]
 async fn a_long_list_of_metadata_in_protobuf_is_the_same_in_parts() {
     let server = Server::start().await;

@@ -55,7 +55,7 @@ async fn a_web_socket_of_another_origin_is_refused_and_navigation_is_not() {
     let (code, message) =
         answer(&server, Version::HTTP_11, watch().header("origin", "https://evil.example")).await;
     assert!(code == 403 && message.contains("(Origin: \"https://evil.example\")"), "{code} {message}");
-    // These come as far as permission: nobody may watch.
+    // These are refused by authorization alone: they have no credentials.
     for own in [watch(), watch().header("origin", "https://capstan:6443")] {
         let (code, message) = answer(&server, Version::HTTP_11, own).await;
         assert!(

@@ -170,7 +170,7 @@ async fn a_list_not_older_than_a_revision_waits_for_it() {
     assert_eq!((code, status.get("reason")), (500, None), "{status}");
 }
 
-/// Whoever reads the pages, in whichever size, and whatever is written meanwhile.
+/// Pages of any size, read while objects are written.
 #[tokio::test]
 async fn every_page_says_how_much_comes_after() {
     for (world, _) in worlds().await {
@@ -186,7 +186,7 @@ async fn every_page_says_how_much_comes_after() {
             let path = format!("{GADGETS}?limit={limit}&continue={next}");
             page = server.get(&path).await.1;
             told.push(page["metadata"]["remainingItemCount"].clone());
-            // A page that is asked for again is the same.
+            // A page that is requested again is the same.
             assert_eq!(server.get(&path).await.1, page);
         }
         assert_eq!(told, [json!(5), json!(4), json!(3), json!(1), Value::Null]);

@@ -14,11 +14,11 @@ const WATCHED: &str = "/apis/toys.example.com/v1/watch";
 const MERGE: &str = "application/merge-patch+json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What there is of each of these metrics: `name verb subresource scope dry_run`, and the code. Left out is
-/// that the one namespace was made.
-async fn told(server: &Server, names: &[&str]) -> BTreeSet<String> {
+/// Returns the samples of these metrics: `name verb subresource scope dry_run`, and the code. Those of the creation of
+/// the namespace are left out.
+async fn samples_of(server: &Server, names: &[&str]) -> BTreeSet<String> {
     let (_, text) = server.get("/metrics").await;
-    let mut told = BTreeSet::new();
+    let mut samples = BTreeSet::new();
     for line in text.as_str().unwrap().lines() {
         let Some((name, rest)) = line.split_once('{').filter(|(name, _)| names.contains(name)) else {
             continue;
@@ -32,10 +32,10 @@ async fn told(server: &Server, names: &[&str]) -> BTreeSet<String> {
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
         let is_asked = !labels.contains("resource=\"namespaces\"") || label("verb") != "POST";
         if value != "0" && is_asked {
-            told.insert(format!("{name} {} {value}", words.join(" ")));
+            samples.insert(format!("{name} {} {value}", words.join(" ")));
         }
     }
-    told
+    samples
 }
 
 fn set(lines: &[&str]) -> BTreeSet<String> {
@@ -63,9 +63,13 @@ async fn a_watch_in_the_old_form_is_a_read_until_it_has_ended() {
         let server = Server::start().await;
         let answer = server.request("GET", &path, &[], "").await;
         assert_eq!(answer.status(), 200, "{path}");
-        assert_eq!(told(&server, &[gauge]).await, set(&[&format!("{gauge} {open} 1")]), "{path}");
+        assert_eq!(samples_of(&server, &[gauge]).await, set(&[&format!("{gauge} {open} 1")]), "{path}");
         drop(answer);
-        assert_eq!(told(&server, &[gauge, total]).await, set(&[&format!("{total} {ended} 200 1")]), "{path}");
+        assert_eq!(
+            samples_of(&server, &[gauge, total]).await,
+            set(&[&format!("{total} {ended} 200 1")]),
+            "{path}"
+        );
     }
 }
 
@@ -89,7 +93,7 @@ async fn what_is_at_no_path_of_a_kind_is_not_counted() {
             server.request(method, &path, &[("content-type", "application/json")], gadget.clone()).await;
         assert_eq!(answer.status(), code, "{method} {path}");
     }
-    assert_eq!(told(&server, &["apiserver_request_total"]).await, BTreeSet::new());
+    assert_eq!(samples_of(&server, &["apiserver_request_total"]).await, BTreeSet::new());
 }
 
 #[tokio::test]
@@ -105,7 +109,7 @@ async fn a_dry_run_is_marked_as_one_and_says_nothing_of_the_level_of_service() {
         let names =
             ["apiserver_request_duration_seconds_count", "apiserver_request_sli_duration_seconds_count"];
         let line = format!("apiserver_request_duration_seconds_count DELETE resource {dry_run} 1");
-        assert_eq!(told(&server, &names).await, set(&[&line]), "{query}");
+        assert_eq!(samples_of(&server, &names).await, set(&[&line]), "{query}");
     }
 }
 
@@ -139,7 +143,7 @@ async fn the_verb_is_what_method_and_parameters_say() {
         format!("{sizes} POST /livez 1"),
         format!("{sizes} GET apis 1"),
     ];
-    assert_eq!(told(&server, &[total, sizes]).await, BTreeSet::from(expected));
+    assert_eq!(samples_of(&server, &[total, sizes]).await, BTreeSet::from(expected));
 }
 
 #[tokio::test]
@@ -161,5 +165,5 @@ async fn the_bodies_of_writes_are_measured_as_far_as_they_are_read() {
     let name = "apiserver_request_body_size_bytes_count";
     let expected =
         ["create", "update", "patch", "delete", "delete_collection"].map(|verb| format!("{name} {verb} 1"));
-    assert_eq!(told(&server, &[name]).await, BTreeSet::from(expected));
+    assert_eq!(samples_of(&server, &[name]).await, BTreeSet::from(expected));
 }

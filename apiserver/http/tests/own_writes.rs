@@ -1,4 +1,4 @@
-//! What the cache shows of a server's own writes, which it does not decode when they come back from the store.
+//! Own writes in the cache, which are not decoded when the store reports them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

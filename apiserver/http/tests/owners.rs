@@ -1,4 +1,4 @@
-//! Owners as every answer shows them: within a write their sets are text, and nobody may see that.
+//! Field managers as responses show them: within a write their sets are text, and no response may show that.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

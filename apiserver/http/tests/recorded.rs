@@ -45,7 +45,7 @@ async fn run(server: &Server, name: &str, step: &Value) -> (u16, Value) {
     server.send(text("method"), &format!("{url}{}", text("path")), &headers, &body.to_string()).await
 }
 
-/// What two servers can agree on.
+/// Parts of a response that two servers can have in common.
 fn comparable(answer: &Value) -> Value {
     if answer["kind"] == "Status" {
         let fields = ["code", "reason", "message", "details"];

@@ -1,4 +1,4 @@
-//! Who am I, may I, and acting as somebody else.
+//! Reviews of identity and permissions, and impersonation.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -148,7 +148,7 @@ fn deleted() -> Vec<Step> {
     ]
 }
 
-/// What differs from server to server.
+/// Fields that differ from server to server.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {

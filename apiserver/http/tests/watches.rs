@@ -66,7 +66,7 @@ async fn a_watch_begins_as_its_options_say() {
         ("&resourceVersion=99999999&allowWatchBookmarks=true", vec![]),
         (&format!("&{STREAMED}&resourceVersion=99999999"), vec!["ERROR 504"]),
     ];
-    // Side by side, for each takes as long as it was told to.
+    // Side by side, because each takes its whole timeout.
     let rows = table.map(|(query, expected)| {
         let (server, query) = (server.clone(), query.to_owned());
         let seconds = if expected.iter().any(|event| event.starts_with("ERROR")) { 9 } else { 1 };

@@ -13,7 +13,7 @@ use storage_contract::{
 pub(crate) struct Counts {
     /// Gets and lists.
     pub(crate) reads: AtomicUsize,
-    /// Whether its watches are to be taken for ones that do not say how far they are.
+    /// Set if its watches report no progress.
     pub(crate) silent: AtomicBool,
 }
 

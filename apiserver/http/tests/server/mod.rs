@@ -124,7 +124,7 @@ fn kinds() -> Vec<Resource> {
     ]
 }
 
-/// What a server is started with beside its kinds.
+/// Parts of a server besides its kinds.
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) authorizer: Arc<dyn Authorizer>,
@@ -257,7 +257,7 @@ impl Server {
         }
     }
 
-    /// The same server, as somebody else.
+    /// The same server, as another user.
     pub(crate) fn as_user(&self, user: User) -> Self {
         Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
     }
@@ -291,7 +291,7 @@ impl Server {
         self.door.clone().call(request).await.unwrap()
     }
 
-    /// The same server for somebody else.
+    /// The same server, for another user.
     pub(crate) fn seen_by(&self, name: &str, groups: &[&str]) -> Self {
         let user = User::authenticated(name, groups.iter().map(|group| (*group).to_owned()));
         Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
@@ -389,7 +389,7 @@ impl Watch {
         events
     }
 
-    /// Whether the stream ends soon.
+    /// Returns true if the stream ends soon.
     pub(crate) async fn ended(&mut self) -> bool {
         let rest = async { while self.body.frame().await.is_some() {} };
         tokio::time::timeout(Duration::from_secs(10), rest).await.is_ok()

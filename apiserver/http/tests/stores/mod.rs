@@ -14,7 +14,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 /// Longest a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What must outlive a store.
+/// Resources that must outlive a store.
 pub(crate) struct Kept {
     _directory: tempfile::TempDir,
     etcd: Option<Child>,

@@ -70,7 +70,7 @@ impl Caller {
         self.send("GET", path, &[], String::new()).await
     }
 
-    /// Sends a request; on a connection that the server has closed meanwhile, a second time.
+    /// Sends a request; a second time, if the server has closed the connection since the last one.
     pub(crate) async fn send(
         &self,
         method: &str,

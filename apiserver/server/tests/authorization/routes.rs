@@ -64,7 +64,7 @@ fn of_kind(resource: &Resource) -> Vec<Route> {
         "metadata": {"name": name}, "spec": {}});
     let mut routes = Vec::new();
     let mut collections = BTreeSet::from([format!("{root}/{plural}"), format!("{root}{within}/{plural}")]);
-    // A cluster-scoped kind has no path in a namespace, and nobody may ask for one.
+    // A cluster-scoped kind has no path in a namespace, and requests for one are refused too.
     collections.insert(format!("{root}/namespaces/{TEAM}/{plural}"));
     for collection in &collections {
         routes.extend(METHODS.map(|method| Route::new(method, collection.clone(), &object)));

@@ -75,10 +75,10 @@ async fn every_route_refuses_callers_who_may_not_and_changes_nothing() {
     let hosted = |user, group| world.hosted(user, group, Protocol::Http2);
     let callers = [
         // On HTTP/2 each connection of a caller without credentials is closed after one response.
-        ("nobody", world.nobody(Protocol::Http1)),
+        ("anonymous", world.anonymous(Protocol::Http1)),
         ("stranger", world.user("stranger", Protocol::Http2)),
         ("neighbour", world.user(NEIGHBOUR, Protocol::Http2)),
-        ("hosted-nobody", hosted("system:anonymous", "system:unauthenticated")),
+        ("hosted-anonymous", hosted("system:anonymous", "system:unauthenticated")),
         ("hosted-stranger", hosted("stranger", "system:authenticated")),
         ("hosted-neighbour", hosted(NEIGHBOUR, "system:authenticated")),
     ];
@@ -110,7 +110,7 @@ async fn a_claimed_identity_opens_no_route() {
     let admin = [("impersonate-user", "admin"), ("impersonate-group", "system:masters")];
     let hosted = |user| world.hosted(user, "system:authenticated", Protocol::Http2);
     for (name, caller, headers) in [
-        ("impersonation by nobody", world.nobody(Protocol::Http1), &admin[..]),
+        ("impersonation by anonymous", world.anonymous(Protocol::Http1), &admin[..]),
         ("impersonation by a stranger", world.user("stranger", Protocol::Http2), &admin),
         ("impersonation by the neighbour", world.user(NEIGHBOUR, Protocol::Http2), &admin),
         ("impersonation through the host", hosted("stranger"), &admin),
@@ -120,7 +120,7 @@ async fn a_claimed_identity_opens_no_route() {
         open.retain(|exception| !is_unclear(exception));
         assert!(open.is_empty(), "{name}: {open:#?}");
     }
-    // Whoever is no front proxy names a user in vain.
+    // The identity headers of a client that is no front proxy are ignored.
     let forged = [("x-remote-user", "admin"), ("x-remote-group", "system:masters")];
     let stranger = world.user("stranger", Protocol::Http2);
     assert_eq!(walk(&stranger, &routes, &forged).await, walk(&stranger, &routes, &[]).await);
@@ -137,7 +137,7 @@ async fn a_web_socket_is_refused_to_callers_who_may_not() {
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
     let callers = [
-        world.nobody(Protocol::Http1),
+        world.anonymous(Protocol::Http1),
         world.user("stranger", Protocol::Http1),
         world.user(NEIGHBOUR, Protocol::Http1),
         world.hosted("stranger", "system:authenticated", Protocol::Http1),

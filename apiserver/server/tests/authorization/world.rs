@@ -159,7 +159,7 @@ impl World {
     }
 
     /// Returns a caller who shows no credentials.
-    pub(crate) fn nobody(&self, protocol: Protocol) -> Caller {
+    pub(crate) fn anonymous(&self, protocol: Protocol) -> Caller {
         Caller::new(self.port, &self.tls(None), protocol)
     }
 

@@ -179,7 +179,7 @@ impl LevelLabels {
 pub(super) struct WaitLabels {
     priority_level: &'static str,
     flow_schema: &'static str,
-    /// Whether the request was executed after its wait.
+    /// `true` if the request was executed after its wait.
     execute: &'static str,
 }
 
