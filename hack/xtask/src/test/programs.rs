@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_package_is_known_by_both_forms_of_its_id() {
-        assert_eq!(package("path+file:///work/apiserver/http#apiserver-http@0.1.0"), "apiserver-http");
-        assert_eq!(package("path+file:///work/hack/xtask#0.1.0"), "xtask");
+        assert_eq!(package("path+file:///src/apiserver/http#apiserver-http@0.1.0"), "apiserver-http");
+        assert_eq!(package("path+file:///src/hack/xtask#0.1.0"), "xtask");
     }
 }
