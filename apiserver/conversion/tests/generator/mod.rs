@@ -3,9 +3,9 @@
 //! The entry point is [`objects`]. [`words`] knows conventions that schemas do not contain, for example that a text is
 //! a duration, or that a reference is complete. `Usual` objects follow these conventions, and `Schema` objects do not.
 
+mod conventions;
 mod object;
 mod scalar;
-mod words;
 
 use apiserver_types::Descriptor;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ pub(crate) fn objects(descriptor: &Descriptor, width: Width) -> BoxedStrategy<Va
 
 /// Returns a generator of values of this schema, in the field of this name.
 pub(crate) fn value(schema: &Value, name: &str, width: Width) -> BoxedStrategy<Value> {
-    if let Some(known) = words::known(schema, name, width) {
+    if let Some(known) = conventions::known(schema, name, width) {
         return known;
     }
     if let Some(allowed) = schema["enum"].as_array() {

@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{Width, value, words};
+use super::{Width, conventions, value};
 
 pub(super) fn object(schema: &Value, width: Width) -> BoxedStrategy<Value> {
     let least = schema["minProperties"].as_u64().unwrap_or(0);
@@ -26,7 +26,7 @@ pub(super) fn object(schema: &Value, width: Width) -> BoxedStrategy<Value> {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let always = |name: &String| {
         required.iter().any(|required| required == name)
-            || width == Width::Usual && words::ALWAYS.contains(&name.as_str())
+            || width == Width::Usual && conventions::ALWAYS.contains(&name.as_str())
     };
     let names: Vec<(String, bool)> = properties.keys().map(|name| (name.clone(), always(name))).collect();
     let values: Vec<BoxedStrategy<Value>> =
