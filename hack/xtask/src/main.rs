@@ -50,8 +50,7 @@ enum Command {
 
 fn generate() -> anyhow::Result<()> {
     layers::generate()?;
-    modules::generate()?;
-    language::generate()
+    modules::generate()
 }
 
 fn main() -> ExitCode {

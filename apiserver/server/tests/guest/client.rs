@@ -1,5 +1,5 @@
 //! A client on HTTP/2 that behaves as client-go does: one connection for everything, a new one when the
-//! server says `GOAWAY`, and a new try where the server asks for one or certainly did not begin.
+//! server says `GOAWAY`, and a new try where the server requests one or certainly did not begin.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -25,7 +25,7 @@ use tokio::sync::Mutex;
 /// Tries of one request: client-go's number.
 const TRIES: u32 = 10;
 
-/// Certificates of somebody who may do everything.
+/// Certificates of a cluster administrator (group `system:masters`).
 #[derive(Clone)]
 pub(crate) struct Identity(Arc<rustls::ClientConfig>);
 

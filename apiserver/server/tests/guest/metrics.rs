@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::process::Capstan;
 
-/// What dashboards for Kubernetes ask for, with labels they group by.
+/// Metrics that dashboards for Kubernetes read, with the labels they group by.
 const EXPECTED: [(&str, &[&str]); 40] = [
     (
         "apiserver_request_total",

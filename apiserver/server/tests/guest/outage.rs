@@ -11,7 +11,7 @@ use crate::process::{Capstan, PATIENCE};
 const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/machines";
 const NAMESPACE: &str = r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}"#;
 
-/// What a host must get from memory.
+/// Documents that a host must get from memory.
 const DOCUMENTS: [&str; 6] = [
     "/apis",
     "/apis/cluster.x-k8s.io/v1beta2",
@@ -95,7 +95,7 @@ async fn while_storage_is_away_documents_are_quick_and_the_rest_fails_soon() {
     // On a busy machine everything takes its time, but no more of it than before.
     let bound = Duration::from_millis(10).max(usual * 2);
     assert!(took < bound, "99 of 100 within {took:?}, when storage answers within {usual:?}");
-    // It is known by now, so nobody waits any more.
+    // The outage is known now, so no request waits any more.
     tokio::time::sleep(Duration::from_secs(10).saturating_sub(stopped.elapsed())).await;
     for (method, path, body) in [("POST", "/api/v1/namespaces", NAMESPACE), ("GET", MACHINES, "")] {
         let answer = client.once(method, path, body).await.unwrap();

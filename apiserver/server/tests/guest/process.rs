@@ -66,7 +66,7 @@ impl Capstan {
         assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
     }
 
-    /// How it ended, once it has.
+    /// Exit status, once the process has ended.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {

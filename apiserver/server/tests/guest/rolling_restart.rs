@@ -22,7 +22,7 @@ const WRITERS: usize = 6;
 /// Longer than the balancer needs to see that a server is not ready.
 const FLAGS: [&str; 2] = ["--shutdown-delay", "2s"];
 
-/// What a Service is in a host: it sends new connections to servers that are ready.
+/// Load balancer, as a Service of a host is one: it sends new connections to servers that are ready.
 struct Balancer {
     ports: [u16; 2],
     ready: [AtomicBool; 2],

@@ -182,7 +182,7 @@ plain! {
     SecurityGroupRule {
         /// Id.
         id: String,
-        /// What it says.
+        /// Content.
         rule: NewSecurityGroupRule,
     }
 

@@ -1,11 +1,9 @@
 //! Language check: banned file names and words, each with its replacement and the reason.
 //!
-//! The lists are short on purpose. Each entry stands for a word that readers of the code had to look up. Text from before
-//! the check is counted in a baseline, file by file; a count may only shrink.
+//! The lists are short on purpose. Each entry stands for a word that readers of the code had to look up.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -18,68 +16,17 @@ mod rules;
 use prose::Finding;
 use rules::FILE_NAMES;
 
-/// The counts of findings that are there already.
-const BASELINE: &str = "hack/xtask/language.baseline";
-
 /// Most findings of one file that are printed: the first ones show what is meant.
 const SHOWN: usize = 5;
 
-/// Compares the findings of every file with the baseline.
+/// Checks the names of all files, and the prose in them.
 ///
 /// # Errors
-/// Names each file that is named by a banned word, or that has more findings than the baseline allows.
+/// Names each banned file name, and each file with a banned word.
 pub(crate) fn check() -> anyhow::Result<()> {
     let mut errors = banned_file_names()?;
-    let allowed = baseline()?;
-    let found = findings()?;
-    for (path, findings) in &found {
-        let allowed = allowed.get(path).copied().unwrap_or_default();
-        if findings.len() > allowed {
-            errors.push(describe(path, findings, allowed));
-        }
-    }
-    for (path, allowed) in &allowed {
-        let now = found.get(path).map_or(0, Vec::len);
-        if now < *allowed {
-            errors.push(format!(
-                "{BASELINE}: {path} allows {allowed} findings and has {now}: lower the number"
-            ));
-        }
-    }
+    errors.extend(findings()?.iter().map(|(path, findings)| describe(path, findings)));
     if errors.is_empty() { Ok(()) } else { bail!("{}", errors.join("\n")) }
-}
-
-/// Lowers the counts of the baseline to what is there now. It never raises one.
-pub(crate) fn generate() -> anyhow::Result<()> {
-    let allowed = baseline()?;
-    let is_first = allowed.is_empty();
-    let mut text = String::new();
-    for (path, findings) in findings()? {
-        let now = if is_first {
-            findings.len()
-        } else {
-            findings.len().min(allowed.get(&path).copied().unwrap_or(0))
-        };
-        if now > 0 {
-            let _ = writeln!(text, "{now:>4} {path}");
-        }
-    }
-    std::fs::write(baseline_path()?, text).with_context(|| format!("{BASELINE}: cannot be written"))
-}
-
-fn baseline_path() -> anyhow::Result<PathBuf> {
-    Ok(run::root()?.join(BASELINE))
-}
-
-fn baseline() -> anyhow::Result<BTreeMap<String, usize>> {
-    let text = std::fs::read_to_string(baseline_path()?).unwrap_or_default();
-    text.lines()
-        .map(|line| {
-            let (count, path) =
-                line.trim().split_once(' ').with_context(|| format!("{BASELINE}: {line:?}"))?;
-            Ok((path.to_owned(), count.parse().with_context(|| format!("{BASELINE}: {line:?}"))?))
-        })
-        .collect()
 }
 
 fn files(pattern: &[&str]) -> anyhow::Result<Vec<String>> {
@@ -124,8 +71,8 @@ fn findings() -> anyhow::Result<BTreeMap<String, Vec<Finding>>> {
     Ok(all)
 }
 
-fn describe(path: &str, findings: &[Finding], allowed: usize) -> String {
-    let mut text = format!("{path}: {} findings, {allowed} are allowed", findings.len());
+fn describe(path: &str, findings: &[Finding]) -> String {
+    let mut text = format!("{path}: {} findings", findings.len());
     for Finding { line, problem } in findings.iter().take(SHOWN) {
         let _ = write!(text, "\n  {path}:{line}: {problem}");
     }

@@ -32,7 +32,7 @@ const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 /// Runs the tests that need only cargo and etcd.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run the long proofs, too: histories under faults, scenarios with every step cut, the fuzz corpus
+    /// Run the long proofs, too: histories with injected errors, scenarios with every step cut, the fuzz corpus
     #[arg(long)]
     all: bool,
     /// Only suites whose name contains this text
@@ -120,7 +120,7 @@ fn one(program: &Program, environment: &[(&str, std::path::PathBuf)]) -> anyhow:
     Ok(run)
 }
 
-/// How many tests a program says have passed and failed.
+/// Numbers of passed and failed tests in the output of a program.
 fn counts(text: &str) -> (usize, usize) {
     let line = text.lines().rev().find(|line| line.starts_with("test result:")).unwrap_or_default();
     let number = |word: &str| {
