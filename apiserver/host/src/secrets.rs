@@ -56,13 +56,13 @@ type Key = (String, String);
 
 #[derive(Default)]
 struct Cache {
-    answers: HashMap<Key, Answer>,
+    answers: HashMap<Key, CachedSecret>,
     paused_until: Option<Instant>,
 }
 
 /// Good answer: the Secret, or that there is none.
 #[derive(Clone)]
-struct Answer {
+struct CachedSecret {
     at: Instant,
     secret: Option<Secret>,
 }
@@ -153,7 +153,7 @@ impl SharedReader {
 }
 
 impl Cache {
-    fn fresh(&self, key: &Key) -> Option<Answer> {
+    fn fresh(&self, key: &Key) -> Option<CachedSecret> {
         self.answers.get(key).filter(|answer| answer.at.elapsed() < LIFETIME).cloned()
     }
 
@@ -174,7 +174,7 @@ impl Cache {
                 self.answers.remove(&oldest);
             }
         }
-        self.answers.insert(key.clone(), Answer { at: Instant::now(), secret });
+        self.answers.insert(key.clone(), CachedSecret { at: Instant::now(), secret });
     }
 }
 

@@ -29,11 +29,11 @@ use crate::request::request_info::RequestInfo;
 use crate::request::{Call, body};
 use crate::response::compression;
 use crate::response::negotiation::{self, OfErrors};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Serves one request: passes it through all filters to its handler.
-pub async fn handle<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
+pub async fn handle<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> HttpResponse
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -96,7 +96,7 @@ fn refuse_foreign<B>(
     connection: &Connection,
     query: &Query,
     scope: &mut RequestScope,
-) -> Option<Answer> {
+) -> Option<HttpResponse> {
     let error = cross_origin::check(request, connection).err()?;
     scope.rejected_early();
     Some(response::error(&error, negotiation::of_errors(request.headers(), query)))
@@ -109,7 +109,7 @@ async fn pass<B>(
     query: Query,
     info: RequestInfo,
     scope: &mut RequestScope,
-) -> Answer
+) -> HttpResponse
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -166,7 +166,7 @@ where
 /// Result of the filters: a call for a handler, or a refusal in plain text.
 enum Admitted {
     Call(Box<Call>, Admission),
-    Refused(Box<Answer>),
+    Refused(Box<HttpResponse>),
 }
 
 async fn admit<B>(

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     #[serde(default)]
     name: Option<String>,
@@ -21,8 +21,8 @@ struct Answer {
     created_at: String,
 }
 
-impl From<Answer> for Image {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Image {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             name: answer.name.unwrap_or_default(),
@@ -34,7 +34,7 @@ impl From<Answer> for Image {
 }
 
 pub(crate) async fn images(session: &Session, query: &ImageQuery) -> CloudResult<Vec<Image>> {
-    let found: Vec<Answer> = match &query.id {
+    let found: Vec<ResponseBody> = match &query.id {
         Some(id) => one(session, id).await?.into_iter().collect(),
         None => {
             let mut request =
@@ -53,7 +53,7 @@ pub(crate) async fn images(session: &Session, query: &ImageQuery) -> CloudResult
     Ok(found.into_iter().map(Image::from).filter(matches).collect())
 }
 
-async fn one(session: &Session, id: &str) -> CloudResult<Option<Answer>> {
+async fn one(session: &Session, id: &str) -> CloudResult<Option<ResponseBody>> {
     match session.json(&Request::get(Service::Image, format!("/images/{}", encode(id)))).await {
         Ok(image) => Ok(Some(image)),
         Err(error) if error.is_not_found() => Ok(None),

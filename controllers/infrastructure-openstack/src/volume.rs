@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     #[serde(default)]
     name: Option<String>,
@@ -23,8 +23,8 @@ struct Answer {
     size: i32,
 }
 
-impl From<Answer> for Volume {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Volume {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             name: answer.name.unwrap_or_default(),
@@ -37,13 +37,13 @@ impl From<Answer> for Volume {
 
 pub(crate) async fn volumes_named(session: &Session, name: &str) -> CloudResult<Vec<Volume>> {
     let request = Request::get(Service::Volume, "/volumes/detail").with("name", name);
-    let found: Vec<Answer> = list(session, request, "volumes").await?;
+    let found: Vec<ResponseBody> = list(session, request, "volumes").await?;
     Ok(found.into_iter().map(Volume::from).filter(|volume| volume.name == name).collect())
 }
 
 pub(crate) async fn volume(session: &Session, id: &str) -> CloudResult<Volume> {
     let request = Request::get(Service::Volume, path(id));
-    Ok(session.under::<Answer>(&request, "volume").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "volume").await?.into())
 }
 
 pub(crate) async fn create_volume(session: &Session, new: &NewVolume) -> CloudResult<Volume> {
@@ -63,7 +63,7 @@ pub(crate) async fn create_volume(session: &Session, new: &NewVolume) -> CloudRe
         }
     }
     let request = Request::post(Service::Volume, "/volumes", json!({"volume": volume}));
-    Ok(session.under::<Answer>(&request, "volume").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "volume").await?.into())
 }
 
 pub(crate) async fn delete_volume(session: &Session, id: &str) -> CloudResult<()> {

@@ -16,7 +16,7 @@ const HASTEN_EVERY: Duration = Duration::from_millis(20);
 
 /// Result of one read of the revision.
 #[derive(Debug, Clone)]
-struct Answer {
+struct RevisionRead {
     /// Number of the read, from one.
     number: u64,
     /// The newest revision, or the error of the read.
@@ -29,13 +29,13 @@ pub(crate) struct Freshness {
     /// Number of reads that have started.
     started: Mutex<u64>,
     requested: Notify,
-    answer: signal::Sender<Answer>,
+    answer: signal::Sender<RevisionRead>,
     hastened: Mutex<Option<Instant>>,
 }
 
 impl Default for Freshness {
     fn default() -> Self {
-        let nothing = Answer { number: 0, newest: Ok(Revision::NONE) };
+        let nothing = RevisionRead { number: 0, newest: Ok(Revision::NONE) };
         Self {
             started: Mutex::default(),
             requested: Notify::new(),
@@ -66,7 +66,7 @@ impl Freshness {
             tokio::task::yield_now().await;
             let number = self.count_started(1);
             let newest = store.current_revision().await.map_err(|error| crate::reflector::chain(&error));
-            self.answer.send_replace(Answer { number, newest });
+            self.answer.send_replace(RevisionRead { number, newest });
         }
     }
 

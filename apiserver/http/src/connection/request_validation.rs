@@ -5,10 +5,10 @@ use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Version};
 use hyper::ext::ReasonPhrase;
 
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 /// Returns the refusal of a request; `None` for a valid one.
-pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
+pub(crate) fn refusal<B>(request: &Request<B>) -> Option<HttpResponse> {
     let (code, text) = error(request)?;
     let mut answer = response::bytes(code, "text/plain; charset=utf-8", text);
     if text.is_empty() {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use serde_json::Value;
 
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 /// Bytes with their hash as an entity tag, so that a client that has them need not fetch them again.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Document {
     }
 
     /// Serves the document, or 304 if the client has it.
-    pub(super) fn serve(&self, headers: &HeaderMap, content_type: &'static str) -> Answer {
+    pub(super) fn serve(&self, headers: &HeaderMap, content_type: &'static str) -> HttpResponse {
         let known =
             headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == self.quoted().as_bytes());
         self.answer(known, content_type)
@@ -45,7 +45,7 @@ impl Document {
         headers: &HeaderMap,
         content_type: &'static str,
         made: Timestamp,
-    ) -> Answer {
+    ) -> HttpResponse {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let known = match (text(IF_NONE_MATCH), text(IF_MODIFIED_SINCE)) {
             (Some(tags), _) => {
@@ -61,7 +61,7 @@ impl Document {
         self.answer(known, content_type)
     }
 
-    fn answer(&self, is_known: bool, content_type: &'static str) -> Answer {
+    fn answer(&self, is_known: bool, content_type: &'static str) -> HttpResponse {
         let mut answer = if is_known {
             let mut answer = response::bytes(304, content_type, Bytes::new());
             answer.headers_mut().remove(CONTENT_TYPE);
@@ -78,7 +78,7 @@ impl Document {
     }
 
     /// Adds the document's tag to a response.
-    pub(super) fn tag(&self, answer: &mut Answer) {
+    pub(super) fn tag(&self, answer: &mut HttpResponse) {
         if let Ok(tag) = HeaderValue::from_str(&self.quoted()) {
             answer.headers_mut().insert(ETAG, tag);
         }

@@ -23,7 +23,7 @@ use self::on_demand::OnDemand;
 use crate::request::Call;
 use crate::response::encoding::Encoding;
 use crate::response::negotiation::{self, Aggregation, Discovery};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 /// Identity of the server, as documents publish it.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Documents {
     ///
     /// # Errors
     /// 405 for a method that the document does not have; 406 if the client accepts none of its forms.
-    pub(crate) async fn serve(&self, call: &Call) -> ApiResult<Option<Answer>> {
+    pub(crate) async fn serve(&self, call: &Call) -> ApiResult<Option<HttpResponse>> {
         let endpoint = if call.proxied { &self.hosted } else { &self.direct };
         let path = call.info.path.trim_end_matches('/');
         match path {
@@ -140,7 +140,7 @@ impl Aggregated {
         Self { value, line }
     }
 
-    fn serve(&self, headers: &HeaderMap, encoding: Encoding) -> ApiResult<Answer> {
+    fn serve(&self, headers: &HeaderMap, encoding: Encoding) -> ApiResult<HttpResponse> {
         let content_type = match encoding {
             Encoding::Json | Encoding::PrettyJson => {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -14,7 +14,7 @@ use super::document::Document;
 use super::group::{is_built_in, root};
 use crate::request::query::Query;
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 const JSON: &str = "application/json";
 
@@ -75,7 +75,7 @@ impl OpenApi {
     }
 
     /// Serves a path below `/openapi`; `None` for a path without a document.
-    pub(super) fn serve(&self, path: &str, headers: &HeaderMap, query: &Query) -> Option<Answer> {
+    pub(super) fn serve(&self, path: &str, headers: &HeaderMap, query: &Query) -> Option<HttpResponse> {
         match path {
             "/v2" => Some(self.serve_v2(headers)),
             "/v3" => Some(self.serve_index(headers)),
@@ -84,14 +84,14 @@ impl OpenApi {
     }
 
     /// Serves the index. Upstream writes it without a content type, so that it becomes text, and without a tag.
-    fn serve_index(&self, headers: &HeaderMap) -> Answer {
+    fn serve_index(&self, headers: &HeaderMap) -> HttpResponse {
         let mut answer = self.file(&self.index, headers, "text/plain; charset=utf-8", None);
         answer.headers_mut().remove(ETAG);
         set_date(&mut answer, LAST_MODIFIED, self.made);
         answer
     }
 
-    fn serve_v2(&self, headers: &HeaderMap) -> Answer {
+    fn serve_v2(&self, headers: &HeaderMap) -> HttpResponse {
         let requested = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
         let (document, media) = match negotiation::first(headers, &[JSON, V2_PROTOBUF, requested]) {
             Some(JSON) => (&self.v2, JSON),
@@ -101,7 +101,7 @@ impl OpenApi {
         self.file(document, headers, media, Some("Accept-Encoding"))
     }
 
-    fn serve_v3(&self, name: &str, headers: &HeaderMap, query: &Query) -> Answer {
+    fn serve_v3(&self, name: &str, headers: &HeaderMap, query: &Query) -> HttpResponse {
         let Some(forms) = self.v3.get(name) else {
             return without_type(404);
         };
@@ -139,7 +139,7 @@ impl OpenApi {
         headers: &HeaderMap,
         media: &'static str,
         vary: Option<&'static str>,
-    ) -> Answer {
+    ) -> HttpResponse {
         let mut answer = document.serve_file(headers, media, self.made);
         if answer.status() == http::StatusCode::OK {
             set_date(&mut answer, LAST_MODIFIED, self.made);
@@ -179,20 +179,20 @@ fn v3(served: &Served<'_>) -> BTreeMap<String, Forms> {
     documents
 }
 
-fn set_date(answer: &mut Answer, header: http::HeaderName, moment: Timestamp) {
+fn set_date(answer: &mut HttpResponse, header: http::HeaderName, moment: Timestamp) {
     let text = moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     if let Ok(value) = HeaderValue::from_str(&text) {
         answer.headers_mut().insert(header, value);
     }
 }
 
-fn without_type(code: u16) -> Answer {
+fn without_type(code: u16) -> HttpResponse {
     let mut answer = response::bytes(code, JSON, Bytes::new());
     answer.headers_mut().remove(CONTENT_TYPE);
     answer
 }
 
-fn not_acceptable() -> Answer {
+fn not_acceptable() -> HttpResponse {
     let mut answer = without_type(406);
     answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     answer

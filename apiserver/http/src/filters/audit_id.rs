@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::response::Answer;
+use crate::response::HttpResponse;
 
 const HEADER: &str = "audit-id";
 
@@ -18,7 +18,7 @@ pub(crate) fn of(headers: &HeaderMap) -> String {
     }
 }
 
-pub(crate) fn set(answer: &mut Answer, id: &str) {
+pub(crate) fn set(answer: &mut HttpResponse, id: &str) {
     if let Ok(value) = HeaderValue::from_str(id) {
         answer.headers_mut().insert(HEADER, value);
     }

@@ -10,7 +10,7 @@ use crate::request::connection::Connection;
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject};
 use crate::request::routes;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Refuses new requests at the end of a shutdown. Health is served on, and so are the server's own controllers.
@@ -19,7 +19,7 @@ pub(crate) fn refusal_at_the_end(
     info: &RequestInfo,
     connection: &Connection,
     version: Version,
-) -> Option<Answer> {
+) -> Option<HttpResponse> {
     let is_exempt = connection.internal.is_some() || routes::health(&info.path).is_some();
     (server.lifecycle.is_refusing() && !is_exempt).then(|| response::shutting_down(version))
 }

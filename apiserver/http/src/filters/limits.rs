@@ -8,7 +8,7 @@ use crate::flow_control::{FairQueue, Seat};
 use crate::observe::metrics::RequestSeries;
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Objects that a list may read for one seat: upstream's number.
@@ -44,7 +44,7 @@ pub(crate) async fn admit(
     query: &Query,
     user: &User,
     series: &RequestSeries,
-) -> Result<Admission, Box<Answer>> {
+) -> Result<Admission, Box<HttpResponse>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
     if is_document || info.is_long_running() || user.is_in("system:masters") {
         return Ok(Admission { seat: None, is_heavy: objects_read(server, info, query) > MANY });

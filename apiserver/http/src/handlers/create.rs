@@ -12,7 +12,7 @@ use crate::request::Call;
 use crate::request::body;
 use crate::request::request_info::ResourcePath;
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 pub(super) async fn serve(
@@ -20,7 +20,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;

@@ -13,7 +13,7 @@ use crate::request::body;
 use crate::request::query;
 use crate::request::request_info::ResourcePath;
 use crate::response::negotiation;
-use crate::response::{self, Answer, StatusInfo};
+use crate::response::{self, HttpResponse, StatusInfo};
 use crate::state::ApiServer;
 
 pub(super) async fn one(
@@ -21,7 +21,7 @@ pub(super) async fn one(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
@@ -48,7 +48,7 @@ pub(super) async fn collection(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;

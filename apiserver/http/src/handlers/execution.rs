@@ -16,7 +16,7 @@ use crate::filters::limits::Admission;
 use crate::flow_control::Seat;
 use crate::handlers;
 use crate::request::Call;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Time limit of every request but a watch: upstream's limit, which clients rely on.
@@ -30,9 +30,9 @@ const LONGEST_CHANGE: Duration = Duration::from_secs(34);
 #[derive(Debug)]
 pub(crate) enum Served {
     /// Response or error.
-    Answered(ApiResult<Answer>),
+    Answered(ApiResult<HttpResponse>),
     /// Response to a panic.
-    Panicked(Answer),
+    Panicked(HttpResponse),
 }
 
 /// Runs the handler of a request. A read ends when the client goes away, and returns its seat with the response. A
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
     (Served::Answered(answer), seat)
 }
 
-async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
+async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<HttpResponse> {
     let needs_storage =
         call.info.resource().is_some() && availability::needs_storage(&call.info, &call.query);
     let reading = pin!(handlers::serve(server, call));
@@ -72,7 +72,7 @@ async fn change(
     call: Call,
     seat: Option<Seat>,
     flush: &FlushDeferral,
-) -> Option<ApiResult<Answer>> {
+) -> Option<ApiResult<HttpResponse>> {
     let server = Arc::clone(server);
     let change = spawn_joined(async move {
         let _seat = seat;
@@ -91,7 +91,7 @@ async fn heavy_read(
     server: &Arc<ApiServer>,
     call: Call,
     seat: Option<Seat>,
-) -> (Option<ApiResult<Answer>>, Option<Seat>) {
+) -> (Option<ApiResult<HttpResponse>>, Option<Seat>) {
     let (server, runtime) = (Arc::clone(server), Handle::current());
     let read = tokio::task::spawn_blocking(move || {
         let answer = runtime.block_on(async {
@@ -106,7 +106,7 @@ async fn heavy_read(
     }
 }
 
-fn outcome(joined: Result<ApiResult<Answer>, JoinError>) -> Option<ApiResult<Answer>> {
+fn outcome(joined: Result<ApiResult<HttpResponse>, JoinError>) -> Option<ApiResult<HttpResponse>> {
     match joined {
         Ok(answer) => Some(answer),
         Err(error) if error.is_panic() => None,

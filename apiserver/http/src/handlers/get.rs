@@ -6,7 +6,7 @@ use apiserver_machinery::store::{Freshness, Kind};
 use super::{list_options, view};
 use crate::request::Call;
 use crate::request::request_info::ResourcePath;
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::negotiation;
 use crate::state::ApiServer;
 
@@ -15,7 +15,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     call.query.check_export()?;
     let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {

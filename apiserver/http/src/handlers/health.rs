@@ -4,7 +4,7 @@ use apiserver_schema::go_text::quoted;
 
 use crate::request::query::Query;
 use crate::request::routes;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Returns every health path.
@@ -17,7 +17,7 @@ pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
 }
 
 /// Serves a health path, whatever the method; `None` for any other path.
-pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
+pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<HttpResponse> {
     let (kind, check) = routes::health(path)?;
     let results = results(server, kind);
     if let Some(name) = check {
@@ -50,7 +50,7 @@ fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {
     results
 }
 
-fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> Answer {
+fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> HttpResponse {
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut lines = String::new();
     let mut well = true;

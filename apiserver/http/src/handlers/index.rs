@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::handlers::health;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Paths besides discovery.
 const PATHS: [&str; 5] = ["/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
 
 /// Serves the index of one endpoint. Through the host, Kubernetes' own kinds are not included.
-pub(crate) fn serve(server: &ApiServer, proxied: bool) -> Answer {
+pub(crate) fn serve(server: &ApiServer, proxied: bool) -> HttpResponse {
     let registry = server.registry();
     let shown = registry.resources().iter().filter(|resource| !proxied || resource.hosted);
     let mut paths: Vec<String> = PATHS.iter().map(ToString::to_string).collect();

@@ -8,7 +8,7 @@ use super::view;
 use crate::request::Call;
 use crate::request::query::Query;
 use crate::request::request_info::ResourcePath;
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::negotiation;
 use crate::state::ApiServer;
 
@@ -17,7 +17,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let request = request(&call.query, kind, path)?;
     let listing = server.parts.objects.list(kind, &request).await?;

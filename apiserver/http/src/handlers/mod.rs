@@ -32,11 +32,11 @@ use crate::request::Call;
 use crate::request::request_info::{ResourcePath, Subject};
 use crate::request::routes::{check_segments, is_addressed_rightly, is_served};
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Serves a request that has passed all filters.
-pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
+pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<HttpResponse> {
     // Authorization was for the path with single slashes; upstream does not merge two slashes, and finds nothing.
     if call.info.path.starts_with("//") || call.info.path.starts_with("/apis//") {
         return Ok(response::not_found());
@@ -47,7 +47,7 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
     }
 }
 
-async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
+async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
     if call.info.path.trim_end_matches('/') == "/version" && call.info.method != Method::GET {
         return Err(ApiError::method_not_allowed_here());
     }
@@ -72,7 +72,7 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     }
 }
 
-async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
+async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<HttpResponse> {
     let objects = Arc::clone(&server.parts.objects);
     let kind = objects.kind(&path.group, &path.version, &path.resource);
     let is_built_in = kind.map_or_else(
@@ -112,7 +112,7 @@ async fn of_kind(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     if !path.subresource.is_empty() {
         return Box::pin(subresource::serve(server, call, kind, path)).await;
     }

@@ -11,7 +11,7 @@ use crate::request::Call;
 use crate::request::json as decoder;
 use crate::request::request_info::ResourcePath;
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 const JSON: &str = "application/json-patch+json";
@@ -23,7 +23,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     serve_target(server, call, kind, path, Target::Object).await
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn serve_target(
     kind: Kind<'_>,
     path: &ResourcePath,
     target: Target,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     if apply::is_meant(call) {
         return apply::serve(server, call, kind, path, target).await;
     }

@@ -16,7 +16,7 @@ use crate::request::Call;
 use crate::request::body::{self, Decoded};
 use crate::request::request_info::ResourcePath;
 use crate::response::negotiation::{self, Form, View};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Object and fields of a Scale.
@@ -33,7 +33,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     scale: &Scale,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let of = Of { kind, scale, path };
     match call.info.verb {
         "get" => get(server, call, of).await,
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     }
 }
 
-async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
@@ -55,7 +55,7 @@ async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     show(call, &scale::shown(of.scale, &value)?, form)
 }
 
-async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("UpdateOptions")?;
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
@@ -71,7 +71,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
     Ok(answer)
 }
 
-async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     if apply::is_meant(call) {
         let (configuration, options) = apply::read(call)?;
@@ -110,7 +110,7 @@ async fn write(
     how: (WriteOptions, Method),
     form: Form,
     change: impl FnMut(&Value) -> ApiResult<Value> + Send,
-) -> ApiResult<(Vec<String>, Answer)> {
+) -> ApiResult<(Vec<String>, HttpResponse)> {
     let objects = &server.parts.objects;
     let (namespace, name) = (&of.path.namespace, &of.path.name);
     let written = objects.scale(of.kind, of.scale, namespace, name, how, change).await?;
@@ -156,7 +156,7 @@ fn undecodable(why: &str) -> ApiError {
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
 
-fn show(call: &Call, value: &Value, form: Form) -> ApiResult<Answer> {
+fn show(call: &Call, value: &Value, form: Form) -> ApiResult<HttpResponse> {
     match form.view {
         View::Whole => response::value(200, value, form.encoding),
         View::Metadata(version) => response::value(200, &view::partial(value, version), form.encoding),

@@ -16,7 +16,7 @@ use crate::request::body::{self, Decoded};
 use crate::request::request_info::ResourcePath;
 use crate::request::routes::{check_segments, is_served};
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 pub(super) async fn serve(
@@ -24,7 +24,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let not_found = || ApiError::not_found(kind.resource, &path.name);
     if kind.resource.namespaced == path.namespace.is_empty() {
         return Ok(response::not_found());
@@ -61,7 +61,7 @@ async fn invoke(
     call: &Call,
     verb: &Arc<dyn ActionHandler>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;

@@ -8,7 +8,7 @@ use crate::request::Call;
 use crate::request::body;
 use crate::request::request_info::ResourcePath;
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 pub(super) async fn serve(
@@ -16,7 +16,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     serve_target(server, call, kind, path, Target::Object).await
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn serve_target(
     kind: Kind<'_>,
     path: &ResourcePath,
     target: Target,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;

@@ -15,7 +15,7 @@ use crate::response::encoding::Encoding;
 use crate::response::negotiation::{Form, View};
 use crate::response::streamed::list::{ListChunks, Shown};
 use crate::response::streamed::{indented, metadata, table as table_body};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 /// Returns the response of a write. The stored bytes are used as they are, if they are at hand and have the requested
 /// form.
@@ -25,7 +25,7 @@ pub(super) fn written(
     written: WrittenObject,
     form: Form,
     query: &Query,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     match written {
         WrittenObject::Json(json) if form == Form::JSON => {
             Ok(line(code, json.len(), |body| body.extend_from_slice(&json)))
@@ -41,7 +41,7 @@ pub(super) fn object(
     object: &Value,
     form: Form,
     query: &Query,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     match form.view {
         View::Table(version) => {
             let table = one_row(resource, object, version, include(form, query)?);
@@ -60,7 +60,7 @@ pub(super) fn cached(
     item: &CachedObject,
     form: Form,
     query: &Query,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         return Ok(line(200, json.size(), |body| json.write(body)));
@@ -70,7 +70,7 @@ pub(super) fn cached(
 }
 
 /// Returns a response with JSON of this size, as `write` writes it, and a newline.
-fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
+fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> HttpResponse {
     let mut body = Vec::with_capacity(size + 1);
     write(&mut body);
     body.push(b'\n');
@@ -78,7 +78,12 @@ fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
 }
 
 /// Returns the response with a list.
-pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Query) -> ApiResult<Answer> {
+pub(super) fn list(
+    resource: &Resource,
+    listing: Listing,
+    form: Form,
+    query: &Query,
+) -> ApiResult<HttpResponse> {
     if form.encoding == Encoding::PrettyJson {
         let compact = Form { encoding: Encoding::Json, ..form };
         return list(resource, listing, compact, query).map(indented::indent);
@@ -210,7 +215,7 @@ fn from_cache(
     metadata: &Value,
     items: Vec<Arc<CachedObject>>,
     shown: Shown,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let head = format!("{{\"apiVersion\":{},\"items\":[", json!(api_version));
     let tail = format!("],\"kind\":{},\"metadata\":{metadata}}}\n", json!(kind));
     let list = ListChunks::new(head, items, tail, shown)?;
@@ -218,7 +223,7 @@ fn from_cache(
 }
 
 /// Returns a list of metadata in protobuf.
-fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<Answer> {
+fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<HttpResponse> {
     let body = metadata::body(&typed_list_metadata(&listing), listing.items, version)?;
     Ok(response::body(200, Encoding::Protobuf.content_type(), body))
 }
@@ -229,7 +234,7 @@ fn table(
     listing: Listing,
     version: &'static str,
     include: IncludeObject,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
     let head = format!(
         "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"columnDefinitions\":{},\"kind\":\"Table\",\"metadata\":{},\"rows\":[",

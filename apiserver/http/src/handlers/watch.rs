@@ -22,7 +22,7 @@ use super::{view, web_socket};
 use crate::filters::availability;
 use crate::request::Call;
 use crate::request::request_info::ResourcePath;
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::body::{Events, ResponseBody};
 use crate::response::negotiation;
 use crate::state::ApiServer;
@@ -42,7 +42,7 @@ pub(super) async fn serve(
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let is_asked_for = call.query.flag("watch");
     let read = if is_asked_for { ListOptions::of_watch } else { ListOptions::of_watching_path };

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::idle_release::LONGEST_IDLE;
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::body::{Events, ResponseBody};
 use crate::response::encoding::Encoding;
 
@@ -77,7 +77,7 @@ pub(super) fn answer(
     upgrade: OnUpgrade,
     events: Events,
     encoding: Encoding,
-) -> Answer {
+) -> HttpResponse {
     spawn_detached("web socket", async move {
         match upgrade.await {
             Ok(upgraded) => serve(upgraded, events, encoding).await,

@@ -12,7 +12,7 @@ use crate::observe::audit::{Outcome, Record, Stage};
 use crate::observe::metrics::{RequestSeries, SeriesKey};
 use crate::request::request_info::RequestInfo;
 use crate::response::body::{BodyObserver, ResponseBody};
-use crate::response::{Answer, Deprecated, StatusInfo};
+use crate::response::{Deprecated, HttpResponse, StatusInfo};
 
 /// Scope of a request, from its head to the head of its response.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl RequestScope {
     }
 
     /// Ends the scope with the response.
-    pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
+    pub(crate) fn finish(mut self, mut answer: HttpResponse, took: Duration) -> HttpResponse {
         self.seat = None;
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, status: answer.extensions_mut().remove::<StatusInfo>() };

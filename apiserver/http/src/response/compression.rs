@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
 use crate::response::streamed::chunk_source::ChunkSource;
@@ -26,19 +26,19 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// Compresses a large body while it is sent. Streams are not compressed, because their clients wait for each event.
-pub(crate) fn compress(answer: Answer) -> Answer {
+pub(crate) fn compress(answer: HttpResponse) -> HttpResponse {
     if !is_large(answer.body()) || answer.headers().contains_key(CONTENT_ENCODING) {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
     let chunks = match body.into_chunks() {
         Ok(chunks) => chunks,
-        Err(stream) => return Answer::from_parts(head, stream),
+        Err(stream) => return HttpResponse::from_parts(head, stream),
     };
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let compressed = Chunked::new(None, Gzip::new(chunks));
-    Answer::from_parts(head, ResponseBody::Chunked(Box::new(compressed)))
+    HttpResponse::from_parts(head, ResponseBody::Chunked(Box::new(compressed)))
 }
 
 fn is_large(body: &ResponseBody) -> bool {

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::response::body::ResponseBody;
 use crate::response::encoding::Encoding;
 
-pub(crate) type Answer = Response<ResponseBody>;
+pub(crate) type HttpResponse = Response<ResponseBody>;
 
 /// Longest warnings of one response, together: upstream's number. Unit: characters.
 const LONGEST_WARNINGS: usize = 4096;
@@ -30,12 +30,12 @@ const LONGEST_WARNINGS: usize = 4096;
 const LONGEST_CUT_WARNING: usize = 256;
 
 /// Returns a response with these bytes.
-pub(crate) fn bytes(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
+pub(crate) fn bytes(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> HttpResponse {
     body(code, content_type, ResponseBody::full(bytes))
 }
 
 /// Returns a response with this body.
-pub(crate) fn body(code: u16, content_type: &'static str, body: ResponseBody) -> Answer {
+pub(crate) fn body(code: u16, content_type: &'static str, body: ResponseBody) -> HttpResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -44,14 +44,14 @@ pub(crate) fn body(code: u16, content_type: &'static str, body: ResponseBody) ->
 
 /// Returns plain text, as health checks and unknown paths do. Browsers must not interpret it otherwise: it may quote
 /// the request.
-pub(crate) fn text(code: u16, body: impl Into<String>) -> Answer {
+pub(crate) fn text(code: u16, body: impl Into<String>) -> HttpResponse {
     let mut answer = bytes(code, "text/plain; charset=utf-8", body.into());
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }
 
 /// Returns the refusal of flow control.
-pub(crate) fn overloaded() -> Answer {
+pub(crate) fn overloaded() -> HttpResponse {
     let mut answer = text(429, "Too many requests, please try again later.\n");
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
@@ -59,7 +59,7 @@ pub(crate) fn overloaded() -> Answer {
 
 /// Returns the refusal of a server that shuts down; another server will take the request. The header `Connection` is
 /// one of HTTP/1.1 alone: HTTP/2 has `GOAWAY`.
-pub(crate) fn shutting_down(version: Version) -> Answer {
+pub(crate) fn shutting_down(version: Version) -> HttpResponse {
     let mut answer = text(429, "The apiserver is shutting down, please try again later.\n");
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
     close_connection(&mut answer, version);
@@ -67,14 +67,14 @@ pub(crate) fn shutting_down(version: Version) -> Answer {
 }
 
 /// Marks the connection to be closed with this response, unless the response is an upgrade.
-pub(crate) fn close_connection(answer: &mut Answer, version: Version) {
+pub(crate) fn close_connection(answer: &mut HttpResponse, version: Version) {
     if version < Version::HTTP_2 {
         answer.headers_mut().entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
     }
 }
 
 /// Returns the response to a request whose handler panicked.
-pub(crate) fn panicked() -> Answer {
+pub(crate) fn panicked() -> HttpResponse {
     text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn panicked() -> Answer {
 ///
 /// # Errors
 /// 406 if its kind has no such form.
-pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<Answer> {
+pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<HttpResponse> {
     Ok(bytes(code, encoding.content_type(), encoding.encode(value)?))
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct StatusInfo {
 pub(crate) struct Deprecated;
 
 /// Returns an error. A `Status` can be written in every encoding.
-pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
+pub(crate) fn error(error: &ApiError, encoding: Encoding) -> HttpResponse {
     let body = encoding.encode(&error.to_value()).unwrap_or_default();
     let mut answer = bytes(error.code, encoding.content_type(), body);
     if error.code == 403 {
@@ -118,7 +118,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
 }
 
 /// Returns the error of a path that has a verb and no resource.
-pub(crate) fn unclear(uri: &Uri) -> Answer {
+pub(crate) fn unclear(uri: &Uri) -> HttpResponse {
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let reason = "failed to create RequestInfo: unable to determine kind and namespace from url";
     let text_of_error = format!("Internal Server Error: {target:?}: {reason}, {target}\n");
@@ -126,7 +126,7 @@ pub(crate) fn unclear(uri: &Uri) -> Answer {
 }
 
 /// Returns the response for an unknown path.
-pub(crate) fn not_found() -> Answer {
+pub(crate) fn not_found() -> HttpResponse {
     let mut answer = text(404, "404 page not found\n");
     answer.extensions_mut().insert(NoPage);
     answer
@@ -137,17 +137,17 @@ pub(crate) fn not_found() -> Answer {
 struct NoPage;
 
 /// Returns true for the response of an unknown path, whichever kind it may have been about.
-pub(crate) fn is_no_page(answer: &Answer) -> bool {
+pub(crate) fn is_no_page(answer: &HttpResponse) -> bool {
     answer.extensions().get::<NoPage>().is_some()
 }
 
 /// Forbids browsers to guess another content type.
-pub(crate) fn no_sniffing(answer: &mut Answer) {
+pub(crate) fn no_sniffing(answer: &mut HttpResponse) {
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// Removes the body of a response, and keeps its length in the head.
-pub(crate) fn head_only(answer: &mut Answer) {
+pub(crate) fn head_only(answer: &mut HttpResponse) {
     if let Some(length) = answer.body().size_hint().exact() {
         answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
@@ -155,7 +155,7 @@ pub(crate) fn head_only(answer: &mut Answer) {
 }
 
 /// Adds `Warning` headers. Headers are not made for lists; [`cut`] shortens one.
-pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn(answer: &mut HttpResponse, warnings: &[String]) {
     for text in cut(warnings) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(header) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
@@ -194,7 +194,7 @@ fn cut(warnings: &[String]) -> Vec<String> {
 }
 
 /// Adds a warning before all others.
-pub(crate) fn warn_first(answer: &mut Answer, warning: &str) {
+pub(crate) fn warn_first(answer: &mut HttpResponse, warning: &str) {
     let headers = answer.headers_mut();
     let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
     headers.remove(WARNING);
@@ -208,7 +208,7 @@ pub(crate) fn warn_first(answer: &mut Answer, warning: &str) {
 }
 
 /// Forbids caches, unless the response has its own rule.
-pub(crate) fn do_not_cache(answer: &mut Answer) {
+pub(crate) fn do_not_cache(answer: &mut HttpResponse) {
     answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     floating_ip_address: String,
     floating_network_id: String,
@@ -26,8 +26,8 @@ struct Answer {
     status: String,
 }
 
-impl From<Answer> for FloatingIp {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for FloatingIp {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             address: answer.floating_ip_address,
@@ -46,7 +46,7 @@ pub(crate) async fn floating_ips(session: &Session, query: &FloatingIpQuery) -> 
         .with_some("description", query.description.as_deref())
         .with_some("port_id", query.port_id.as_deref())
         .with_list("tags", &query.tags);
-    let found: Vec<Answer> = list(session, request, "floatingips").await?;
+    let found: Vec<ResponseBody> = list(session, request, "floatingips").await?;
     Ok(found.into_iter().map(FloatingIp::from).collect())
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn create_floating_ip(session: &Session, new: &NewFloatingIp) -
         ("port_id", text(new.port_id.as_ref())),
     ]);
     let request = Request::post(Service::Network, "/floatingips", json!({"floatingip": floating}));
-    Ok(session.under::<Answer>(&request, "floatingip").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "floatingip").await?.into())
 }
 
 pub(crate) async fn associate_floating_ip(

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     name: String,
     #[serde(default)]
@@ -25,8 +25,8 @@ struct Answer {
     description: Option<String>,
 }
 
-impl From<Answer> for Network {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Network {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             name: answer.name,
@@ -41,7 +41,7 @@ impl From<Answer> for Network {
 pub(crate) async fn networks(session: &Session, query: &NetworkQuery) -> CloudResult<Vec<Network>> {
     let external = query.external.map(|external| external.to_string());
     let request = filtered("/networks", query).with_some("router:external", external.as_deref());
-    let found: Vec<Answer> = list(session, request, "networks").await?;
+    let found: Vec<ResponseBody> = list(session, request, "networks").await?;
     Ok(found.into_iter().map(Network::from).collect())
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn create_network(session: &Session, new: &NewNetwork) -> Cloud
         ("port_security_enabled", new.port_security.map(|enabled| json!(enabled))),
     ]);
     let request = Request::post(Service::Network, "/networks", json!({"network": network}));
-    Ok(session.under::<Answer>(&request, "network").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "network").await?.into())
 }
 
 pub(crate) async fn delete_network(session: &Session, id: &str) -> CloudResult<()> {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     name: String,
     network_id: String,
@@ -46,8 +46,8 @@ struct Pair {
     mac_address: Option<String>,
 }
 
-impl From<Answer> for Port {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Port {
+    fn from(answer: ResponseBody) -> Self {
         let fixed = |one: Address| FixedIp { subnet_id: one.subnet_id, ip_address: one.ip_address };
         let pair = |one: Pair| AddressPair { ip_address: one.ip_address, mac_address: one.mac_address };
         Self {
@@ -72,13 +72,13 @@ pub(crate) async fn ports(session: &Session, query: &PortQuery) -> CloudResult<V
         .with_some("network_id", query.network_id.as_deref())
         .with_some("device_id", query.device_id.as_deref())
         .with_list("tags", &query.tags);
-    let found: Vec<Answer> = list(session, request, "ports").await?;
+    let found: Vec<ResponseBody> = list(session, request, "ports").await?;
     Ok(found.into_iter().map(Port::from).collect())
 }
 
 pub(crate) async fn create_port(session: &Session, new: &NewPort) -> CloudResult<Port> {
     let request = Request::post(Service::Network, "/ports", json!({"port": body(new)}));
-    Ok(session.under::<Answer>(&request, "port").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "port").await?.into())
 }
 
 /// Returns the body of a create call, with requested fields only: several fields need an administrator.
@@ -131,7 +131,7 @@ pub(crate) async fn update_port(session: &Session, id: &str, change: &PortUpdate
         ("allowed_address_pairs", change.allowed_address_pairs.as_deref().map(pairs)),
     ]);
     let request = Request::put(Service::Network, path("ports", id), json!({"port": port}));
-    Ok(session.under::<Answer>(&request, "port").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "port").await?.into())
 }
 
 pub(crate) async fn delete_port(session: &Session, id: &str) -> CloudResult<()> {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     name: String,
     #[serde(default)]
@@ -36,8 +36,8 @@ struct Address {
     ip_address: String,
 }
 
-impl From<Answer> for Router {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Router {
+    fn from(answer: ResponseBody) -> Self {
         let (network, addresses) = match answer.external_gateway_info {
             Some(gateway) => (gateway.network_id, gateway.external_fixed_ips),
             None => (None, Vec::new()),
@@ -54,7 +54,7 @@ impl From<Answer> for Router {
 }
 
 pub(crate) async fn routers(session: &Session, query: &NetworkQuery) -> CloudResult<Vec<Router>> {
-    let found: Vec<Answer> = list(session, filtered("/routers", query), "routers").await?;
+    let found: Vec<ResponseBody> = list(session, filtered("/routers", query), "routers").await?;
     Ok(found.into_iter().map(Router::from).collect())
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudRe
         ("external_gateway_info", gateway),
     ]);
     let request = Request::post(Service::Network, "/routers", json!({"router": router}));
-    Ok(session.under::<Answer>(&request, "router").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "router").await?.into())
 }
 
 fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     name: String,
     #[serde(default)]
@@ -45,8 +45,8 @@ struct Rule {
     description: Option<String>,
 }
 
-impl From<Answer> for SecurityGroup {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for SecurityGroup {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             name: answer.name,
@@ -83,7 +83,7 @@ pub(crate) async fn security_groups(
         .with_some("name", query.name.as_deref())
         .with_some("description", query.description.as_deref())
         .with_some("project_id", query.project_id.as_deref());
-    let found: Vec<Answer> = list(session, tagged(request, &query.tagged), "security_groups").await?;
+    let found: Vec<ResponseBody> = list(session, tagged(request, &query.tagged), "security_groups").await?;
     Ok(found.into_iter().map(SecurityGroup::from).collect())
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn create_security_group(
 ) -> CloudResult<SecurityGroup> {
     let body = json!({"security_group": {"name": name, "description": description}});
     let request = Request::post(Service::Network, "/security-groups", body);
-    Ok(session.under::<Answer>(&request, "security_group").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "security_group").await?.into())
 }
 
 pub(crate) async fn delete_security_group(session: &Session, id: &str) -> CloudResult<()> {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     id: String,
     name: String,
     network_id: String,
@@ -27,8 +27,8 @@ struct Answer {
     description: Option<String>,
 }
 
-impl From<Answer> for Subnet {
-    fn from(answer: Answer) -> Self {
+impl From<ResponseBody> for Subnet {
+    fn from(answer: ResponseBody) -> Self {
         Self {
             id: answer.id,
             name: answer.name,
@@ -55,7 +55,7 @@ pub(crate) async fn subnets(session: &Session, query: &SubnetQuery) -> CloudResu
         .with_some("project_id", query.project_id.as_deref())
         .with_some("ipv6_address_mode", query.ipv6_address_mode.as_deref())
         .with_some("ipv6_ra_mode", query.ipv6_ra_mode.as_deref());
-    let found: Vec<Answer> = list(session, tagged(request, &query.tagged), "subnets").await?;
+    let found: Vec<ResponseBody> = list(session, tagged(request, &query.tagged), "subnets").await?;
     Ok(found.into_iter().map(Subnet::from).collect())
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudRe
         ("allocation_pools", (!pools.is_empty()).then(|| json!(pools))),
     ]);
     let request = Request::post(Service::Network, "/subnets", json!({"subnet": subnet}));
-    Ok(session.under::<Answer>(&request, "subnet").await?.into())
+    Ok(session.under::<ResponseBody>(&request, "subnet").await?.into())
 }
 
 pub(crate) async fn set_dns_nameservers(

@@ -17,7 +17,7 @@ use crate::request::Call;
 use crate::request::request_info::ResourcePath;
 use crate::request::{json as decoder, yaml as reader};
 use crate::response::negotiation;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 /// Media type of a configuration.
@@ -49,7 +49,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
     target: Target,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let (configuration, options) = read(call)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };

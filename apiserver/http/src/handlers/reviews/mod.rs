@@ -19,7 +19,7 @@ use crate::request::body;
 use crate::request::request_info::ResourcePath;
 use crate::response::encoding::ACCEPTED;
 use crate::response::negotiation::{self, View};
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
 const RESOURCE: Field = Field::pointer(
@@ -70,7 +70,7 @@ pub(super) async fn serve(
     call: &Call,
     review: &Review,
     path: &ResourcePath,
-) -> ApiResult<Answer> {
+) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     call.query.write_options("CreateOptions", Vec::new())?;
     let mut question = decode(call, review)?;

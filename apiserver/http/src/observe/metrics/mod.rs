@@ -27,7 +27,7 @@ use prometheus_client::registry::Registry;
 
 use crate::flow_control::{FlowControl, Refusal};
 use crate::request::connection::Connection;
-use crate::response::{self, Answer};
+use crate::response::{self, HttpResponse};
 
 use access::AccessMetrics;
 use flow_control::FlowControlMetrics;
@@ -125,7 +125,7 @@ impl Metrics {
         objects: &ObjectStore,
         flow_control: &FlowControl,
         restarts: &[(TaskName, u64)],
-    ) -> Answer {
+    ) -> HttpResponse {
         self.objects.collect(objects);
         self.flow_control.collect(flow_control);
         let mut encoded = String::new();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::response::Answer;
+use crate::response::HttpResponse;
 use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
 use crate::response::compression::WORTHWHILE;
@@ -12,7 +12,7 @@ use crate::response::streamed::chunk_source::ChunkSource;
 const INDENT: &[u8] = b"  ";
 
 /// Indents the JSON of a response. A large one is indented while it is sent.
-pub(crate) fn indent(answer: Answer) -> Answer {
+pub(crate) fn indent(answer: HttpResponse) -> HttpResponse {
     let (head, body) = answer.into_parts();
     let is_small = body.length().is_some_and(|length| length <= WORTHWHILE);
     let body = match body.into_chunks() {
@@ -20,7 +20,7 @@ pub(crate) fn indent(answer: Answer) -> Answer {
         Ok(chunks) => ResponseBody::Chunked(Box::new(Chunked::new(None, Indented::new(chunks)))),
         Err(stream) => stream,
     };
-    Answer::from_parts(head, body)
+    HttpResponse::from_parts(head, body)
 }
 
 /// Position of the next byte in the JSON.
