@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entries::{Entries, Entry};
-use crate::manager::{Manager, Operation};
+use crate::manager_identifier::{ManagerIdentifier, Operation};
 
 /// Most update entries of an object; the oldest beyond it are merged. Without a bound, the object would keep every
 /// client that ever wrote it.
@@ -86,8 +86,8 @@ impl Ancients {
     }
 }
 
-fn ancient(api_version: &str) -> Manager {
-    Manager {
+fn ancient(api_version: &str) -> ManagerIdentifier {
+    ManagerIdentifier {
         manager: NAME.to_owned(),
         operation: Operation::Update,
         api_version: api_version.to_owned(),

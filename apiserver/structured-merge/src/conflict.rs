@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::element::Path;
-use crate::manager::Manager;
+use crate::manager_identifier::ManagerIdentifier;
 use crate::set::Set;
 
 /// Conflict over one path with one other field manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The field manager that owns the path.
-    pub manager: Manager,
+    pub manager: ManagerIdentifier,
     /// The path.
     pub path: Path,
 }
@@ -22,8 +22,8 @@ pub struct Conflicts(Vec<Conflict>);
 
 impl Conflicts {
     /// Creates the conflicts with these field managers over these sets; `None` without any.
-    pub(crate) fn of(sets: Vec<(Manager, Set)>) -> Option<Self> {
-        let sorted: BTreeMap<String, (Manager, Set)> =
+    pub(crate) fn of(sets: Vec<(ManagerIdentifier, Set)>) -> Option<Self> {
+        let sorted: BTreeMap<String, (ManagerIdentifier, Set)> =
             sets.into_iter().map(|(manager, set)| (manager.identity(), (manager, set))).collect();
         let conflicts: Vec<Conflict> = sorted
             .into_values()
@@ -57,7 +57,7 @@ impl fmt::Display for Conflicts {
             );
         }
         write!(formatter, "Apply failed with {} conflicts: ", self.0.len())?;
-        let mut last: Option<&Manager> = None;
+        let mut last: Option<&ManagerIdentifier> = None;
         for conflict in &self.0 {
             if last.is_none_or(|last| !last.is(&conflict.manager)) {
                 let separator = if last.is_some() { "\n" } else { "" };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::fields_v1;
-use crate::manager::{Manager, Operation};
+use crate::manager_identifier::{ManagerIdentifier, Operation};
 use crate::serialized;
 use crate::set::Set;
 use crate::time;
@@ -16,7 +16,7 @@ use crate::time;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The field manager.
-    pub manager: Manager,
+    pub manager: ManagerIdentifier,
     /// Last time that it gained a field, in seconds since 1970.
     pub time: Option<i64>,
     /// The set of its fields.
@@ -80,12 +80,12 @@ impl Entries {
 
     /// Encodes entries that were decoded from `list`, which this code has written: unchanged entries are taken from
     /// it. Of the writer's entry only the time may differ.
-    pub(crate) fn encode_over(&self, list: Option<Value>, writer: &Manager) -> Option<Value> {
+    pub(crate) fn encode_over(&self, list: Option<Value>, writer: &ManagerIdentifier) -> Option<Value> {
         let list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
         self.encode_from(list, Some(writer))
     }
 
-    fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Manager>) -> Option<Value> {
+    fn encode_from(&self, mut list: Vec<Value>, writer: Option<&ManagerIdentifier>) -> Option<Value> {
         if list.len() > MAX_REUSED {
             list.clear();
         }
@@ -119,15 +119,15 @@ impl Entries {
     }
 
     /// Returns the entry of this field manager.
-    pub fn get(&self, manager: &Manager) -> Option<&Entry> {
+    pub fn get(&self, manager: &ManagerIdentifier) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.manager.is(manager))
     }
 
-    pub(crate) fn get_mut(&mut self, manager: &Manager) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, manager: &ManagerIdentifier) -> Option<&mut Entry> {
         self.0.iter_mut().find(|entry| entry.manager.is(manager))
     }
 
-    pub(crate) fn remove(&mut self, manager: &Manager) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, manager: &ManagerIdentifier) -> Option<Entry> {
         let at = self.0.iter().position(|entry| entry.manager.is(manager))?;
         Some(self.0.remove(at))
     }
@@ -176,7 +176,7 @@ fn at(mut written: Value, time: Option<i64>) -> Value {
 /// Returns true if a written entry has the field manager of an entry.
 fn is_of(written: &Value, entry: &Entry) -> bool {
     let text = |field: &str| written.get(field).and_then(Value::as_str).unwrap_or_default();
-    let Manager { manager, operation, api_version, subresource } = &entry.manager;
+    let ManagerIdentifier { manager, operation, api_version, subresource } = &entry.manager;
     text("manager") == manager
         && text("operation") == operation.text()
         && text("apiVersion") == api_version
@@ -212,7 +212,7 @@ fn decode(value: &Value) -> Result<Entry, String> {
         Some(Value::String(text)) => serialized::set(text)?,
         Some(fields) => Arc::new(fields_v1::read(fields).map_err(|error| error.to_string())?),
     };
-    let manager = Manager {
+    let manager = ManagerIdentifier {
         manager: text("manager")?.to_owned(),
         operation,
         api_version: api_version.to_owned(),

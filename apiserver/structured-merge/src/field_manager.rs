@@ -11,7 +11,7 @@ use crate::element::Path;
 use crate::entries::{Entries, Entry, InvalidEntries};
 use crate::last_applied;
 use crate::managed_fields::{self, is_same, put, take};
-use crate::manager::{Manager, Operation};
+use crate::manager_identifier::{ManagerIdentifier, Operation};
 use crate::schema::Type;
 use crate::serialized::serialized;
 use crate::set::Set;
@@ -267,8 +267,8 @@ impl FieldManager<'_> {
         Updater { versions: self.versions, version: self.api_version, of, reset: self.reset }
     }
 
-    fn manager(&self, manager: &str, operation: Operation) -> Manager {
-        Manager {
+    fn manager(&self, manager: &str, operation: Operation) -> ManagerIdentifier {
+        ManagerIdentifier {
             manager: manager.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),

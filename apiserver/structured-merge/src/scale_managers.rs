@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::element::Path;
 use crate::entries::{Entries, Entry};
-use crate::manager::Manager;
+use crate::manager_identifier::ManagerIdentifier;
 use crate::set::Set;
 
 /// Version of `Scale`.
@@ -30,7 +30,7 @@ fn in_scale() -> Path {
 pub fn to_scale(parent: &Entries, paths: &ScalePaths<'_>) -> Entries {
     let mut scale = Entries::default();
     for entry in parent.iter().filter(|entry| owns(entry, paths)) {
-        let manager = Manager { api_version: SCALE.to_owned(), ..entry.manager.clone() };
+        let manager = ManagerIdentifier { api_version: SCALE.to_owned(), ..entry.manager.clone() };
         scale.remove(&manager);
         scale.push(Entry { manager, time: entry.time, fields: Arc::new(Set::of([in_scale()])) });
     }
@@ -45,8 +45,8 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
     for entry in parent.iter().filter(|entry| paths.replicas.contains_key(&entry.manager.api_version)) {
         let mut entry = entry.clone();
         if owns(&entry, paths) {
-            let same = |manager: &Manager| {
-                let is = Manager { api_version: SCALE.to_owned(), ..entry.manager.clone() };
+            let same = |manager: &ManagerIdentifier| {
+                let is = ManagerIdentifier { api_version: SCALE.to_owned(), ..entry.manager.clone() };
                 is.is(manager)
             };
             match fresh.iter().position(|kept| same(&kept.manager)) {
@@ -57,7 +57,8 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
         entries.push(entry);
     }
     for entry in fresh {
-        let manager = Manager { api_version: paths.api_version.to_owned(), ..entry.manager.clone() };
+        let manager =
+            ManagerIdentifier { api_version: paths.api_version.to_owned(), ..entry.manager.clone() };
         let number = paths.replicas.get(paths.api_version).cloned();
         match entries.get_mut(&manager) {
             Some(same) => same.gain(Set::of(number)),

@@ -8,7 +8,7 @@ use crate::compare::Comparison;
 use crate::conflict::Conflicts;
 use crate::entries::{Entries, Entry};
 use crate::field_manager::ApplyError;
-use crate::manager::Manager;
+use crate::manager_identifier::ManagerIdentifier;
 use crate::merge::merge;
 use crate::owned::owned;
 use crate::prune::Pruning;
@@ -46,7 +46,7 @@ impl Updater<'_> {
         old: &Value,
         new: &Value,
         entries: &mut Entries,
-        own: &Manager,
+        own: &ManagerIdentifier,
     ) -> Result<Set, VersionError> {
         let mut compared = Compared::new(self.versions, self.version, [old, new], self.reset);
         for entry in entries.iter_mut() {
@@ -68,7 +68,7 @@ impl Updater<'_> {
         &self,
         live: &Value,
         config: &Value,
-        manager: &Manager,
+        manager: &ManagerIdentifier,
         entries: &mut Entries,
         force: bool,
     ) -> Result<(Value, Option<Entry>), ApplyError> {
@@ -97,7 +97,7 @@ impl Updater<'_> {
         &self,
         live: &Value,
         result: &Value,
-        manager: &Manager,
+        manager: &ManagerIdentifier,
         entries: &mut Entries,
         force: bool,
     ) -> Result<(), ApplyError> {

@@ -32,9 +32,9 @@ impl Versions for Widgets {
     }
 }
 
-fn manager(manager: &str, operation: Operation) -> Manager {
+fn manager(manager: &str, operation: Operation) -> ManagerIdentifier {
     let subresource = String::new();
-    Manager { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
+    ManagerIdentifier { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
 }
 
 fn tracker<'a>(manager: &'a str, reset: &'a Set) -> FieldManager<'a> {

@@ -166,7 +166,7 @@ fn u19_the_whole_of_what_became_granular_takes_nothing_along() {
 }
 
 fn entry(name: &str, operation: Operation, api_version: &str, time: Option<i64>) -> Entry {
-    let manager = Manager { api_version: api_version.to_owned(), ..manager(name, operation) };
+    let manager = ManagerIdentifier { api_version: api_version.to_owned(), ..manager(name, operation) };
     Entry { manager, time, fields: Arc::new(Set::of([Path::of_fields(["spec", name])])) }
 }
 
@@ -195,7 +195,7 @@ fn u21_the_oldest_of_a_version_join() {
     (2..=11).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
     ancient::cap(&mut entries);
     assert_eq!(entries.iter().count(), 10);
-    let beta = Manager { api_version: V1BETA1.to_owned(), ..manager("t1", Operation::Update) };
+    let beta = ManagerIdentifier { api_version: V1BETA1.to_owned(), ..manager("t1", Operation::Update) };
     assert!(entries.get(&beta).is_some());
     let joined = entries.get(&manager("ancient-changes", Operation::Update)).unwrap();
     assert_eq!((joined.time, shown(&joined.fields)), (Some(3), some(&[".spec.t2", ".spec.t3"])));
@@ -250,7 +250,7 @@ fn u22_long_lists_are_written_as_short_ones_are() {
 
 #[test]
 fn u23_conflicts_are_said_by_owner() {
-    let status = Manager {
+    let status = ManagerIdentifier {
         manager: "b".to_owned(),
         operation: Operation::Update,
         api_version: "G/v1".to_owned(),
@@ -315,7 +315,7 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
     assert_eq!(wire(&scale), [("a".to_owned(), "Apply".to_owned())]);
     assert_eq!(from_scale(&parent, &scale, &paths), parent);
     let mut after = Entries::default();
-    let scaler = Manager {
+    let scaler = ManagerIdentifier {
         subresource: "scale".to_owned(),
         api_version: "autoscaling/v1".to_owned(),
         ..manager("s", Operation::Update)

@@ -26,7 +26,7 @@ impl Operation {
 /// Field manager. A client that applies is one field manager in all versions; a client that updates is another in
 /// every version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manager {
+pub struct ManagerIdentifier {
     /// Name that the client has given.
     pub manager: String,
     /// Operation of its writes.
@@ -37,7 +37,7 @@ pub struct Manager {
     pub subresource: String,
 }
 
-impl Manager {
+impl ManagerIdentifier {
     /// Returns true if the two are the same field manager.
     pub fn is(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -74,7 +74,7 @@ impl Manager {
     }
 }
 
-impl std::fmt::Display for Manager {
+impl std::fmt::Display for ManagerIdentifier {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
