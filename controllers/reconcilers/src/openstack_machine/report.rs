@@ -1,8 +1,8 @@
 //! Status of an OpenStackMachine, from the observed resources and the end of the pass.
 
 use apiserver_types::{
-    Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine, PortStatus,
-    ResolvedMachineSpec, Time, set_condition,
+    Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine,
+    OpenStackMachineStatus, PortStatus, ResolvedMachineSpec, Time, set_condition,
 };
 use controllers_infrastructure::Server;
 use controllers_runtime::ReconcileError;
@@ -38,15 +38,22 @@ pub(super) fn report(
         let ports = ports.map(|port| PortStatus { id: port.id.clone() }).collect();
         status.resources = Some(MachineResources { ports: Some(ports) });
     }
-    if let Some(server) = &observed.server {
-        status.instance_id = Some(server.id.clone());
-        status.instance_state = Some(server.status.clone());
-        let addresses = addresses(server);
-        if !addresses.is_empty() {
-            status.addresses = Some(addresses);
-        }
+    report_server(status, observed, ending);
+    if matches!(ending, Ending::Complete) && observed.provider_id.is_some() {
+        status.initialization = Some(Initialization { provisioned: Some(true) });
     }
-    if observed.server.is_none() {
+    let instance = instance(observed, ending, now);
+    let ready = ready(&instance, ending, now);
+    let ingress = desired.takes_endpoint.then(|| ingress(observed, now)).flatten();
+    let conditions = status.conditions.get_or_insert_default();
+    for condition in [Some(instance), ingress, Some(ready)].into_iter().flatten() {
+        set_condition(conditions, condition.at_generation(generation));
+    }
+}
+
+/// Writes the server's id, state and addresses, or that there is none.
+fn report_server(status: &mut OpenStackMachineStatus, observed: &Observed, ending: &Ending<'_>) {
+    let Some(server) = &observed.server else {
         let gone = observed.provisioned && !observed.in_operation && !matches!(ending, Ending::Stopped(_));
         status.instance_state = gone.then(|| "DELETED".to_owned()).or_else(|| status.instance_state.take());
         if !observed.provisioned && observed.provider_id.is_none() {
@@ -54,38 +61,37 @@ pub(super) fn report(
             status.instance_id = None;
             status.instance_state = None;
         }
+        return;
+    };
+    status.instance_id = Some(server.id.clone());
+    status.instance_state = Some(server.status.clone());
+    let addresses = addresses(server);
+    if !addresses.is_empty() {
+        status.addresses = Some(addresses);
     }
-    if matches!(ending, Ending::Complete) && observed.provider_id.is_some() {
-        status.initialization = Some(Initialization { provisioned: Some(true) });
-    }
-    let (holds, reason, message) = instance(observed, ending);
-    let instance = Condition::new("InstanceReady", holds, &reason, &message, now.clone());
-    let ingress =
-        observed.endpoint_ip.as_ref().filter(|_| desired.takes_endpoint).map(|ip| match ip.port_id {
-            Some(_) => {
-                Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone())
-            }
-            None => {
-                let message = format!("floating IP {} is not associated yet", ip.address);
-                Condition::new(
-                    "APIServerIngressReady",
-                    ConditionStatus::False,
-                    "NotAssociated",
-                    &message,
-                    now.clone(),
-                )
-            }
-        });
-    let ready = match ending {
+}
+
+/// Condition `APIServerIngressReady`: the floating IP of the API server is associated. Unset without a floating IP.
+fn ingress(observed: &Observed, now: &Time) -> Option<Condition> {
+    let ip = observed.endpoint_ip.as_ref()?;
+    let (holds, reason, message) = match ip.port_id {
+        Some(_) => (ConditionStatus::True, "Ready", String::new()),
+        None => {
+            let message = format!("floating IP {} is not associated yet", ip.address);
+            (ConditionStatus::False, "NotAssociated", message)
+        }
+    };
+    Some(Condition::new("APIServerIngressReady", holds, reason, &message, now.clone()))
+}
+
+/// Condition `Ready`: that of the instance, unless the pass ended with an error about something else.
+fn ready(instance: &Condition, ending: &Ending<'_>, now: &Time) -> Condition {
+    match ending {
         Ending::Stopped(error) if instance.holds() => {
             let message = error.to_string();
             Condition::new("Ready", ConditionStatus::False, error.reason(), &message, now.clone())
         }
         _ => Condition { kind: "Ready".to_owned(), ..instance.clone() },
-    };
-    let conditions = status.conditions.get_or_insert_default();
-    for condition in [Some(instance), ingress, Some(ready)].into_iter().flatten() {
-        set_condition(conditions, condition.at_generation(generation));
     }
 }
 
@@ -105,7 +111,13 @@ pub(super) fn report_stopped(object: &mut OpenStackMachine, error: &ReconcileErr
     }
 }
 
-fn instance(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
+/// Condition `InstanceReady`.
+fn instance(observed: &Observed, ending: &Ending<'_>, now: &Time) -> Condition {
+    let (holds, reason, message) = instance_state(observed, ending);
+    Condition::new("InstanceReady", holds, &reason, &message, now.clone())
+}
+
+fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
     let no = ConditionStatus::False;
     match (ending, &observed.server) {
         // The error is not about the server: a port's change, or the cluster's address.
@@ -124,7 +136,8 @@ fn instance(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus, Strin
         }
         (_, None) => {
             let id = observed.known_server.as_deref().unwrap_or("that was created for it");
-            let message = format!("Nova has no server {id} any more. Delete the Machine to have another");
+            let message =
+                format!("Nova has no server {id} any more. Delete the Machine to get another server");
             (no, "InstanceNotFound".to_owned(), message)
         }
         (_, Some(server)) => state(server),
