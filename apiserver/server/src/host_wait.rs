@@ -17,6 +17,10 @@ use crate::output;
 /// Pause between two passes over all versions: each is a request to the host, and the lag is below a second.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// Time for which every version must respond in each pass. After a new registration, the host's proxy can still serve
+/// through the earlier one for a moment, and then not at all until it notes the new one. Both lags are below a second.
+const STEADY: Duration = Duration::from_secs(2);
+
 /// Waits, and prints how many versions are served.
 ///
 /// # Errors
@@ -54,19 +58,21 @@ fn paths(registry: &Registry) -> Vec<Served> {
     all
 }
 
-/// Waits for a pass in which every version answers.
+/// Waits until every version has responded in each pass of [`STEADY`].
 async fn wait(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result<()> {
     let mut reported = false;
+    let mut steady_since = None;
     loop {
-        let mut missing = Vec::new();
-        for served in paths {
-            if let Some(why) = unserved(client, &served.path).await? {
-                missing.push(format!("  apiservice/{}: {why}", served.version));
-            }
-        }
+        let pass = Instant::now();
+        let missing = missing(client, paths).await?;
         if missing.is_empty() {
-            return Ok(());
+            if pass.duration_since(*steady_since.get_or_insert(pass)) >= STEADY {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+            continue;
         }
+        steady_since = None;
         if Instant::now() >= end {
             bail!(
                 "the host cluster does not serve these API versions through Capstan:\n{}\n\
@@ -80,6 +86,17 @@ async fn wait(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Returns a line for each version that is not served.
+async fn missing(client: &Client, paths: &[Served]) -> anyhow::Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for served in paths {
+        if let Some(why) = unserved(client, &served.path).await? {
+            missing.push(format!("  apiservice/{}: {why}", served.version));
+        }
+    }
+    Ok(missing)
 }
 
 /// Returns why a list is not served, or `None` if it is. A user without permission is answered by this server too.
