@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::e2e::{Lab, Process, Reference, Tools, until};
+use crate::e2e::{Lab, Process, Program, Reference, Tools, until};
 use crate::{prerequisites, run};
 
 /// Compares Capstan with a real kube-apiserver, request by request.
@@ -78,16 +78,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Runs the live comparison: the recorded responses with a real kube-apiserver, and then with Capstan on both stores,
 /// directly and through a host. Returns the number of comparisons.
-pub(crate) fn live() -> anyhow::Result<usize> {
-    let suite = Suite::build()?;
+pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
+    let suite = Suite::built()?;
     let tools = tools(&suite)?;
     one("a real kube-apiserver returns the recorded responses", || {
         let reference = Reference::start(&tools)?;
         suite.send("compare", &reference.target(), &["--real"])
     })?;
-    let lab = Lab::start(tools).context("the lab does not come up")?;
-    lab.wait_for("apiservice/v1.lab.example.io")?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
+    lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET }).map_err(keep)?;
     one("with etcd, directly", || {
         suite.send("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
     })
@@ -130,6 +129,11 @@ impl Suite {
     fn build() -> anyhow::Result<Self> {
         prerequisites::build()?;
         run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "tests-conformance"])?)?;
+        Self::built()
+    }
+
+    /// Returns the suite's program that was built before, e.g. with all tests.
+    fn built() -> anyhow::Result<Self> {
         let files = run::root()?.join("tests/conformance");
         Ok(Self { program: run::target()?.join("debug/conformance"), files })
     }
@@ -190,12 +194,5 @@ impl Lab {
         let file = |name: &str| home.join(name).display().to_string();
         let address = format!("127.0.0.1:{}", self.capstan_port);
         Ok(target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key")))
-    }
-
-    fn wait_for(&self, service: &str) -> anyhow::Result<()> {
-        match self.kubectl("admin", &["wait", service, "--for=condition=Available", "--timeout=90s"]) {
-            Ok(_) => Ok(()),
-            Err(error) => bail!("{error:#}; logs are in {}", self.keep_logs()),
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! Modules of the large crates: which room may use which, against a committed list, without cycles.
+//! Module check of the large crates: dependencies between their modules must match a committed list, in which those of
+//! a cycle are marked.
 //!
 //! Crates cannot forbid anything inside themselves. These two are large enough to need it.
 
@@ -9,10 +10,10 @@ use anyhow::{Context, bail};
 
 use crate::run;
 
-/// The committed list of edges.
+/// File with the committed list of edges.
 const GOLDEN: &str = "hack/xtask/modules.golden";
 
-/// Crates that are looked into, and the modules of each whose children are rooms of their own.
+/// Checked crates. The list of each names the modules whose children count as modules of their own.
 const CRATES: [(&str, &[&str]); 2] = [("apiserver/http", &[]), ("apiserver/machinery", &["store"])];
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
@@ -20,7 +21,7 @@ type Edges = BTreeMap<String, BTreeSet<String>>;
 /// Compares the edges with the committed list.
 ///
 /// # Errors
-/// Names the edges that differ, and every cycle of rooms.
+/// Names the edges that differ, with a mark on those of a cycle.
 pub(crate) fn check() -> anyhow::Result<()> {
     let found = render()?;
     let golden = std::fs::read_to_string(run::root()?.join(GOLDEN)).unwrap_or_default();
@@ -30,11 +31,11 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if errors.is_empty() {
         return Ok(());
     }
-    errors.push(format!("{GOLDEN}: if these are meant, run `cargo xtask generate`"));
+    errors.push(format!("{GOLDEN}: if these edges are intended, run `cargo xtask generate`"));
     bail!("{}", errors.join("\n"))
 }
 
-/// Writes the list anew.
+/// Writes the current edges into the list.
 pub(crate) fn generate() -> anyhow::Result<()> {
     std::fs::write(run::root()?.join(GOLDEN), render()?)
         .with_context(|| format!("{GOLDEN}: cannot be written"))
@@ -97,7 +98,7 @@ fn exists(source: &Path, room: &str) -> bool {
     path.is_dir() || path.with_extension("rs").is_file()
 }
 
-/// The room of a module: its first part, or its first two where the first is split.
+/// Returns the checked module that contains a module: its first part, or its first two if the first is split.
 fn room(module: &[String], split: &[&str]) -> String {
     match module {
         [first, second, ..]

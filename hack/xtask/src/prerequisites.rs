@@ -1,4 +1,4 @@
-//! Prerequisites of the commands: installs them, or names the missing ones.
+//! Prerequisites of the commands: installs missing tools, or names them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

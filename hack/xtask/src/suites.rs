@@ -1,4 +1,4 @@
-//! Suites: how long each took, beside its budget.
+//! Durations of the test suites, each compared with its budget.
 //!
 //! Two cores and ninety minutes are all that CI has. A suite that grows without being noticed takes that time from the
 //! next one, so each has a budget in `hack/xtask/budgets.txt`.
@@ -12,13 +12,13 @@ use anyhow::{Context, bail};
 
 use crate::run;
 
-/// The budgets: a line for each suite, `command/suite seconds`.
+/// File with the budgets: a line for each suite, `command/suite seconds`.
 const BUDGETS: &str = "hack/xtask/budgets.txt";
 
-/// A suite fails when it takes its budget and half of it again. Runs of one commit differ by a third on a shared machine.
+/// Factor on a budget above which a suite fails. Runs of one commit differ by a third on a shared machine.
 const TOLERANCE: f64 = 1.5;
 
-/// Below this no suite fails: a second more or less is the machine's. Unit: seconds.
+/// Duration below which no suite fails, because durations vary by a second between runs. Unit: seconds.
 const SHORTEST: f64 = 5.0;
 
 /// The suites of one command, in the order in which they ended.
@@ -29,12 +29,12 @@ pub(crate) struct Suites {
 }
 
 impl Suites {
-    /// No suite of this command has run yet.
+    /// Creates an empty list for the suites of a command.
     pub(crate) fn new(command: &'static str) -> Self {
         Self { command, taken: Vec::new() }
     }
 
-    /// Notes how long a suite took.
+    /// Records the duration of a suite.
     pub(crate) fn add(&mut self, name: &str, taken: Duration) {
         self.taken.push((name.to_owned(), taken.as_secs_f64()));
     }
@@ -42,8 +42,8 @@ impl Suites {
     /// Prints the table, keeps it for `cargo xtask times`, and compares it with the budgets.
     ///
     /// # Errors
-    /// In CI, names each suite that took half as much again as its budget, or has none. Elsewhere the table says so: not
-    /// every machine is as fast as CI's.
+    /// In CI, names each suite that took half as much again as its budget, or has none. Elsewhere the table says so:
+    /// not every machine is as fast as CI's.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let budgets = budgets()?;
         let (table, over) = self.table(&budgets);

@@ -1,4 +1,4 @@
-//! Growth: cost of an operation with more objects, more watchers and more replicas.
+//! Growth measurements: cost of an operation with more objects, more watchers and more replicas.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Lists of namespaces of several sizes, in every form, by one reader and by several.
+//! List measurements: namespaces of several sizes, in every format, by one reader and by several.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Servers that are measured. Each is a process that can be stopped and started again.
+//! Measured servers. Each is a process that can be stopped and started again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

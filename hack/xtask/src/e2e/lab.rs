@@ -119,6 +119,15 @@ impl Lab {
         Ok(())
     }
 
+    /// Replaces Capstan with another program, on the same store and with the same keys.
+    pub(crate) fn serve_with(&self, program: Program) -> anyhow::Result<()> {
+        self.stop_capstan();
+        *self.program.borrow_mut() = program;
+        self.register()?;
+        self.start_capstan()?;
+        self.host_wait()
+    }
+
     /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
         let mut command = self.program.borrow().command();
@@ -133,6 +142,13 @@ impl Lab {
             Ok(std::net::TcpStream::connect(&listen).is_ok())
         })?;
         Ok(process)
+    }
+
+    /// Waits until the host serves every API version through Capstan, as the README describes.
+    pub(crate) fn host_wait(&self) -> anyhow::Result<()> {
+        let mut command = self.program.borrow().command();
+        command.args(["host", "wait", "--kubeconfig", &self.certificates.path("admin.kubeconfig")]);
+        run::output(&mut command).map(|_| ())
     }
 
     /// Stops Capstan gracefully.

@@ -14,15 +14,16 @@ mod takeover;
 mod workflows;
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 
 use crate::suites::Suites;
+use crate::test::programs;
 use crate::{conformance, prerequisites, run};
 pub(crate) use certificates::Certificates;
-pub(crate) use lab::{Lab, Tools, kube_apiserver, ports, start_etcd, until};
+pub(crate) use lab::{Lab, Program, Tools, kube_apiserver, ports, start_etcd, until};
 use openstack::OpenStack;
 pub(crate) use process::Process;
 pub(crate) use reference::Reference;
@@ -30,7 +31,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 16] = [
+const SCENARIOS: [Scenario; 17] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI have each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission works through the host", workflows::permitted_user),
@@ -52,6 +53,7 @@ const SCENARIOS: [Scenario; 16] = [
     ("the direct endpoint accepts a token of the host, and no forged one", host_data::tokens),
     ("a group of the host's own CRDs is switched to Capstan, and back", takeover::switch_and_switch_back),
     ("one server runs the controllers, and the next one takes over", host_data::election),
+    ("each kind responds once `capstan host wait` has ended", workflows::responds_after_wait),
     ("state survives a restart, and the host reaches Capstan again", workflows::restart),
 ];
 
@@ -80,15 +82,18 @@ const CLIENT_SCENARIOS: [Scenario; 18] = [
 /// Scenario in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
-const CLOUD_SCENARIOS: [CloudScenario; 4] = [
-    ("the provider passes its suite", |_, openstack| openstack::suite(openstack)),
+/// Scenario of the provider alone, in a real OpenStack.
+const PROVIDER_SUITE: &str = "the provider passes its suite";
+
+const CLOUD_SCENARIOS: [CloudScenario; 3] = [
     (
-        "through the host: servers are created, rebooted, upgraded and deleted without a trace",
+        "through the host: servers are created, rebooted, powered off and on, upgraded and deleted without a trace",
         |lab, openstack| openstack::life(lab, openstack, &openstack::HOST),
     ),
-    ("directly: servers are created, rebooted, upgraded and deleted without a trace", |lab, openstack| {
-        openstack::life(lab, openstack, &openstack::DIRECT)
-    }),
+    (
+        "directly: servers are created, rebooted, powered off and on, upgraded and deleted without a trace",
+        |lab, openstack| openstack::life(lab, openstack, &openstack::DIRECT),
+    ),
     ("a real guest is rebooted through the host, and returns another boot id", guest::reboot),
 ];
 
@@ -102,6 +107,12 @@ pub(crate) struct Arguments {
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
     #[arg(long, default_value = "")]
     scenario: String,
+}
+
+impl Arguments {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
 }
 
 /// Part of the end-to-end tests.
@@ -124,44 +135,45 @@ impl Part {
     }
 }
 
-/// Runs the conformance suite in a lab of its own, starts the lab, runs the other parts in order, and stops the lab.
+/// Builds the programs of `cargo xtask test`, starts the lab once, runs the parts in order, and stops the lab. OpenStack
+/// starts beside the other parts.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     prerequisites::lab()?;
-    let wants = |part: Part| arguments.only.is_none_or(|only| only == part);
     let mut outcome = Outcome::new();
-    if wants(Part::Conformance) {
-        let started = Instant::now();
-        outcome.passed += conformance::live()?;
-        outcome.add(Part::Conformance.name(), started);
-    }
-    if arguments.only == Some(Part::Conformance) {
-        return outcome.finish();
-    }
     let started = Instant::now();
-    let lab = Lab::start(tools()?).context("cannot start the lab")?;
-    workflows::mint(&lab, "direct", "system:masters")?;
-    workflows::available(&lab)?;
-    outcome.add("build and lab", started);
-    for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
-        if wants(part) {
+    let programs = programs::build()?;
+    outcome.add("build", started.elapsed());
+    let has_openstack = arguments.wants(Part::Openstack) && can_have_openstack(arguments, &mut outcome)?;
+    std::thread::scope(|scope| {
+        let openstack = has_openstack.then(|| scope.spawn(start_openstack));
+        let started = Instant::now();
+        let lab = Lab::start(tools()?).context("cannot start the lab")?;
+        workflows::mint(&lab, "direct", "system:masters")?;
+        workflows::available(&lab)?;
+        outcome.add("lab", started.elapsed());
+        in_lab(&lab, arguments, &mut outcome)?;
+        if let Some(openstack) = openstack {
             let started = Instant::now();
-            for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
-                one(&lab, name, || scenario(&lab))?;
-                outcome.passed += 1;
-            }
-            outcome.add(part.name(), started);
+            let (openstack, taken) =
+                openstack.join().map_err(|_| anyhow!("the start of OpenStack panicked"))??;
+            outcome.add("openstack, start", taken);
+            outcome.add("openstack, wait for the start", started.elapsed());
+            in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
         }
-    }
-    if wants(Part::Openstack) {
-        in_openstack(&lab, arguments, &mut outcome)?;
-    }
+        // This part replaces Capstan with the program of the suite, so it runs last.
+        if arguments.wants(Part::Conformance) {
+            let started = Instant::now();
+            outcome.passed += conformance::live(&lab)?;
+            outcome.add(Part::Conformance.name(), started.elapsed());
+        }
+        anyhow::Ok(())
+    })?;
     outcome.finish()
 }
 
-/// Returns the programs of the lab, and builds those that are missing.
+/// Returns the programs of the lab. The build of all tests has built `capstan`, too.
 fn tools() -> anyhow::Result<Tools> {
-    run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "apiserver-server"])?)?;
     Ok(Tools {
         etcd: prerequisites::current_etcd()?,
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
@@ -183,8 +195,8 @@ impl Outcome {
         Self { passed: 0, skipped: 0, suites: Suites::new("e2e") }
     }
 
-    fn add(&mut self, part: &str, started: Instant) {
-        self.suites.add(part, started.elapsed());
+    fn add(&mut self, part: &str, taken: Duration) {
+        self.suites.add(part, taken);
     }
 
     fn finish(self) -> anyhow::Result<()> {
@@ -194,28 +206,62 @@ impl Outcome {
     }
 }
 
-/// Runs the scenarios in a real OpenStack. On a machine that cannot have one they are skipped, unless they were
-/// requested by name or CI runs them: there a suite that cannot run counts as failed.
-fn in_openstack(lab: &Lab, arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<()> {
-    if let Err(reason) = prerequisites::openstack() {
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        if in_ci || arguments.only == Some(Part::Openstack) {
-            return Err(reason.context("cannot run scenarios in a real OpenStack"));
+/// Runs the scenarios that need the lab alone.
+fn in_lab(lab: &Lab, arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<()> {
+    for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
+        if arguments.wants(part) {
+            let started = Instant::now();
+            for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
+                one(lab, name, || scenario(lab))?;
+                outcome.passed += 1;
+            }
+            outcome.add(part.name(), started.elapsed());
         }
-        outcome.skipped = CLOUD_SCENARIOS.len();
-        eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
-        return Ok(());
     }
+    Ok(())
+}
+
+/// Returns true if this machine can have an OpenStack. If not, the scenarios are skipped, unless they were requested by
+/// name or CI runs them: there a suite that cannot run counts as failed.
+fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<bool> {
+    let Err(reason) = prerequisites::openstack() else {
+        return Ok(true);
+    };
+    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    if in_ci || arguments.only == Some(Part::Openstack) {
+        return Err(reason.context("cannot run scenarios in a real OpenStack"));
+    }
+    outcome.skipped = CLOUD_SCENARIOS.len() + 1;
+    eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
+    Ok(false)
+}
+
+fn start_openstack() -> anyhow::Result<(OpenStack, Duration)> {
     let started = Instant::now();
     let openstack = OpenStack::start().context("cannot start OpenStack")?;
-    eprintln!("ok      a real OpenStack has started ({:.1} s)", started.elapsed().as_secs_f64());
-    outcome.add("openstack, start", started);
+    let taken = started.elapsed();
+    eprintln!("ok      a real OpenStack has started ({:.1} s)", taken.as_secs_f64());
+    Ok((openstack, taken))
+}
+
+/// Runs the scenarios in a real OpenStack, and the provider's suite against it.
+fn in_openstack(
+    lab: &Lab,
+    openstack: &OpenStack,
+    programs: &[programs::Program],
+    arguments: &Arguments,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
     let started = Instant::now();
-    for (name, scenario) in CLOUD_SCENARIOS.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
-        one(lab, name, || scenario(lab, &openstack))?;
+    if PROVIDER_SUITE.contains(&arguments.scenario) {
+        one(lab, PROVIDER_SUITE, || openstack::suite(openstack, programs))?;
         outcome.passed += 1;
     }
-    outcome.add(Part::Openstack.name(), started);
+    for (name, scenario) in CLOUD_SCENARIOS.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
+        one(lab, name, || scenario(lab, openstack))?;
+        outcome.passed += 1;
+    }
+    outcome.add(Part::Openstack.name(), started.elapsed());
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::lab::{Lab, TIMEOUT, until};
 use crate::run;
+use crate::test::programs::Program;
 
 /// Name of the cloud in `clouds.yaml` in which clusters are created.
 const CLOUD: &str = "lab";
@@ -76,17 +77,11 @@ impl Drop for OpenStack {
 }
 
 /// Runs the provider suite against this cloud. Every provider passes it, and the simulator does, too.
-pub(super) fn suite(openstack: &OpenStack) -> anyhow::Result<()> {
-    let test = [
-        "test",
-        "--quiet",
-        "--locked",
-        "--package",
-        "controllers-infrastructure-openstack",
-        "--test",
-        "openstack",
-    ];
-    let mut command = run::cargo(&test)?;
+pub(super) fn suite(openstack: &OpenStack, programs: &[Program]) -> anyhow::Result<()> {
+    let is_suite =
+        |it: &&Program| it.package == "controllers-infrastructure-openstack" && it.name == "openstack";
+    let program = programs.iter().find(is_suite).context("the provider suite was not built")?;
+    let mut command = program.command();
     let output = command.env("CAPSTAN_OPENSTACK_CLOUDS", openstack.clouds_yaml()).output()?;
     if !output.status.success() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -140,6 +135,7 @@ pub(super) fn life(lab: &Lab, openstack: &OpenStack, access: &Access) -> anyhow:
     let before = openstack.records(&["inventory"])?;
     create(lab, openstack, access).context("creating the cluster")?;
     reboot(lab, openstack, access).context("rebooting worker-0")?;
+    power(lab, openstack, access).context("powering worker-0 off and on")?;
     upgrade(lab, openstack, access, "worker-0", "Rebuild").context("upgrading worker-0 by rebuild")?;
     upgrade(lab, openstack, access, "worker-1", "Replace").context("upgrading worker-1 by replacement")?;
     let kubectl =
@@ -194,6 +190,21 @@ fn reboot(lab: &Lab, openstack: &OpenStack, access: &Access) -> anyhow::Result<(
     let after = openstack.actions(&server, "reboot")?;
     ensure!(after == before + 1, "Nova recorded {} reboots", after - before);
     ensure!(server_of(lab, access, "worker-0")? == server, "the Machine has another server");
+    Ok(())
+}
+
+/// Powers a server off and on. Nova must have recorded one `stop` and one `start`, and the server must be in the state.
+fn power(lab: &Lab, openstack: &OpenStack, access: &Access) -> anyhow::Result<()> {
+    let server = server_of(lab, access, "worker-0")?;
+    for (action, recorded, status) in [("poweroff", "stop", "SHUTOFF"), ("poweron", "start", "ACTIVE")] {
+        let before = openstack.actions(&server, recorded)?;
+        let operation = post(lab, access, "worker-0", action, "{}")?;
+        complete(lab, access, &operation)?;
+        let after = openstack.actions(&server, recorded)?;
+        ensure!(after == before + 1, "Nova recorded {} times {recorded}", after - before);
+        let found = openstack.records(&["server", &server])?;
+        ensure!(text(&found, "/status") == status, "after {action}: {found}");
+    }
     Ok(())
 }
 

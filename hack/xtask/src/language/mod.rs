@@ -16,7 +16,7 @@ mod rules;
 use prose::Finding;
 use rules::FILE_NAMES;
 
-/// Most findings of one file that are printed: the first ones show what is meant.
+/// Maximum number of findings of one file that are printed: the first ones suffice to understand the rule.
 const SHOWN: usize = 5;
 
 /// Checks the names of all files, and the prose in them.

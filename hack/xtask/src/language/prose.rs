@@ -5,7 +5,7 @@ use super::rules::{FIRST_WORDS, WORDS};
 /// Longest sentence of a page, in words. Longer ones are read twice.
 const LONGEST_SENTENCE: usize = 30;
 
-/// A place that breaks a rule.
+/// Location that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     /// The line, counted from 1.
@@ -124,7 +124,7 @@ impl Sentence {
         let words = std::mem::take(&mut self.words);
         (words > LONGEST_SENTENCE).then(|| Finding {
             line: self.begins,
-            problem: format!("a sentence of {words} words; {LONGEST_SENTENCE} are the most"),
+            problem: format!("a sentence of {words} words; the limit is {LONGEST_SENTENCE}"),
         })
     }
 }

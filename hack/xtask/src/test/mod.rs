@@ -1,10 +1,9 @@
-//! `cargo xtask test`: every test program of the workspace, side by side, with a budget for each suite.
+//! Command `cargo xtask test`: runs every test program of the workspace, side by side, with a budget for each suite.
 
-mod programs;
+pub(crate) mod programs;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +16,19 @@ use crate::prerequisites;
 use crate::suites::Suites;
 use programs::Program;
 
-/// Programs that run at the same time. Most tests wait for a server, a timer or an etcd, so one more than the cores.
+/// Number of programs that run at the same time. Most tests wait for a server, a timer or an etcd, so one more than the
+/// cores.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Programs that run after all others, one at a time: they measure how soon a server answers while parts of it are away.
+/// Programs that run after all others, one at a time: they measure the time to a response while parts of the server are
+/// unavailable.
 const ALONE: [(&str, &str); 1] = [("apiserver-server", "guest")];
 
-/// Scenarios of one program that run at the same time: each has a server and a cloud of its own, and mostly waits.
+/// Number of scenarios of one program that run at the same time: each has a server and a cloud of its own, and mostly
+/// waits.
 const SCENARIOS: &str = "6";
 
-/// Suites that prove something by trying long: they run with `--all`.
+/// Long suites, which run only with `--all`.
 const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
 /// Runs the tests that need only cargo and etcd.
@@ -90,9 +92,8 @@ struct Run {
 
 fn one(program: &Program, environment: &[(&str, std::path::PathBuf)]) -> anyhow::Result<Run> {
     let started = Instant::now();
-    let mut command = Command::new(&program.executable);
-    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
-    command.envs(environment.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
+    let mut command = program.command();
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     if program.package == "tests-scenarios" {
         command.args(["--test-threads", SCENARIOS]);
     }

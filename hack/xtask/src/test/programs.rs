@@ -1,7 +1,7 @@
 //! Test programs: built by cargo, and run without it.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -10,18 +10,28 @@ use crate::run;
 
 /// A test program of the workspace.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// The package that it tests.
-    pub(super) package: String,
+    pub(crate) package: String,
     /// The target's name: `lib`, or the name of the file under `tests/`.
-    pub(super) name: String,
-    pub(super) executable: PathBuf,
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
     /// The package's directory, in which cargo would run it.
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
-/// Builds all of them with one call, so that nothing is built twice.
-pub(super) fn build() -> anyhow::Result<Vec<Program>> {
+impl Program {
+    /// Returns the command that runs the program, in the place and environment in which cargo would run it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory).stdin(Stdio::null());
+        command
+    }
+}
+
+/// Builds all test programs with one call of cargo, so that nothing is built twice. It also builds the binaries that
+/// these programs start, such as `capstan`.
+pub(crate) fn build() -> anyhow::Result<Vec<Program>> {
     let mut command = run::cargo(&[
         "test",
         "--locked",
