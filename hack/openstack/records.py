@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Resources of a project, and Nova's records of a server, as JSON: evidence for tests.
+"""Prints the resources of a project and Nova's records of a server as JSON, as evidence for tests.
 
-    records.py CLOUDS.YAML CLOUD inventory       every list of the project, ids and names
+    records.py CLOUDS.YAML CLOUD inventory       ids and names of all resources of the project
     records.py CLOUDS.YAML CLOUD server ID       the server
-    records.py CLOUDS.YAML CLOUD actions ID      its instance-action log, newest first
-    records.py CLOUDS.YAML CLOUD console ID      its console's last lines
+    records.py CLOUDS.YAML CLOUD actions ID      the instance actions of a server, newest first
+    records.py CLOUDS.YAML CLOUD console ID      the last lines of the console of a server
     records.py CLOUDS.YAML CLOUD ports ID        the ports of a server
 """
 import json
@@ -14,7 +14,7 @@ import urllib.request
 
 import yaml
 
-# Tags need 2.26, events of other users' actions 2.62; Zed has up to 2.93.
+# Tags need 2.26, and events of other users' actions need 2.62. Zed supports up to 2.93.
 MICROVERSION = '2.79'
 
 
@@ -61,7 +61,7 @@ class Project:
         return call('POST', self.urls[service] + path, self.token, body, service)[1]
 
     def inventory(self):
-        # An administrator's token would list all projects; a member's lists its own and shared resources.
+        # With an administrator's token the lists contain all projects, and with a member's token also shared resources.
         own = f'?project_id={self.id}'
         neutron = {'networks': 'networks', 'subnets': 'subnets', 'routers': 'routers', 'ports': 'ports',
                    'security-groups': 'security_groups', 'security-group-rules': 'security_group_rules',

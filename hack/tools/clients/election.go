@@ -31,8 +31,8 @@ func election(ctx context.Context, lab lab) error {
 		})
 		return nil
 	}
-	first, letGo := context.WithCancel(ctx)
-	defer letGo()
+	first, release := context.WithCancel(ctx)
+	defer release()
 	if err := candidate(first, "first"); err != nil {
 		return err
 	}
@@ -47,8 +47,10 @@ func election(ctx context.Context, lab lab) error {
 	if received(leading, &leader) {
 		return errTwoLeaders
 	}
-	letGo()
-	return until(ctx, "the second candidate follows", func() bool { return received(leading, &leader) })
+	release()
+	return until(ctx, "the second candidate leads after the first has released the Lease", func() bool {
+		return received(leading, &leader)
+	})
 }
 
 func received(from chan string, into *string) bool {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// gates lets a check choose how informers begin.
+// gates overrides the feature gate WatchListClient, which selects how informers read their initial list.
 type gates struct {
 	clientfeatures.Gates
 	watchList bool
@@ -34,10 +34,10 @@ func (g gates) Enabled(feature clientfeatures.Feature) bool {
 }
 
 func informers(ctx context.Context, lab lab) error {
-	usual := clientfeatures.FeatureGates()
-	defer clientfeatures.ReplaceFeatureGates(usual)
+	defaults := clientfeatures.FeatureGates()
+	defer clientfeatures.ReplaceFeatureGates(defaults)
 	for _, watchList := range []bool{true, false} {
-		clientfeatures.ReplaceFeatureGates(gates{Gates: usual, watchList: watchList})
+		clientfeatures.ReplaceFeatureGates(gates{Gates: defaults, watchList: watchList})
 		if err := informer(ctx, lab, fmt.Sprintf("informed-%t", watchList)); err != nil {
 			return fmt.Errorf("with WatchList %t: %w", watchList, err)
 		}
@@ -45,13 +45,13 @@ func informers(ctx context.Context, lab lab) error {
 	return nil
 }
 
-type seen struct{ added, updated, deleted atomic.Int32 }
+type eventCounts struct{ added, updated, deleted atomic.Int32 }
 
-func (s *seen) handlers() cache.ResourceEventHandlerFuncs {
+func (c *eventCounts) handlers() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { s.added.Add(1) },
-		UpdateFunc: func(any, any) { s.updated.Add(1) },
-		DeleteFunc: func(any) { s.deleted.Add(1) },
+		AddFunc:    func(any) { c.added.Add(1) },
+		UpdateFunc: func(any, any) { c.updated.Add(1) },
+		DeleteFunc: func(any) { c.deleted.Add(1) },
 	}
 }
 
@@ -69,7 +69,7 @@ func informer(ctx context.Context, lab lab, name string) error {
 	if _, err := objects.Create(ctx, machine(lab.namespace, name), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	var counts seen
+	var counts eventCounts
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient, 0, lab.namespace,
 		func(options *metav1.ListOptions) { options.FieldSelector = "metadata.name=" + name })
 	shared := factory.ForResource(machines).Informer()
@@ -78,21 +78,23 @@ func informer(ctx context.Context, lab lab, name string) error {
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
-		return errors.New("never synced")
+		return errors.New("the informer did not sync")
 	}
-	return follow(ctx, objects, name, &counts)
+	return checkEvents(ctx, objects, name, &counts)
 }
 
-// follow changes and deletes the object, and waits until a watcher has received both.
-func follow(ctx context.Context, objects dynamic.ResourceInterface, name string, counts *seen) error {
-	if err := until(ctx, "the object that was there is seen", func() bool { return counts.added.Load() == 1 }); err != nil {
+// checkEvents updates and deletes the object, and waits until the informer has received each event.
+func checkEvents(ctx context.Context, objects dynamic.ResourceInterface, name string, counts *eventCounts) error {
+	err := until(ctx, "the informer has the existing object", func() bool { return counts.added.Load() == 1 })
+	if err != nil {
 		return err
 	}
 	patch := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
 	if _, err := objects.Patch(ctx, name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	if err := until(ctx, "the change is seen", func() bool { return counts.updated.Load() >= 1 }); err != nil {
+	err = until(ctx, "the informer has received the update", func() bool { return counts.updated.Load() >= 1 })
+	if err != nil {
 		return err
 	}
 	if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -100,7 +102,7 @@ func follow(ctx context.Context, objects dynamic.ResourceInterface, name string,
 	}
 	unfinalized := []byte(`{"metadata":{"finalizers":null}}`)
 	_, _ = objects.Patch(ctx, name, "application/merge-patch+json", unfinalized, metav1.PatchOptions{})
-	return until(ctx, "the deletion is seen", func() bool { return counts.deleted.Load() == 1 })
+	return until(ctx, "the informer has received the deletion", func() bool { return counts.deleted.Load() == 1 })
 }
 
 func metadataInformer(ctx context.Context, lab lab) error {
@@ -122,7 +124,7 @@ func metadataInformer(ctx context.Context, lab lab) error {
 	if _, err := objects.Create(ctx, machine(lab.namespace, name), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	var counts seen
+	var counts eventCounts
 	factory := metadatainformer.NewFilteredSharedInformerFactory(metadataClient, 0, lab.namespace,
 		func(options *metav1.ListOptions) { options.FieldSelector = "metadata.name=" + name })
 	informer := factory.ForResource(machines)
@@ -131,7 +133,7 @@ func metadataInformer(ctx context.Context, lab lab) error {
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
-		return errors.New("never synced")
+		return errors.New("the informer did not sync")
 	}
 	found, err := informer.Lister().ByNamespace(lab.namespace).Get(name)
 	if err != nil {
@@ -142,20 +144,20 @@ func metadataInformer(ctx context.Context, lab lab) error {
 		return err
 	}
 	if read.GetLabels()["check"] != "yes" || read.GetUID() == "" {
-		return fmt.Errorf("the metadata are %v", found)
+		return fmt.Errorf("unexpected metadata: %v", found)
 	}
-	return follow(ctx, objects, name, &counts)
+	return checkEvents(ctx, objects, name, &counts)
 }
 
 func managerCache(ctx context.Context, lab lab) error {
 	const name = "cached"
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	whole, err := cluster.New(lab.config)
+	manager, err := cluster.New(lab.config)
 	if err != nil {
 		return err
 	}
-	go func() { _ = whole.Start(ctx) }()
+	go func() { _ = manager.Start(ctx) }()
 	dynamicClient, err := dynamic.NewForConfig(lab.config)
 	if err != nil {
 		return err
@@ -163,26 +165,29 @@ func managerCache(ctx context.Context, lab lab) error {
 	if err := remove(ctx, dynamicClient, machines, lab.namespace, name); err != nil {
 		return err
 	}
-	if err := whole.GetClient().Create(ctx, machine(lab.namespace, name)); err != nil {
+	if err := manager.GetClient().Create(ctx, machine(lab.namespace, name)); err != nil {
 		return err
 	}
 	read := &unstructured.Unstructured{}
 	read.SetGroupVersionKind(machineKind)
 	key := client.ObjectKey{Namespace: lab.namespace, Name: name}
-	if err := until(ctx, "the cache has the object", func() bool { return whole.GetCache().Get(ctx, key, read) == nil }); err != nil {
+	err = until(ctx, "the cache has the object", func() bool { return manager.GetCache().Get(ctx, key, read) == nil })
+	if err != nil {
 		return err
 	}
 	if found, _, _ := unstructured.NestedString(read.Object, "spec", "clusterName"); found != "none" {
-		return fmt.Errorf("the cached object is %v", read.Object)
+		return fmt.Errorf("unexpected object in the cache: %v", read.Object)
 	}
-	only := &metav1.PartialObjectMetadata{}
-	only.SetGroupVersionKind(machineKind)
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(machineKind)
 	started := time.Now()
-	if err := until(ctx, "the cache has the metadata", func() bool { return whole.GetCache().Get(ctx, key, only) == nil }); err != nil {
+	err = until(ctx, "the metadata are cached", func() bool { return manager.GetCache().Get(ctx, key, partial) == nil })
+	if err != nil {
 		return err
 	}
-	if only.UID != read.GetUID() {
-		return fmt.Errorf("after %s the metadata are of %s, the object is %s", time.Since(started), only.UID, read.GetUID())
+	if partial.UID != read.GetUID() {
+		return fmt.Errorf("after %s the cached metadata have UID %s, and the object has %s",
+			time.Since(started), partial.UID, read.GetUID())
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, name)
 }

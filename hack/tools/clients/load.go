@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-var errTwoLeaders = errors.New("two lead at once")
+var errTwoLeaders = errors.New("two candidates lead at the same time")
 
 // loaders is the number of concurrent writers: enough that a request is in flight at any time.
 const loaders = 8
 
-// underLoad writes like controllers for a while, and watches: no write may fail, and the informer must have
-// the last version of every object at the end.
-func underLoad(ctx context.Context, lab lab, length time.Duration) error {
+// underLoad writes objects as controllers do, and watches them. No write may fail, and the informer must have the last
+// version of every object at the end.
+func underLoad(ctx context.Context, lab lab, duration time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dynamicClient, err := dynamic.NewForConfig(lab.config)
@@ -32,20 +32,20 @@ func underLoad(ctx context.Context, lab lab, length time.Duration) error {
 	informer := factory.ForResource(machines).Informer()
 	var last sync.Map
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { keep(&last, object) },
-		UpdateFunc: func(_, object any) { keep(&last, object) },
+		AddFunc:    func(object any) { recordVersion(&last, object) },
+		UpdateFunc: func(_, object any) { recordVersion(&last, object) },
 	})
 	if err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return errors.New("never synced")
+		return errors.New("the informer did not sync")
 	}
 	var writes atomic.Int64
 	var all sync.WaitGroup
 	failures := make(chan error, loaders)
-	end := time.Now().Add(length)
+	end := time.Now().Add(duration)
 	for number := range loaders {
 		all.Go(func() {
 			failures <- loader(ctx, lab, dynamicClient, fmt.Sprintf("load-%d", number), end, &writes, &last)
@@ -62,7 +62,7 @@ func underLoad(ctx context.Context, lab lab, length time.Duration) error {
 	return nil
 }
 
-func keep(last *sync.Map, object any) {
+func recordVersion(last *sync.Map, object any) {
 	if read, ok := object.(metav1.Object); ok {
 		last.Store(read.GetName(), read.GetResourceVersion())
 	}
@@ -87,8 +87,8 @@ func loader(ctx context.Context, lab lab, client dynamic.Interface, name string,
 		version = written.GetResourceVersion()
 		writes.Add(1)
 	}
-	return until(ctx, "the informer has the last of "+name, func() bool {
-		seen, _ := last.Load(name)
-		return seen == version
+	return until(ctx, "the informer has the last version of "+name, func() bool {
+		latest, _ := last.Load(name)
+		return latest == version
 	})
 }

@@ -1,4 +1,4 @@
-// Program clients runs the operations of operators' Go programs against Capstan, and prints the result of each.
+// Program clients checks that client-go and controller-runtime work with Capstan, and prints the result of each check.
 package main
 
 import (
@@ -16,14 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A lab is the environment of a check: a connection, a namespace of its own, and whether Capstan serves Leases.
+// A lab is the environment of a check: a connection, a namespace, and whether the connection uses the direct
+// endpoint, which serves Leases.
 type lab struct {
 	config    *rest.Config
 	namespace string
 	direct    bool
 }
 
-// A check is a sentence and the function that proves it.
+// A check is a sentence that must hold, and the function that checks it.
 type check struct {
 	name   string
 	run    func(context.Context, lab) error
@@ -31,22 +32,22 @@ type check struct {
 }
 
 var checks = []check{
-	{name: "informers sync, follow and see deletions, with WatchList and without", run: informers},
-	{name: "a metadata informer sees objects without their contents", run: metadataInformer},
-	{name: "a manager's cache serves whole objects and metadata alone", run: managerCache},
-	{name: "conflicts are retried until everybody's change is in", run: conflictRetries},
-	{name: "apply creates, reports conflicts, and takes over fields by force", run: applies},
-	{name: "status is written by its own subresource alone", run: status},
-	{name: "a MachineDeployment is scaled through its scale", run: scale},
-	{name: "an autoscaler finds its groups, grows one and marks a Machine", run: autoscaler},
-	{name: "one of two candidates leads, and the other follows when it lets go", run: election, direct: true},
+	{name: "informers sync and receive updates and deletions, with and without WatchList", run: informers},
+	{name: "a metadata informer receives objects without spec and status", run: metadataInformer},
+	{name: "a manager's cache returns full objects and PartialObjectMetadata", run: managerCache},
+	{name: "concurrent writers that retry on conflict lose no update", run: conflictRetries},
+	{name: "server-side apply creates objects, reports conflicts, and takes over fields by force", run: applies},
+	{name: "the status subresource changes only status, and rejects stale updates", run: status},
+	{name: "a MachineDeployment is scaled through its scale subresource", run: scale},
+	{name: "cluster-autoscaler finds a node group, scales it up and annotates a Machine for deletion", run: autoscaler},
+	{name: "of two candidates only one leads, until it releases the Lease", run: election, direct: true},
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "how to reach Capstan")
-	namespace := flag.String("namespace", "", "where to work; must exist")
-	direct := flag.Bool("direct", false, "whether this is Capstan's own endpoint, and not a host")
-	load := flag.Duration("load", 0, "instead of checks: write and watch for so long, and say what failed")
+	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig for Capstan")
+	namespace := flag.String("namespace", "", "existing namespace for the objects of the checks")
+	direct := flag.Bool("direct", false, "true for the direct endpoint, false for a host cluster")
+	load := flag.Duration("load", 0, "duration of writes and watches in place of the checks; no write may fail")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -57,9 +58,9 @@ func main() {
 	}
 	config.QPS, config.Burst = 200, 400
 	config.UserAgent = "capstan-clients/1"
-	place := lab{config: config, namespace: *namespace, direct: *direct}
+	environment := lab{config: config, namespace: *namespace, direct: *direct}
 	if *load > 0 {
-		if err := underLoad(ctx, place, *load); err != nil {
+		if err := underLoad(ctx, environment, *load); err != nil {
 			fail(err)
 		}
 		return
@@ -70,7 +71,7 @@ func main() {
 		}
 		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		started := time.Now()
-		err := each.run(limited, place)
+		err := each.run(limited, environment)
 		cancel()
 		if err != nil {
 			fail(fmt.Errorf("%s: %w", each.name, err))

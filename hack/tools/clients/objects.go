@@ -27,7 +27,7 @@ func reference(kind, name string) map[string]any {
 func machine(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1beta2", "kind": "Machine",
-		// Paused: its controller only writes that it has observed the object.
+		// The Machine is paused, so its controller only reports that it has observed the object.
 		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"check": "yes"},
 			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""}},
 		"spec": map[string]any{
@@ -59,23 +59,23 @@ func deployment(namespace, name string, annotations map[string]any) *unstructure
 	}}
 }
 
-// remove deletes objects that an earlier run may have left, and waits until they are gone.
+// remove deletes the object that an earlier run may have left behind, and waits for the end of its deletion.
 func remove(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string) error {
 	objects := client.Resource(resource).Namespace(namespace)
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
 	_, _ = objects.Patch(ctx, name, "application/merge-patch+json", patch, metav1.PatchOptions{})
 	_ = objects.Delete(ctx, name, metav1.DeleteOptions{})
-	return until(ctx, name+" is gone", func() bool {
+	return until(ctx, name+" is deleted", func() bool {
 		_, err := objects.Get(ctx, name, metav1.GetOptions{})
 		return err != nil
 	})
 }
 
-// observed waits until a Machine's controller has reported the current object. The controller writes no more
-// until another client changes the object, so the revision is the check's own.
+// observed waits until a Machine's controller has reported the current generation. The controller writes no more until
+// another client changes the object, so the resourceVersion stays the same until then.
 func observed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
-	err := until(ctx, name+" is seen by its controller", func() bool {
+	err := until(ctx, "the controller has observed "+name, func() bool {
 		read, err := client.Resource(machines).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false
@@ -87,10 +87,10 @@ func observed(ctx context.Context, client dynamic.Interface, namespace, name str
 	return found, err
 }
 
-func until(ctx context.Context, what string, isSo func() bool) error {
-	poll := func(context.Context) (bool, error) { return isSo(), nil }
+func until(ctx context.Context, condition string, holds func() bool) error {
+	poll := func(context.Context) (bool, error) { return holds(), nil }
 	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, poll); err != nil {
-		return fmt.Errorf("%s: not within 20 s", what)
+		return fmt.Errorf("timed out after 20 s, waiting until %s", condition)
 	}
 	return nil
 }

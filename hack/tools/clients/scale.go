@@ -20,9 +20,9 @@ import (
 
 // The annotations that cluster-autoscaler's provider for Cluster API uses.
 const (
-	minSize    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-	maxSize    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
-	deleteMark = "cluster.x-k8s.io/delete-machine"
+	minSize       = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	maxSize       = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+	deleteMachine = "cluster.x-k8s.io/delete-machine"
 )
 
 func scales(lab lab) (scaleclient.ScalesGetter, error) {
@@ -52,18 +52,18 @@ func scale(ctx context.Context, lab lab) error {
 	if err != nil {
 		return err
 	}
-	which := schema.GroupResource{Group: group, Resource: "machinedeployments"}
-	read, err := getter.Scales(lab.namespace).Get(ctx, which, name, metav1.GetOptions{})
+	resource := schema.GroupResource{Group: group, Resource: "machinedeployments"}
+	read, err := getter.Scales(lab.namespace).Get(ctx, resource, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	changed := &autoscalingv1.Scale{ObjectMeta: read.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
-	written, err := getter.Scales(lab.namespace).Update(ctx, which, changed, metav1.UpdateOptions{})
+	written, err := getter.Scales(lab.namespace).Update(ctx, resource, changed, metav1.UpdateOptions{})
 	if err != nil {
 		return err
 	}
 	if read.Spec.Replicas != 1 || written.Spec.Replicas != 4 {
-		return fmt.Errorf("from %d to %d", read.Spec.Replicas, written.Spec.Replicas)
+		return fmt.Errorf("scaled from %d to %d replicas, not from 1 to 4", read.Spec.Replicas, written.Spec.Replicas)
 	}
 	if err := replicas(ctx, objects, name, 4); err != nil {
 		return err
@@ -71,18 +71,18 @@ func scale(ctx context.Context, lab lab) error {
 	return remove(ctx, dynamicClient, deployments, lab.namespace, name)
 }
 
-func replicas(ctx context.Context, objects dynamic.ResourceInterface, name string, wanted int64) error {
+func replicas(ctx context.Context, objects dynamic.ResourceInterface, name string, expected int64) error {
 	object, err := objects.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if found, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas"); found != wanted {
-		return fmt.Errorf("%s has %d replicas instead of %d", name, found, wanted)
+	if found, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas"); found != expected {
+		return fmt.Errorf("%s has %d replicas instead of %d", name, found, expected)
 	}
 	return nil
 }
 
-// autoscaler sends the requests of cluster-autoscaler's provider for Cluster API, in its order.
+// autoscaler sends the requests of cluster-autoscaler's provider for Cluster API, in the same order.
 func autoscaler(ctx context.Context, lab lab) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,14 +90,14 @@ func autoscaler(ctx context.Context, lab lab) error {
 	if err != nil {
 		return err
 	}
-	if err := offers(found, "machines", "machinesets", "machinedeployments", "machinepools"); err != nil {
+	if err := checkDiscovery(found, "machines", "machinesets", "machinedeployments", "machinepools"); err != nil {
 		return err
 	}
 	dynamicClient, err := dynamic.NewForConfig(lab.config)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"grows", "stays"} {
+	for _, name := range []string{"node-group", "no-node-group"} {
 		if err := remove(ctx, dynamicClient, deployments, lab.namespace, name); err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func autoscaler(ctx context.Context, lab lab) error {
 		return err
 	}
 	objects := dynamicClient.Resource(deployments).Namespace(lab.namespace)
-	group := deployment(lab.namespace, "grows", map[string]any{minSize: "1", maxSize: "5"})
-	for _, each := range []*unstructured.Unstructured{group, deployment(lab.namespace, "stays", nil)} {
+	group := deployment(lab.namespace, "node-group", map[string]any{minSize: "1", maxSize: "5"})
+	for _, each := range []*unstructured.Unstructured{group, deployment(lab.namespace, "no-node-group", nil)} {
 		if _, err := objects.Create(ctx, each, metav1.CreateOptions{}); err != nil {
 			return err
 		}
@@ -116,16 +116,17 @@ func autoscaler(ctx context.Context, lab lab) error {
 		return err
 	}
 	patch := []byte(`{"spec":{"replicas":3}}`)
-	if _, err := objects.Patch(ctx, "grows", "application/merge-patch+json", patch, metav1.PatchOptions{}, "scale"); err != nil {
+	_, err = objects.Patch(ctx, "node-group", "application/merge-patch+json", patch, metav1.PatchOptions{}, "scale")
+	if err != nil {
 		return err
 	}
-	if err := replicas(ctx, objects, "grows", 3); err != nil {
+	if err := replicas(ctx, objects, "node-group", 3); err != nil {
 		return err
 	}
-	return markForDeletion(ctx, lab, dynamicClient)
+	return annotateForDeletion(ctx, lab, dynamicClient)
 }
 
-func offers(found discovery.DiscoveryInterface, wanted ...string) error {
+func checkDiscovery(found discovery.DiscoveryInterface, expected ...string) error {
 	list, err := found.ServerResourcesForGroupVersion(group + "/v1beta2")
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func offers(found discovery.DiscoveryInterface, wanted ...string) error {
 	for _, resource := range list.APIResources {
 		names[resource.Name] = true
 	}
-	for _, name := range wanted {
+	for _, name := range expected {
 		if !names[name] {
 			return fmt.Errorf("discovery has no %s", name)
 		}
@@ -155,19 +156,19 @@ func findGroup(ctx context.Context, lab lab, dynamicClient dynamic.Interface) er
 	keys := informer.Informer().GetStore().List()
 	for _, key := range keys {
 		object, ok := key.(*unstructured.Unstructured)
-		if ok && object.GetName() == "grows" && object.GetAnnotations()[maxSize] == "5" {
+		if ok && object.GetName() == "node-group" && object.GetAnnotations()[maxSize] == "5" {
 			return nil
 		}
 	}
-	return errors.New("the group is not among those found")
+	return errors.New("the informer has no MachineDeployment with the annotations of a node group")
 }
 
-func markForDeletion(ctx context.Context, lab lab, dynamicClient dynamic.Interface) error {
+func annotateForDeletion(ctx context.Context, lab lab, dynamicClient dynamic.Interface) error {
 	objects := dynamicClient.Resource(machines).Namespace(lab.namespace)
 	if _, err := objects.Create(ctx, machine(lab.namespace, "surplus"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	// Controllers write, too; the real autoscaler would observe the change, and set the mark in its next pass.
+	// Controllers also write the object. After a conflict the autoscaler sets the annotation in its next iteration.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		read, err := objects.Get(ctx, "surplus", metav1.GetOptions{})
 		if err != nil {
@@ -177,11 +178,11 @@ func markForDeletion(ctx context.Context, lab lab, dynamicClient dynamic.Interfa
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[deleteMark] = "now"
+		annotations[deleteMachine] = "now"
 		read.SetAnnotations(annotations)
 		written, err := objects.Update(ctx, read, metav1.UpdateOptions{})
-		if err == nil && written.GetAnnotations()[deleteMark] != "now" {
-			return errors.New("the mark is not there")
+		if err == nil && written.GetAnnotations()[deleteMachine] != "now" {
+			return errors.New("the update did not store the annotation")
 		}
 		return err
 	})

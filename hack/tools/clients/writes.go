@@ -63,7 +63,7 @@ func conflictRetries(ctx context.Context, lab lab) error {
 	}
 	for number := range writers {
 		if label := fmt.Sprintf("writer-%d", number); read.GetLabels()[label] != "was-here" {
-			return fmt.Errorf("%s is lost; there are %v", label, read.GetLabels())
+			return fmt.Errorf("label %s is missing in %v", label, read.GetLabels())
 		}
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, name)
@@ -82,26 +82,26 @@ func applies(ctx context.Context, lab lab) error {
 	if err := remove(ctx, dynamicClient, machines, lab.namespace, name); err != nil {
 		return err
 	}
-	wanted := func(version string) runtime.ApplyConfiguration {
+	desired := func(version string) runtime.ApplyConfiguration {
 		object := machine(lab.namespace, name)
 		_ = unstructured.SetNestedField(object.Object, version, "spec", "version")
 		return client.ApplyConfigurationFromUnstructured(object)
 	}
-	if err := direct.Apply(ctx, wanted("v1.33.0"), client.FieldOwner("first")); err != nil {
+	if err := direct.Apply(ctx, desired("v1.33.0"), client.FieldOwner("first")); err != nil {
 		return err
 	}
-	err = direct.Apply(ctx, wanted("v1.34.0"), client.FieldOwner("second"))
+	err = direct.Apply(ctx, desired("v1.34.0"), client.FieldOwner("second"))
 	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-		return fmt.Errorf("another owner's field was met with %v", err)
+		return fmt.Errorf("applying a field of another field manager returned %v, not a conflict", err)
 	}
-	if err := direct.Apply(ctx, wanted("v1.34.0"), client.FieldOwner("second"), client.ForceOwnership); err != nil {
+	if err := direct.Apply(ctx, desired("v1.34.0"), client.FieldOwner("second"), client.ForceOwnership); err != nil {
 		return err
 	}
 	before, err := observed(ctx, dynamicClient, lab.namespace, name)
 	if err != nil {
 		return err
 	}
-	if err := direct.Apply(ctx, wanted("v1.34.0"), client.FieldOwner("second")); err != nil {
+	if err := direct.Apply(ctx, desired("v1.34.0"), client.FieldOwner("second")); err != nil {
 		return err
 	}
 	after, err := dynamicClient.Resource(machines).Namespace(lab.namespace).Get(ctx, name, metav1.GetOptions{})
@@ -109,10 +109,10 @@ func applies(ctx context.Context, lab lab) error {
 		return err
 	}
 	if before.GetResourceVersion() != after.GetResourceVersion() {
-		return errors.New("applying the same again wrote the object")
+		return errors.New("applying the same configuration again wrote the object")
 	}
 	if version, _, _ := unstructured.NestedString(after.Object, "spec", "version"); version != "v1.34.0" {
-		return fmt.Errorf("the version is %q", version)
+		return fmt.Errorf("spec.version is %q", version)
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, name)
 }
@@ -146,12 +146,12 @@ func status(ctx context.Context, lab lab) error {
 	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 	cluster, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName")
 	if phase != "Provisioned" || cluster != "none" {
-		return fmt.Errorf("phase %q, cluster %q", phase, cluster)
+		return fmt.Errorf("the phase is %q, and the cluster name is %q", phase, cluster)
 	}
 	stale := object.DeepCopy()
 	stale.SetResourceVersion("1")
 	if err := direct.Status().Update(ctx, stale); !apierrors.IsConflict(err) {
-		return fmt.Errorf("a stale status was met with %v", err)
+		return fmt.Errorf("a stale update of the status returned %v, not a conflict", err)
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, name)
 }

@@ -1,4 +1,4 @@
-"""Compatibility test with Python programs: list, watch, create, patch and delete, typed and dynamic."""
+"""Compatibility test of the Python client: CustomObjectsApi and the dynamic client, with watch and apply."""
 
 import sys
 import threading
@@ -29,21 +29,21 @@ def remove(objects, namespace, name):
 def custom_objects(objects, namespace):
     remove(objects, namespace, "typed")
     listed = objects.list_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL)
-    seen = []
+    event_types = []
 
-    def follow():
+    def watch_events():
         stream = watch.Watch().stream(
             objects.list_namespaced_custom_object, GROUP, VERSION, namespace, PLURAL,
             resource_version=listed["metadata"]["resourceVersion"], timeout_seconds=20,
             field_selector="metadata.name=typed",
         )
         for event in stream:
-            seen.append(event["type"])
+            event_types.append(event["type"])
             if event["type"] == "DELETED":
                 return
 
-    follower = threading.Thread(target=follow)
-    follower.start()
+    watcher = threading.Thread(target=watch_events)
+    watcher.start()
     objects.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, cluster("typed"))
     patched = objects.patch_namespaced_custom_object(
         GROUP, VERSION, namespace, PLURAL, "typed", {"metadata": {"labels": {"patched": "yes"}}}
@@ -51,21 +51,22 @@ def custom_objects(objects, namespace):
     assert patched["metadata"]["labels"] == {"by": "python", "patched": "yes"}, patched["metadata"]
     try:
         objects.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, cluster("typed"))
-        raise AssertionError("created twice")
+        raise AssertionError("a second create of the same object succeeded")
     except ApiException as error:
         assert error.status == 409 and "AlreadyExists" in error.body, error.body
     remove(objects, namespace, "typed")
-    follower.join()
-    # The server's own controllers write status in between.
-    assert (seen[0], set(seen[1:-1]), seen[-1]) == ("ADDED", {"MODIFIED"}, "DELETED"), seen
+    watcher.join()
+    # Capstan's controllers also update the status, so there may be several MODIFIED events.
+    found = (event_types[0], set(event_types[1:-1]), event_types[-1])
+    assert found == ("ADDED", {"MODIFIED"}, "DELETED"), event_types
 
 
 def dynamic_client(api, namespace):
     clusters = dynamic.DynamicClient(api).resources.get(api_version=f"{GROUP}/{VERSION}", kind="Cluster")
-    made = clusters.server_side_apply(
+    created = clusters.server_side_apply(
         namespace=namespace, name="dynamic", body=cluster("dynamic"), field_manager="python"
     )
-    assert made.metadata.managedFields[0].manager == "python", made.metadata.managedFields
+    assert created.metadata.managedFields[0].manager == "python", created.metadata.managedFields
     assert clusters.get(namespace=namespace, name="dynamic").spec.paused is True
     names = [each.metadata.name for each in clusters.get(namespace=namespace, label_selector="by=python").items]
     assert names == ["dynamic"], names
@@ -77,7 +78,7 @@ def main(kubeconfig, namespace):
     api = client.ApiClient()
     custom_objects(client.CustomObjectsApi(api), namespace)
     dynamic_client(api, namespace)
-    print("ok      python: objects are written, watched, applied and deleted")
+    print("ok      python: create, watch, patch, server-side apply and delete work")
 
 
 main(*sys.argv[1:])

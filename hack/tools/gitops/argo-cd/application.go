@@ -29,11 +29,11 @@ const (
 	tracking = "argocd.argoproj.io/tracking-id"
 	// manager is Argo CD's field manager for server-side apply.
 	manager = "argocd-controller"
-	// stray names an object of the application that is in no repository.
-	stray = "a stray"
+	// requiresPruning precedes the kind of an object of the application that is not in the repository.
+	requiresPruning = "requires pruning"
 )
 
-// An application is one of Argo CD's, with the parts of its controller that call the API server.
+// An application is an Application of Argo CD, with the parts of its controller that call the API server.
 type application struct {
 	config     *rest.Config
 	dynamic    dynamic.Interface
@@ -42,7 +42,7 @@ type application struct {
 	engine     engine.GitOpsEngine
 	namespace  string
 	repository []byte
-	trouble    *trouble
+	errors     *errorLog
 	stop       engine.StopFunc
 }
 
@@ -55,18 +55,19 @@ func newApplication(config *rest.Config, namespace, repository string) (*applica
 	if err != nil {
 		return nil, err
 	}
-	seen := &trouble{}
-	log := funcr.New(seen.note, funcr.Options{Verbosity: 1})
+	logged := &errorLog{}
+	log := funcr.New(logged.record, funcr.Options{Verbosity: 1})
 	kubectl := &kube.KubectlCmd{Log: log, Tracer: tracing.NopTracer{}}
-	live := cache.NewClusterCache(config, cache.SetKubectl(kubectl), cache.SetLogr(log),
+	clusterCache := cache.NewClusterCache(config, cache.SetKubectl(kubectl), cache.SetLogr(log),
 		cache.SetPopulateResourceInfoHandler(func(object *unstructured.Unstructured, _ bool) (any, bool) {
 			tracked := object.GetAnnotations()[tracking]
 			return tracked, tracked != ""
 		}))
 	return &application{
-		config: config, dynamic: client, kubectl: kubectl, cache: live, namespace: namespace, repository: manifests,
-		engine:  engine.NewEngine(config, live, engine.WithLogr(logr.Discard()), engine.WithKubectl(kubectl)),
-		trouble: seen, stop: func() {},
+		config: config, dynamic: client, kubectl: kubectl, cache: clusterCache,
+		namespace: namespace, repository: manifests,
+		engine: engine.NewEngine(config, clusterCache, engine.WithLogr(logr.Discard()), engine.WithKubectl(kubectl)),
+		errors: logged, stop: func() {},
 	}, nil
 }
 
@@ -75,14 +76,14 @@ func (a *application) close() {
 }
 
 // objects returns the objects of the repository, without the omitted kinds.
-func (a *application) objects(without ...string) ([]*unstructured.Unstructured, error) {
+func (a *application) objects(omitted ...string) ([]*unstructured.Unstructured, error) {
 	objects, err := kube.SplitYAML(a.repository)
 	if err != nil {
 		return nil, err
 	}
-	var kept []*unstructured.Unstructured
+	var included []*unstructured.Unstructured
 	for _, object := range objects {
-		if slices.Contains(without, object.GetKind()) {
+		if slices.Contains(omitted, object.GetKind()) {
 			continue
 		}
 		object.SetNamespace(a.namespace)
@@ -93,21 +94,21 @@ func (a *application) objects(without ...string) ([]*unstructured.Unstructured, 
 		group := object.GroupVersionKind().Group
 		annotations[tracking] = fmt.Sprintf("kept:%s/%s:%s/%s", group, object.GetKind(), a.namespace, object.GetName())
 		object.SetAnnotations(annotations)
-		kept = append(kept, object)
+		included = append(included, object)
 	}
-	return kept, nil
+	return included, nil
 }
 
-// isOurs reports whether an object in the cache belongs to the application.
-func (a *application) isOurs(resource *cache.Resource) bool {
+// isManaged reports whether an object in the cache belongs to the application.
+func (a *application) isManaged(resource *cache.Resource) bool {
 	tracked, _ := resource.Info.(string)
 	return strings.HasPrefix(tracked, "kept:") && resource.Ref.Namespace == a.namespace
 }
 
-// sync applies all objects; each result must be synced or pruned.
+// sync applies all objects. The result of each object must be Synced or Pruned.
 func (a *application) sync(ctx context.Context, objects []*unstructured.Unstructured, options ...enginesync.SyncOpt) (map[string]common.ResourceSyncResult, error) {
 	options = append(options, enginesync.WithLogr(logr.Discard()), enginesync.WithServerSideApplyManager(manager))
-	results, err := a.engine.Sync(ctx, objects, a.isOurs, "a revision", a.namespace, options...)
+	results, err := a.engine.Sync(ctx, objects, a.isManaged, "a revision", a.namespace, options...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", err, results)
 	}
@@ -121,9 +122,9 @@ func (a *application) sync(ctx context.Context, objects []*unstructured.Unstruct
 	return byKind, nil
 }
 
-// differing compares like Argo CD's controller, and returns the kinds that are out of sync.
-func (a *application) differing(objects []*unstructured.Unstructured, options ...diff.Option) ([]string, error) {
-	managed, err := a.cache.GetManagedLiveObjs(objects, a.isOurs)
+// outOfSync compares as Argo CD's controller does, and returns the kinds that are out of sync.
+func (a *application) outOfSync(objects []*unstructured.Unstructured, options ...diff.Option) ([]string, error) {
+	managed, err := a.cache.GetManagedLiveObjs(objects, a.isManaged)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (a *application) differing(objects []*unstructured.Unstructured, options ..
 	var kinds []string
 	for i, target := range result.Target {
 		if target == nil {
-			kinds = append(kinds, stray+": "+result.Live[i].GetKind())
+			kinds = append(kinds, requiresPruning+": "+result.Live[i].GetKind())
 			continue
 		}
 		found, err := diff.Diff(target, result.Live[i], options...)
@@ -146,50 +147,52 @@ func (a *application) differing(objects []*unstructured.Unstructured, options ..
 	return kinds, nil
 }
 
-// expectDiffering waits until exactly one object of each of these kinds differs.
-func (a *application) expectDiffering(ctx context.Context, objects []*unstructured.Unstructured, wanted []string, options ...diff.Option) error {
+// expectOutOfSync waits until exactly one object of each of these kinds is out of sync.
+func (a *application) expectOutOfSync(
+	ctx context.Context, objects []*unstructured.Unstructured, expected []string, options ...diff.Option,
+) error {
 	var last []string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
 		copies := make([]*unstructured.Unstructured, len(objects))
 		for i, object := range objects {
 			copies[i] = object.DeepCopy()
 		}
-		found, err := a.differing(copies, options...)
+		found, err := a.outOfSync(copies, options...)
 		if err != nil {
 			return false, err
 		}
 		last = found
-		for _, kind := range wanted {
+		for _, kind := range expected {
 			if !slices.ContainsFunc(found, func(each string) bool { return strings.HasPrefix(each, kind+":") }) {
 				return false, nil
 			}
 		}
-		return len(found) == len(wanted), nil
+		return len(found) == len(expected), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w; %v should differ, and there are %v", err, wanted, last)
+		return fmt.Errorf("%w: expected %v to be out of sync, and found %v", err, expected, last)
 	}
 	return nil
 }
 
-// trouble collects the errors in the engine's log.
-type trouble struct {
-	lock sync.Mutex
-	seen []string
+// errorLog collects the errors that the engine logs.
+type errorLog struct {
+	lock    sync.Mutex
+	entries []string
 }
 
-func (t *trouble) note(_, args string) {
-	// The first is the log message of a watch that must restart, the other one is that of errors.
+func (e *errorLog) record(_, args string) {
+	// The engine logs this message for a watch that must restart, and an error for all other failures.
 	if !strings.Contains(args, `"msg"="Failed to watch`) && !strings.Contains(args, `"error"=`) {
 		return
 	}
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	t.seen = append(t.seen, args)
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	e.entries = append(e.entries, args)
 }
 
-func (t *trouble) all() []string {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	return append([]string(nil), t.seen...)
+func (e *errorLog) all() []string {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return append([]string(nil), e.entries...)
 }

@@ -24,35 +24,35 @@ var (
 	deployments = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machinedeployments"}
 )
 
-func caches(ctx context.Context, a *application) error {
+func clusterCache(ctx context.Context, a *application) error {
 	stop, err := a.engine.Run()
 	if err != nil {
 		return err
 	}
 	a.stop = stop
-	ours := 0
+	kinds := 0
 	for _, api := range a.cache.GetAPIResources() {
 		if !strings.HasSuffix(api.GroupKind.Group, "cluster.x-k8s.io") && api.GroupKind.Group != "capstan.dev" {
 			continue
 		}
-		ours++
+		kinds++
 		kind := api.GroupVersionResource.GroupVersion().WithKind(api.GroupKind.Kind)
 		if _, err := a.cache.IsNamespaced(api.GroupKind); err != nil {
-			return fmt.Errorf("%s is not held: %w", kind, err)
+			return fmt.Errorf("the cluster cache does not have %s: %w", kind, err)
 		}
 		if a.cache.GetGVKParser().Type(kind) == nil || a.cache.GetOpenAPISchema().LookupResource(kind) == nil {
 			return fmt.Errorf("%s has no schema", kind)
 		}
 	}
 	// Upstream serves about twenty kinds, most of them in two versions.
-	if ours < 40 {
-		return fmt.Errorf("only %d kinds in their versions", ours)
+	if kinds < 40 {
+		return fmt.Errorf("the cluster cache has only %d kinds in all versions", kinds)
 	}
-	// Objects that an earlier run may have left.
-	return vanishes(ctx, a)
+	// An earlier run may have left objects behind.
+	return applicationDeletion(ctx, a)
 }
 
-func syncs(ctx context.Context, a *application) error {
+func clientSideSync(ctx context.Context, a *application) error {
 	objects, err := a.objects()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func syncs(ctx context.Context, a *application) error {
 			return fmt.Errorf("%s: %s", object.GetKind(), message)
 		}
 	}
-	if err := a.expectDiffering(ctx, objects, nil); err != nil {
+	if err := a.expectOutOfSync(ctx, objects, nil); err != nil {
 		return err
 	}
 	results, err = a.sync(ctx, objects)
@@ -76,54 +76,54 @@ func syncs(ctx context.Context, a *application) error {
 	for _, object := range objects {
 		// kubectl cannot detect that stringData is applied already.
 		if message := results[object.GetKind()].Message; object.GetKind() != "Secret" && !strings.HasSuffix(message, " unchanged") {
-			return fmt.Errorf("again: %s: %s", object.GetKind(), message)
+			return fmt.Errorf("second sync: %s: %s", object.GetKind(), message)
 		}
 	}
 	return nil
 }
 
-// change makes a change by hand; the cache must receive it.
+// change patches an object as another client, and waits until the cluster cache has received the change.
 func (a *application) change(ctx context.Context, resource schema.GroupVersionResource, kind, patch string) error {
-	told := make(chan struct{}, 1)
+	updated := make(chan struct{}, 1)
 	unsubscribe := a.cache.OnResourceUpdated(func(after, before *cache.Resource, _ map[kube.ResourceKey]*cache.Resource) {
 		if after != nil && before != nil && after.Ref.Kind == kind && after.Ref.Namespace == a.namespace {
 			select {
-			case told <- struct{}{}:
+			case updated <- struct{}{}:
 			default:
 			}
 		}
 	})
 	defer unsubscribe()
 	objects := a.dynamic.Resource(resource).Namespace(a.namespace)
-	options := metav1.PatchOptions{FieldManager: "somebody"}
+	options := metav1.PatchOptions{FieldManager: "another-client"}
 	if _, err := objects.Patch(ctx, "kept", types.MergePatchType, []byte(patch), options); err != nil {
 		return err
 	}
 	select {
-	case <-told:
+	case <-updated:
 		return nil
 	case <-time.After(15 * time.Second):
-		return fmt.Errorf("nobody told the cache of a change of %s", kind)
+		return fmt.Errorf("the cluster cache has not received a change of %s within 15 s", kind)
 	}
 }
 
-func heals(ctx context.Context, a *application) error {
-	return a.heal(ctx, nil, nil)
+func drift(ctx context.Context, a *application) error {
+	return a.correctDrift(ctx, nil, nil)
 }
 
-// heal changes two objects by hand, checks that exactly these differ, and restores them.
-func (a *application) heal(ctx context.Context, options []enginesync.SyncOpt, comparison []diff.Option) error {
+// correctDrift changes two objects as another client, checks that exactly these are out of sync, and syncs them.
+func (a *application) correctDrift(ctx context.Context, options []enginesync.SyncOpt, comparison []diff.Option) error {
 	objects, err := a.objects()
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(
-		a.change(ctx, clusters, "Cluster", `{"metadata":{"labels":{"tier":"gold","somebody":"theirs"}}}`),
+		a.change(ctx, clusters, "Cluster", `{"metadata":{"labels":{"tier":"gold","another-client":"yes"}}}`),
 		a.change(ctx, deployments, "MachineDeployment", `{"spec":{"replicas":7}}`),
 	); err != nil {
 		return err
 	}
-	if err := a.expectDiffering(ctx, objects, []string{"Cluster", "MachineDeployment"}, comparison...); err != nil {
+	if err := a.expectOutOfSync(ctx, objects, []string{"Cluster", "MachineDeployment"}, comparison...); err != nil {
 		return err
 	}
 	if _, err := a.sync(ctx, objects, options...); err != nil {
@@ -133,13 +133,13 @@ func (a *application) heal(ctx context.Context, options []enginesync.SyncOpt, co
 	if err != nil {
 		return err
 	}
-	if labels := cluster.GetLabels(); labels["tier"] != "silver" || labels["somebody"] != "theirs" {
+	if labels := cluster.GetLabels(); labels["tier"] != "silver" || labels["another-client"] != "yes" {
 		return fmt.Errorf("the Cluster's labels are %v", labels)
 	}
-	return a.expectDiffering(ctx, objects, nil, comparison...)
+	return a.expectOutOfSync(ctx, objects, nil, comparison...)
 }
 
-func takesOver(ctx context.Context, a *application) error {
+func serverSideSync(ctx context.Context, a *application) error {
 	objects, err := a.objects()
 	if err != nil {
 		return err
@@ -157,18 +157,18 @@ func takesOver(ctx context.Context, a *application) error {
 		if err != nil {
 			return err
 		}
-		applies := false
+		hasApplied := false
 		for _, entry := range live.GetManagedFields() {
 			if entry.Manager == "kubectl-client-side-apply" {
-				return fmt.Errorf("%s: kubectl still has %s", gvk.Kind, entry.FieldsV1)
+				return fmt.Errorf("%s: field manager kubectl-client-side-apply still owns %s", gvk.Kind, entry.FieldsV1)
 			}
-			applies = applies || entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
+			hasApplied = hasApplied || entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
 		}
-		if !applies {
-			return fmt.Errorf("%s: Argo CD applies nothing: %v", gvk.Kind, live.GetManagedFields())
+		if !hasApplied {
+			return fmt.Errorf("%s: field manager %s applies no field: %v", gvk.Kind, manager, live.GetManagedFields())
 		}
 	}
-	return a.expectDiffering(ctx, objects, nil, diff.WithStructuredMergeDiff(true))
+	return a.expectOutOfSync(ctx, objects, nil, diff.WithStructuredMergeDiff(true))
 }
 
 func serverSideDiff(ctx context.Context, a *application) error {
@@ -182,20 +182,21 @@ func serverSideDiff(ctx context.Context, a *application) error {
 		return err
 	}
 	dryRunner := diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(applier))
-	// With and without the fields that webhooks may have added, which only the schema can tell.
+	// With and without the fields that mutating webhooks may have set. Argo CD needs the schema to ignore them.
 	for _, ignore := range []bool{true, false} {
 		comparison := []diff.Option{diff.WithServerSideDiff(true), dryRunner, diff.WithIgnoreMutationWebhook(ignore)}
-		if err := a.expectDiffering(ctx, objects, nil, comparison...); err != nil {
+		if err := a.expectOutOfSync(ctx, objects, nil, comparison...); err != nil {
 			return err
 		}
-		if err := a.heal(ctx, []enginesync.SyncOpt{enginesync.WithServerSideApply(true)}, comparison); err != nil {
+		options := []enginesync.SyncOpt{enginesync.WithServerSideApply(true)}
+		if err := a.correctDrift(ctx, options, comparison); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func replaces(ctx context.Context, a *application) error {
+func replacement(ctx context.Context, a *application) error {
 	objects, err := a.objects()
 	if err != nil {
 		return err
@@ -210,7 +211,7 @@ func replaces(ctx context.Context, a *application) error {
 		return err
 	}
 	if _, err := a.sync(ctx, objects); err == nil || !strings.Contains(err.Error(), "immutable") {
-		return fmt.Errorf("what cannot be changed is met with %w", err)
+		return fmt.Errorf("changing an immutable field returned %w", err)
 	}
 	annotations := template.GetAnnotations()
 	annotations[common.AnnotationSyncOptions] = "Force=true,Replace=true"
@@ -220,18 +221,18 @@ func replaces(ctx context.Context, a *application) error {
 		return err
 	}
 	if message := results[template.GetKind()].Message; !strings.Contains(message, "replaced") {
-		return fmt.Errorf("the template: %s", message)
+		return fmt.Errorf("%s: %s", template.GetKind(), message)
 	}
-	return a.expectDiffering(ctx, objects, nil)
+	return a.expectOutOfSync(ctx, objects, nil)
 }
 
-func prunes(ctx context.Context, a *application) error {
+func pruning(ctx context.Context, a *application) error {
 	objects, err := a.objects("MachineHealthCheck", "OpenStackMachineTemplate")
 	if err != nil {
 		return err
 	}
-	// Without permission to prune, there is only a difference.
-	if err := a.expectDiffering(ctx, objects, []string{stray, stray}); err != nil {
+	// If pruning is disabled, the objects are reported as out of sync and not deleted.
+	if err := a.expectOutOfSync(ctx, objects, []string{requiresPruning, requiresPruning}); err != nil {
 		return err
 	}
 	results, err := a.sync(ctx, objects, enginesync.WithPrune(true))
@@ -244,11 +245,12 @@ func prunes(ctx context.Context, a *application) error {
 			return fmt.Errorf("%s: %s: %s", kind, result.Status, result.Message)
 		}
 	}
-	return a.expectDiffering(ctx, objects, nil)
+	return a.expectOutOfSync(ctx, objects, nil)
 }
 
-// vanishes prunes everything, in the background: the host's own Secrets are not garbage-collected here.
-func vanishes(ctx context.Context, a *application) error {
+// applicationDeletion prunes all objects. It uses background deletion: foreground deletion of the host's Secrets needs
+// the host's garbage collector, which does not run in this test.
+func applicationDeletion(ctx context.Context, a *application) error {
 	policy := metav1.DeletePropagationBackground
 	if _, err := a.sync(ctx, nil, enginesync.WithPrune(true), enginesync.WithPrunePropagationPolicy(&policy)); err != nil {
 		return err
@@ -260,15 +262,15 @@ func vanishes(ctx context.Context, a *application) error {
 	for _, object := range objects {
 		_, err := a.kubectl.GetResource(ctx, a.config, object.GroupVersionKind(), object.GetName(), a.namespace)
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s outlives its application: %w", object.GetKind(), err)
+			return fmt.Errorf("%s still exists after the deletion of its application: %w", object.GetKind(), err)
 		}
 	}
 	return nil
 }
 
-func followed(_ context.Context, a *application) error {
-	if seen := a.trouble.all(); len(seen) > 0 {
-		return fmt.Errorf("%d failures: %s", len(seen), strings.Join(seen, "; "))
+func noCacheErrors(_ context.Context, a *application) error {
+	if logged := a.errors.all(); len(logged) > 0 {
+		return fmt.Errorf("the engine logged %d errors: %s", len(logged), strings.Join(logged, "; "))
 	}
 	return nil
 }

@@ -1,5 +1,4 @@
-// Program argo-cd syncs a repository to Capstan with the engine of Argo CD,
-// and prints the result of each check.
+// Program argo-cd syncs a repository to Capstan with Argo CD's gitops-engine, and prints the result of each check.
 package main
 
 import (
@@ -16,29 +15,29 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A check is a sentence and the function that proves it.
+// A check is a sentence that must hold, and the function that checks it.
 type check struct {
 	name string
 	run  func(context.Context, *application) error
 }
 
-// The order matters: each check starts from the state that the one before it left.
+// The order matters: each check starts from the state that the previous check leaves.
 var checks = []check{
-	{"the cache holds and follows every kind of ours, and has its schema", caches},
-	{"a sync by kubectl's own apply creates everything, and nothing differs", syncs},
-	{"a change by hand is seen as it happens, and healed", heals},
-	{"a sync by server-side apply takes over what kubectl's had set", takesOver},
-	{"the server-side diff is empty, sees a change by hand, and is empty again", serverSideDiff},
-	{"what the repository replaces is replaced", replaces},
-	{"what leaves the repository is pruned, and nothing else", prunes},
-	{"an application is taken away whole", vanishes},
-	{"the cache followed all the while without an error", followed},
+	{"the cluster cache watches every kind of Capstan and has its schema", clusterCache},
+	{"a sync with client-side apply creates all objects, and repeating it changes nothing", clientSideSync},
+	{"drift by another client is detected through the watch and corrected", drift},
+	{"a sync with server-side apply takes over the fields that client-side apply set", serverSideSync},
+	{"server-side diff is empty, detects drift by another client, and is empty after the next sync", serverSideDiff},
+	{"a change of an immutable field is rejected, and with Force and Replace the object is replaced", replacement},
+	{"objects removed from the repository are pruned, and no others", pruning},
+	{"deleting an application deletes all its objects", applicationDeletion},
+	{"the cluster cache had no error during the checks", noCacheErrors},
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "how to reach Capstan")
-	namespace := flag.String("namespace", "", "where to work; must exist")
-	repository := flag.String("repository", "", "the manifests to keep")
+	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig for Capstan")
+	namespace := flag.String("namespace", "", "existing namespace for the objects of the checks")
+	repository := flag.String("repository", "", "path of the manifests to sync")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -54,7 +53,7 @@ func run(ctx context.Context, kubeconfig, namespace, repository string, out io.W
 		return err
 	}
 	config.QPS, config.Burst = 200, 400
-	// The deprecation warning of the older version comes at every step, as expected.
+	// Each request in the deprecated version returns a warning, as expected.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	config.UserAgent = "capstan-argo-cd/1"
 	application, err := newApplication(config, namespace, repository)

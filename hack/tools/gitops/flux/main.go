@@ -1,5 +1,5 @@
-// Program flux syncs a repository to Capstan with the code of Flux's controllers,
-// and prints the result of each check.
+// Program flux applies the manifests of a repository to Capstan with the libraries of Flux's controllers, and prints
+// the result of each check.
 package main
 
 import (
@@ -18,31 +18,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A check is a sentence and the function that proves it.
+// A check is a sentence that must hold, and the function that checks it.
 type check struct {
 	name string
-	run  func(context.Context, *keeper) error
+	run  func(context.Context, *reconciler) error
 }
 
-// The order matters: each check starts from the state that the one before it left.
+// The order matters: each check starts from the state that the previous check leaves.
 var checks = []check{
-	{"everything is created, in stages, and settles", creates},
-	{"applied again, nothing has changed, and nothing is written", unchanged},
-	{"what somebody else changed is noticed, shown and set right, and nothing more", drift},
-	{"replicas that an autoscaler sets are left alone when so told", ignored},
-	{"a field that leaves the repository leaves the object", removal},
-	{"helm-controller's own comparison finds the same drift", helmDrift},
-	{"what cannot be changed is refused, and replaced by force", immutable},
-	{"an object moves on to the newer version", migration},
-	{"what kubectl applied before is taken over whole", takeover},
-	{"readiness is waited for, and its absence told", readiness},
-	{"everything is deleted, and waited for", deletion},
+	{"all objects are created in stages and become ready", creation},
+	{"applying the same manifests again changes nothing and writes no object", unchanged},
+	{"drift by another client is detected, reported and corrected, and nothing else changes", drift},
+	{"a drift ignore rule preserves the replicas that an autoscaler sets", driftIgnoreRule},
+	{"a field removed from the repository is removed from the object", removal},
+	{"helm-controller's drift detection finds the same drift", helmDrift},
+	{"a change of an immutable field is rejected, and with force the object is recreated", immutable},
+	{"an object is migrated to the newer API version", migration},
+	{"all fields that kubectl applied are taken over", takeover},
+	{"waiting for readiness succeeds for a ready object and fails for one that is not ready", readiness},
+	{"all objects are deleted, and the wait for their termination succeeds", deletion},
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "how to reach Capstan")
-	namespace := flag.String("namespace", "", "where to work; must exist")
-	repository := flag.String("repository", "", "the manifests to keep")
+	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig for Capstan")
+	namespace := flag.String("namespace", "", "existing namespace for the objects of the checks")
+	repository := flag.String("repository", "", "path of the manifests to apply")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -59,17 +59,17 @@ func run(ctx context.Context, kubeconfig, namespace, repository string, out io.W
 		return err
 	}
 	config.QPS, config.Burst = 200, 400
-	// The deprecation warning of the older version comes at every step, as expected.
+	// Each request in the deprecated version returns a warning, as expected.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	config.UserAgent = "capstan-flux/1"
-	keeper, err := newKeeper(config, namespace, repository)
+	flux, err := newReconciler(config, namespace, repository)
 	if err != nil {
 		return err
 	}
 	for _, each := range checks {
 		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		started := time.Now()
-		err := each.run(limited, keeper)
+		err := each.run(limited, flux)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%s: %w", each.name, err)

@@ -16,47 +16,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func immutable(ctx context.Context, k *keeper) error {
-	template, err := k.object("OpenStackMachineTemplate")
+func immutable(ctx context.Context, r *reconciler) error {
+	template, err := r.object("OpenStackMachineTemplate")
 	if err != nil {
 		return err
 	}
-	before, err := k.live(ctx, template)
+	before, err := r.live(ctx, template)
 	if err != nil {
 		return err
 	}
 	if err := unstructured.SetNestedField(template.Object, "m1.large", "spec", "template", "spec", "flavor", "filter", "name"); err != nil {
 		return err
 	}
-	if _, err := k.manager.Apply(ctx, template, applyOptions()); err == nil || !strings.Contains(err.Error(), "immutable") {
-		return fmt.Errorf("without force: %w", err)
+	_, err = r.manager.Apply(ctx, template, applyOptions())
+	if err == nil || !strings.Contains(err.Error(), "immutable") {
+		return fmt.Errorf("apply without force: %w", err)
 	}
-	if _, _, _, err := k.manager.Diff(ctx, template, ssa.DefaultDiffOptions()); err == nil || !strings.Contains(err.Error(), "(Invalid)") {
-		return fmt.Errorf("the difference without force: %w", err)
+	_, _, _, err = r.manager.Diff(ctx, template, ssa.DefaultDiffOptions())
+	if err == nil || !strings.Contains(err.Error(), "(Invalid)") {
+		return fmt.Errorf("diff without force: %w", err)
 	}
-	entry, _, _, err := k.manager.Diff(ctx, template, ssa.DiffOptions{Force: true})
+	entry, _, _, err := r.manager.Diff(ctx, template, ssa.DiffOptions{Force: true})
 	if err != nil || entry.Action != ssa.CreatedAction {
-		return fmt.Errorf("the difference with force: %s: %w", entry, err)
+		return fmt.Errorf("diff with force: %s: %w", entry, err)
 	}
 	options := applyOptions()
 	options.Force = true
-	entry, err = k.manager.Apply(ctx, template, options)
+	entry, err = r.manager.Apply(ctx, template, options)
 	if err != nil || entry.Action != ssa.CreatedAction {
-		return fmt.Errorf("with force: %s: %w", entry, err)
+		return fmt.Errorf("apply with force: %s: %w", entry, err)
 	}
-	after, err := k.live(ctx, template)
+	after, err := r.live(ctx, template)
 	if err != nil {
 		return err
 	}
 	if after.GetUID() == before.GetUID() {
-		return errors.New("the object is still the same one")
+		return errors.New("the object was not recreated: its UID is the same")
 	}
-	// The change back, with all objects at once, as in kustomize-controller.
-	return k.applyAll(ctx, options, ssa.UnchangedAction, map[string]ssa.Action{"OpenStackMachineTemplate": ssa.CreatedAction})
+	// Revert the change by applying all objects at once, as kustomize-controller does.
+	recreated := map[string]ssa.Action{"OpenStackMachineTemplate": ssa.CreatedAction}
+	return r.applyAll(ctx, options, ssa.UnchangedAction, recreated)
 }
 
-func migration(ctx context.Context, k *keeper) error {
-	check, err := k.object("MachineHealthCheck")
+func migration(ctx context.Context, r *reconciler) error {
+	check, err := r.object("MachineHealthCheck")
 	if err != nil {
 		return err
 	}
@@ -77,46 +80,47 @@ func migration(ctx context.Context, k *keeper) error {
 	}
 	options := applyOptions()
 	options.MigrateAPIVersion = true
-	if _, err := k.manager.Apply(ctx, check.DeepCopy(), options); err != nil {
+	if _, err := r.manager.Apply(ctx, check.DeepCopy(), options); err != nil {
 		return err
 	}
-	found, err := k.live(ctx, check)
+	found, err := r.live(ctx, check)
 	if err != nil {
 		return err
 	}
 	for _, entry := range found.GetManagedFields() {
 		if entry.APIVersion != check.GetAPIVersion() {
-			return fmt.Errorf("%s still has fields of %s", entry.Manager, entry.APIVersion)
+			return fmt.Errorf("field manager %s still has fields in version %s", entry.Manager, entry.APIVersion)
 		}
 	}
-	entry, err := k.manager.Apply(ctx, check, options)
+	entry, err := r.manager.Apply(ctx, check, options)
 	if err != nil || entry.Action != ssa.UnchangedAction {
-		return fmt.Errorf("again: %s: %w", entry, err)
+		return fmt.Errorf("second apply: %s: %w", entry, err)
 	}
-	// The objects that the repository still has in the older version are the same.
-	return k.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
+	// Applying the repository, which still has the older version, changes nothing.
+	return r.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
 }
 
-// takeover applies an object with kubectl, and lets Flux take over every field that kubectl had set.
-func takeover(ctx context.Context, k *keeper) error {
-	cluster, err := k.object("Cluster")
+// takeover creates an object as `kubectl apply` does, and lets Flux take over every field that kubectl set.
+func takeover(ctx context.Context, r *reconciler) error {
+	cluster, err := r.object("Cluster")
 	if err != nil {
 		return err
 	}
-	if _, err := k.manager.Delete(ctx, cluster, ssa.DefaultDeleteOptions()); err != nil {
+	if _, err := r.manager.Delete(ctx, cluster, ssa.DefaultDeleteOptions()); err != nil {
 		return err
 	}
-	if err := k.manager.WaitForTermination([]*unstructured.Unstructured{cluster}, waitOptions(20*time.Second)); err != nil {
+	deleted := []*unstructured.Unstructured{cluster}
+	if err := r.manager.WaitForTermination(deleted, waitOptions(20*time.Second)); err != nil {
 		return err
 	}
-	byHand := cluster.DeepCopy()
-	byHand.SetLabels(map[string]string{"tier": "silver", "set-by": "kubectl"})
-	written, err := json.Marshal(byHand)
+	applied := cluster.DeepCopy()
+	applied.SetLabels(map[string]string{"tier": "silver", "set-by": "kubectl"})
+	lastApplied, err := json.Marshal(applied)
 	if err != nil {
 		return err
 	}
-	byHand.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: string(written)})
-	if err := k.client.Create(ctx, byHand, client.FieldOwner("kubectl-client-side-apply")); err != nil {
+	applied.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: string(lastApplied)})
+	if err := r.client.Create(ctx, applied, client.FieldOwner("kubectl-client-side-apply")); err != nil {
 		return err
 	}
 	options := applyOptions()
@@ -128,27 +132,29 @@ func takeover(ctx context.Context, k *keeper) error {
 			{Name: "before-first-apply", OperationType: metav1.ManagedFieldsOperationUpdate},
 		},
 	}
-	if err := k.applyAll(ctx, options, ssa.UnchangedAction, map[string]ssa.Action{"Cluster": ssa.ConfiguredAction}); err != nil {
+	changed := map[string]ssa.Action{"Cluster": ssa.ConfiguredAction}
+	if err := r.applyAll(ctx, options, ssa.UnchangedAction, changed); err != nil {
 		return err
 	}
-	found, err := k.live(ctx, cluster)
+	found, err := r.live(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	if _, annotated := found.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; annotated || found.GetLabels()["set-by"] != "" {
-		return fmt.Errorf("kubectl's are still there: %v %v", found.GetLabels(), found.GetAnnotations())
+		return fmt.Errorf("a label or annotation of kubectl remains: %v %v", found.GetLabels(), found.GetAnnotations())
 	}
 	for _, entry := range found.GetManagedFields() {
 		if strings.HasPrefix(entry.Manager, "kubectl") {
-			return fmt.Errorf("%s still has %s", entry.Manager, entry.FieldsV1)
+			return fmt.Errorf("field manager %s still owns %s", entry.Manager, entry.FieldsV1)
 		}
 	}
-	return k.applyAll(ctx, options, ssa.UnchangedAction, nil)
+	return r.applyAll(ctx, options, ssa.UnchangedAction, nil)
 }
 
-// readiness is computed by kstatus from a MachineDeployment, whose controller the check imitates.
-func readiness(ctx context.Context, k *keeper) error {
-	deployment, err := k.object("MachineDeployment")
+// readiness checks the readiness that kstatus computes for a MachineDeployment. The check sets the status in place of a
+// controller.
+func readiness(ctx context.Context, r *reconciler) error {
+	deployment, err := r.object("MachineDeployment")
 	if err != nil {
 		return err
 	}
@@ -157,33 +163,33 @@ func readiness(ctx context.Context, k *keeper) error {
 		ready   string
 		current bool
 	}{{"Unknown", false}, {"True", true}} {
-		found, err := k.live(ctx, deployment)
+		found, err := r.live(ctx, deployment)
 		if err != nil {
 			return err
 		}
 		found.Object["status"] = map[string]any{
 			"observedGeneration": found.GetGeneration(),
 			"conditions": []any{map[string]any{
-				"type": "Ready", "status": step.ready, "reason": "Played", "message": "",
+				"type": "Ready", "status": step.ready, "reason": "Simulated", "message": "",
 				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 			}},
 		}
-		if err := k.client.Status().Update(ctx, found, client.FieldOwner("controller")); err != nil {
+		if err := r.client.Status().Update(ctx, found, client.FieldOwner("controller")); err != nil {
 			return err
 		}
 		timeout := time.Second
 		if step.current {
 			timeout = 20 * time.Second
 		}
-		err = k.manager.WaitForSetWithContext(ctx, set, waitOptions(timeout))
+		err = r.manager.WaitForSetWithContext(ctx, set, waitOptions(timeout))
 		if step.current != (err == nil) {
-			return fmt.Errorf("ready %s: %w", step.ready, err)
+			return fmt.Errorf("waiting with condition Ready=%s: %w", step.ready, err)
 		}
-		// The library's last poll may be the one that comes too late.
+		// The last poll of the library may exceed the deadline.
 		if err != nil && !strings.Contains(err.Error(), "InProgress") && !strings.Contains(err.Error(), "context deadline") {
 			return err
 		}
 	}
-	// Fields that a controller sets are no drift.
-	return k.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
+	// Fields that a controller sets are not drift.
+	return r.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
 }
