@@ -13,7 +13,8 @@ use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
 use token::Credential;
 
-/// Failed authentication: a credential was shown, and it identifies no user. A request without any is anonymous.
+/// Failed authentication: a credential was shown, and it identifies no user. A request without credentials is
+/// anonymous.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthenticated {
     /// The credential is not valid.
@@ -40,7 +41,7 @@ pub struct RequestHeaders {
     pub uid: Vec<String>,
     /// Headers with the user's groups.
     pub group: Vec<String>,
-    /// Prefixes of headers with anything else.
+    /// Prefixes of headers with extra attributes of the user.
     pub extra_prefix: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Authorizer: decides whether a user may do something.
+//! Authorizer: decides whether a user may make a request.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Attributes {
     pub path: String,
     /// Label selector of a request for a collection, as the client sent it; empty for none.
     pub label_selector: String,
-    /// The field selector, likewise.
+    /// Field selector of a request for a collection, as the client sent it; empty for none.
     pub field_selector: String,
 }
 
@@ -100,7 +100,7 @@ pub struct Rules {
     pub unknown: String,
 }
 
-/// Source of decisions about users.
+/// Source of decisions whether a user may make a request.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the decision.

@@ -1,4 +1,4 @@
-//! Peer of a connection, as its TLS client certificate proves.
+//! Peer of a connection, identified by its TLS client certificate.
 //!
 //! Two pools of CAs are kept apart: one signs the certificates of users and programs, the other those of the front
 //! proxy. With one trust set for both, any client certificate could pose as the front proxy.

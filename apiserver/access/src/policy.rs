@@ -1,4 +1,4 @@
-//! Local policy: decisions without a host cluster.
+//! Local policy: the authorizer that decides without a host cluster.
 
 use async_trait::async_trait;
 
@@ -41,7 +41,7 @@ pub struct LocalPolicy {
 }
 
 impl LocalPolicy {
-    /// A policy with these permissions of the server's own identities.
+    /// Creates a policy with these permissions of the server's own identities.
     pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
         Self { grants: grants.into_iter().collect() }
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 /// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// Group of all callers who are not.
+/// Group of all callers who are not authenticated.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Name of all callers who are not.
+/// Name of every caller who is not authenticated.
 const ANONYMOUS: &str = "system:anonymous";
 
 /// Group that may do everything.
@@ -17,7 +17,7 @@ pub(crate) const MASTERS: &str = "system:masters";
 /// Prefix of the names of the server's own identities.
 const CONTROLLER_PREFIX: &str = "system:capstan:";
 
-/// Group of the server's own identities; no certificate or token can bring it.
+/// Group of the server's own identities; no certificate or token can add it.
 const CONTROLLERS: &str = "system:capstan:controllers";
 
 /// User, as authenticated.

@@ -1,4 +1,4 @@
-//! Durations of older versions, which are texts: paths and errors.
+//! Durations of older versions, which are strings there: their paths in each kind, and the errors of invalid ones.
 //!
 //! An invalid text has no seconds that can be stored. Without an error, a timeout with a typing mistake would be lost
 //! silently.

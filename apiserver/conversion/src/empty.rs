@@ -1,5 +1,5 @@
-//! Empty objects and lists. The stored version rejects most of them, because absent means the same. Older versions
-//! accept them.
+//! Removal of empty objects and lists. The stored version rejects most of them, because absent means the same. Older
+//! versions accept them.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Typical resource sets, addresses and extensions, in their older versions and in v1beta2.
+//! Tests of conversion with typical resource sets, addresses and extensions, in their older versions and in v1beta2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::conversion;

@@ -1,4 +1,5 @@
-//! Typical manifests of `cluster.x-k8s.io` in both versions: each is the conversion of the other, without annotations.
+//! Tests of conversion with typical manifests of `cluster.x-k8s.io` in both versions: each is the conversion of the
+//! other, without annotations.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Typical kubeadm configurations and control planes in v1beta1 and in v1beta2.
+//! Tests of conversion with typical kubeadm configurations and control planes, in v1beta1 and in v1beta2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::conversion;

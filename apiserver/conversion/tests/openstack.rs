@@ -1,4 +1,4 @@
-//! Typical OpenStack objects in either version.
+//! Tests of conversion with typical OpenStack objects in either version.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_conversion::{Lossless, conversion};

@@ -1,4 +1,4 @@
-//! Supervised tasks: every task of the process is named, and its end is noticed.
+//! Supervised tasks: every task of the process has a name, and a supervisor reacts to its end.
 //!
 //! | Function | Use | End before shutdown | Panic |
 //! |---|---|---|---|
@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause before a restart: how long the process does without the task once its cause is gone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A task that ran for so long has recovered: its next pause is the first again.
+/// Run time after which a task counts as recovered: its next pause is the first one again.
 const RECOVERED: Duration = Duration::from_secs(300);
 
 /// Name of a task, as logs and metrics show it: lower case, e.g. `storage health`.
@@ -66,7 +66,7 @@ impl RestartCounter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("task {task:?} {reason}")]
 pub struct TaskFailure {
-    /// Its name.
+    /// Name of the task.
     pub task: TaskName,
     /// Way in which it ended: `ended`, or its panic.
     pub reason: String,
@@ -107,8 +107,9 @@ impl Supervisor {
         });
     }
 
-    /// Spawns a task that runs as long as the process and can be made anew: `make` makes it, and makes another one
-    /// after a pause whenever the last one ends or panics. [`Supervisor::restarts`] counts. At shutdown it is dropped.
+    /// Spawns a task that runs as long as the process and can be created again: `make` creates it, and creates another
+    /// one after a pause whenever the last one ends or panics. [`Supervisor::restarts`] counts. At shutdown it is
+    /// dropped.
     pub fn spawn_restarting<F>(&self, task: impl Into<TaskName>, mut make: impl FnMut() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -17,14 +17,14 @@ use crate::ttl_cache::TtlCache;
 /// Lifetime of a cached decision: upstream's default, the delay of a revocation.
 const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Most cached decisions: some hundred users with some dozens of different requests.
+/// Maximum number of cached decisions: some hundred users with some dozens of different requests.
 const MOST: usize = 8192;
 
 /// Largest attributes of a cached decision: a user could fill the memory with longer ones. Upstream's bound. Unit:
 /// bytes.
 const LONGEST: usize = 10_000;
 
-/// Authorizer that asks the host cluster.
+/// Authorizer that sends SubjectAccessReviews to the host cluster.
 pub struct HostAuthorizer {
     client: Client,
     decisions: TtlCache<String, (Decision, String)>,

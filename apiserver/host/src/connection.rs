@@ -10,7 +10,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Error of a kubeconfig.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: is not a kubeconfig that can be used: {detail}")]
+#[error("{path}: not a usable kubeconfig: {detail}")]
 pub struct ConnectError {
     path: String,
     detail: String,
@@ -46,7 +46,7 @@ async fn client(kubeconfig: &Path, patience: Duration) -> Result<kube::Client, C
     kube::Client::try_from(config).map_err(|error| failed(error.to_string()))
 }
 
-/// Returns true if the host was not reached, is overloaded or has failed. Any other error is its answer.
+/// Returns true if the host was not reached, is overloaded or has failed. Any other error is the host's answer.
 pub(crate) fn is_silence(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

@@ -1,4 +1,4 @@
-//! CRD objects that serve nothing, for tools that look kinds up there.
+//! CRD objects on the host that serve no requests, for tools that look up kinds in the list of CRDs.
 
 use apiserver_machinery::resource::Resource;
 use serde_json::{Map, Value, json};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 type Answer = (u16, Value);
 type Responder = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
 
-/// Fake host that answers every request alike, or as a closure responds, and records the requests.
+/// Fake host that answers every request with the same response, or as a closure responds, and records the requests.
 #[derive(Clone)]
 pub(crate) struct Fake(Arc<Mutex<State>>);
 

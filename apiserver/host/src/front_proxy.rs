@@ -67,7 +67,7 @@ fn read(data: &BTreeMap<String, String>) -> Result<FrontProxy, FrontProxyError> 
     let list = |key: &str, default: Vec<String>| match data.get(key) {
         None => Ok(default),
         Some(text) => serde_json::from_str::<Vec<String>>(text)
-            .map_err(|error| FrontProxyError::Unusable(format!("{key} is not a list of texts: {error}"))),
+            .map_err(|error| FrontProxyError::Unusable(format!("{key} is not a list of strings: {error}"))),
     };
     let usual = RequestHeaders::default();
     Ok(FrontProxy {

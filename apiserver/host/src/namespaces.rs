@@ -1,4 +1,4 @@
-//! Namespaces of the host cluster: an object that comes through the host is in one of them.
+//! Namespaces of the host cluster, which contain the objects that come through the host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

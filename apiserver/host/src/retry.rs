@@ -1,4 +1,4 @@
-//! Retry of requests to the host, as upstream's clients of reviews do it.
+//! Retry of requests to the host, with the number of tries and the pauses of upstream's clients of reviews.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Secrets of the host cluster: users put credentials and bootstrap data there.
+//! Secrets of the host cluster, where users store credentials and bootstrap data.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ const LIFETIME: Duration = Duration::from_secs(5);
 /// readers.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Time limit of a request: a reconcile waits for it, and a copy may be at hand.
+/// Time limit of a request: a reconcile waits for it, and a cached copy may exist.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Requests in flight: enough for a start with thousands of machines, little for the host.
+/// Maximum number of requests in flight: enough for a start with thousands of machines, little for the host.
 const AT_ONCE: usize = 8;
 
-/// Most cached answers: bootstrap data is some 20 KiB each, so this is below 100 MiB.
+/// Maximum number of cached answers: bootstrap data is some 20 KiB each, so this is below 100 MiB.
 const MOST: usize = 4096;
 
 /// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
@@ -178,7 +178,7 @@ impl Cache {
     }
 }
 
-/// Returns the error of a host that is not asked during the pause.
+/// Returns the error for the pause, in which the host is not queried.
 fn unreachable_host((namespace, name): &Key) -> kube::Error {
     let text = format!("the host cluster does not answer, and its secret {namespace}/{name} is not known");
     kube::Error::Api(Status::failure(&text, "ServiceUnavailable").with_code(503).boxed())

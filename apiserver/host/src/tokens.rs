@@ -1,4 +1,4 @@
-//! Host tokens: users of bearer tokens by TokenReview, cached for a few seconds.
+//! Token authenticator of the host cluster: identifies users by TokenReview, cached for a few seconds.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::ttl_cache::TtlCache;
 /// Lifetime of a cached answer, good or bad: upstream's default, the delay of a revocation.
 const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Most cached reviews: some thousand clients, and as many guesses.
+/// Maximum number of cached reviews: some thousand clients, and as many guessed tokens.
 const MOST: usize = 8192;
 
-/// Requests in flight: a client that guesses tokens must not flood the host.
+/// Maximum number of requests in flight: a client that guesses tokens must not flood the host.
 const AT_ONCE: usize = 16;
 
 /// Hash of a token: tokens themselves are not kept.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
-/// Source of the users of bearer tokens, which asks the host.
+/// Source of the users of bearer tokens, which sends TokenReviews to the host.
 pub struct HostTokens {
     client: Client,
     reviews: TtlCache<Hash, Option<User>>,

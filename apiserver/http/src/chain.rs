@@ -1,9 +1,9 @@
 //! Filter chain: the filters that every request passes, in execution order.
 //!
-//! |```text
-//! |audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → queue
-//! |  → authorize → refuse without storage → read body → deadline → handler → compress → metrics, audit log
-//! |```
+//! ```text
+//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → queue
+//!   → authorize → refuse without storage → read body → deadline → handler → compress → metrics, audit log
+//! ```
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Lifecycle of a shutdown, in steps, so that no client sees a broken connection.
+//! Graceful shutdown, in steps, so that no client sees a broken connection.
 //!
-//! |```text
-//! |stopping  readiness fails, everything is served: load balancers take this server out
-//! |draining  the same, and each connection of HTTP/1.1 closes with its next response
-//! |refusing  new connections and requests are refused; requests in flight are finished
-//! |ending    watches end, one after the other
-//! |```
+//! ```text
+//! stopping  readiness fails, everything is served: load balancers take this server out
+//! draining  the same, and each connection of HTTP/1.1 closes with its next response
+//! refusing  new connections and requests are refused; requests in flight are finished
+//! ending    watches end, one after the other
+//! ```
 
 use std::time::Duration;
 

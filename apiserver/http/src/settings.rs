@@ -1,4 +1,4 @@
-//! Settings of a server.
+//! Settings of the HTTP server.
 
 use std::time::Duration;
 

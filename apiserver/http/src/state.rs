@@ -18,7 +18,7 @@ use crate::settings::Settings;
 /// Readiness check beyond those of the server itself.
 #[derive(Clone)]
 pub struct Check {
-    /// Its name in the path and the response.
+    /// Name of the check in the path and the response.
     pub name: &'static str,
     /// Reports whether it passes. Called for every health request, so it must not block.
     pub is_well: Arc<dyn Fn() -> bool + Send + Sync>,

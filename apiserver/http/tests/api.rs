@@ -1,4 +1,5 @@
-//! The API as a client sees it: a toy kind on a real store, through the one door.
+//! Tests of the API as a client uses it: create, read, update, patch, delete, list and watch of a test kind on a real
+//! store.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

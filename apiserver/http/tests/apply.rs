@@ -1,4 +1,5 @@
-//! Server-side apply beside the vectors: who may, what is refused and how, what everybody comes to own.
+//! Tests of server-side apply beyond the recorded vectors: permissions, refusals, concurrent applies and field
+//! ownership.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

@@ -1,4 +1,4 @@
-//! Bodies in the forms that clients send and ask for, through the one door.
+//! Tests of request and response bodies: protobuf, duplicate fields, warnings, compression and long lists in parts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

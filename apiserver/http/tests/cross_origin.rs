@@ -1,4 +1,4 @@
-//! Requests that web pages of other origins send.
+//! Tests of requests that web pages of other origins send.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

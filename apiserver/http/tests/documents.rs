@@ -1,4 +1,4 @@
-//! Discovery and OpenAPI as aggregators and clients fetch them.
+//! Tests of discovery and OpenAPI, fetched as aggregators and clients fetch them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

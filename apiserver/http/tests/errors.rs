@@ -1,5 +1,5 @@
-//! The table of errors: code, reason, message and details, as a kube-apiserver 1.36.3 answers for a
-//! custom resource.
+//! Tests of error responses: code, reason, message and details are those with which a kube-apiserver 1.36.3 answers for
+//! a custom resource.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Field managers as responses show them: within a write their sets are text, and no response may show that.
+//! Tests of `managedFields` in responses: within a write their sets are text, and responses must show them as trees.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -20,7 +20,7 @@ fn sets(answer: &(u16, Value)) -> Vec<Value> {
     sets
 }
 
-/// More fields than a set needs to be shared by objects.
+/// Returns a widget with more fields than a set needs to be shared by objects.
 fn widget(name: &str) -> Value {
     let labels: serde_json::Map<_, _> =
         (0..12).map(|number| (format!("label-{number}"), json!("a"))).collect();

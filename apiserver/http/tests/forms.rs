@@ -1,4 +1,4 @@
-//! Answers in the forms that clients ask for.
+//! Tests of response formats: encodings of errors and metadata, watch frames, indentation and lengths.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

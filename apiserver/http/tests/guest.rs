@@ -1,4 +1,4 @@
-//! A server that behaves: under load, at its end, and when something goes wrong in it.
+//! Tests of the server under load, at shutdown, and after timeouts, panics and disconnects.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

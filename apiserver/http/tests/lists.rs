@@ -1,4 +1,4 @@
-//! Lists: which state they show, in which parts, and what they cost.
+//! Tests of lists: the revision that they show, their pages, and their cost for the store.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

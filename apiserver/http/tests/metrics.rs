@@ -1,4 +1,5 @@
-//! Which requests are counted, and under which labels. What is expected was seen at a real kube-apiserver.
+//! Tests of request metrics: the requests that are counted, and their labels. The expected values were recorded from a
+//! real kube-apiserver.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Own writes in the cache, which are not decoded when the store reports them.
+//! Tests of own writes in the cache, which are not decoded when the store reports them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

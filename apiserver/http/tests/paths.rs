@@ -1,4 +1,4 @@
-//! Paths, methods, query parameters and headers that no kind has anything to do with.
+//! Tests of unknown paths, methods, query parameters and headers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

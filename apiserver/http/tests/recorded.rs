@@ -1,5 +1,5 @@
-//! Random writes by several clients, in two versions, to the object and its status: after each of them
-//! the object and its owners are what a real server made of it.
+//! Replay of recorded random writes by several clients, in two versions, to an object and its status: after each write
+//! the object and its field managers equal those that a real kube-apiserver returned.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

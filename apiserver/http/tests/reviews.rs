@@ -1,4 +1,4 @@
-//! Reviews of identity and permissions, and impersonation.
+//! Tests of reviews of identity and permissions, and of impersonation.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! The subresource `scale` as autoscalers and `kubectl scale` use it.
+//! Tests of the subresource `scale` as autoscalers and `kubectl scale` use it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! A kind that says that it does not look at the status of its objects is answered as one that does.
+//! Tests of raw fields: a kind whose rules do not read the status gives the same responses as one whose rules do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -36,7 +36,7 @@ fn made() -> Vec<Step> {
     ]
 }
 
-/// Of these some leave the status, some ask for it, and some would like to change it.
+/// Patches: some do not mention the status, some read it, and some try to change it.
 fn patched() -> Vec<Step> {
     let operation = |op: &str, path: &str| json!({"op": op, "path": path, "value": "<&>"});
     let copied = json!([{"op": "copy", "from": "/status/phase", "path": "/spec/name"}]);
@@ -67,7 +67,7 @@ fn patched() -> Vec<Step> {
     ]
 }
 
-/// The same of the status.
+/// Returns the same for the status.
 fn told() -> Vec<Step> {
     let path = |path: &str| json!([{"op": "copy", "from": path, "path": "/status/selector"}]);
     let whole = |status: Value| widget("v1", &json!({"spec": {"replicas": 9}, "status": status}));

@@ -1,4 +1,4 @@
-//! Server-side apply as a real server does it: its answers to a hundred and fifty requests, and ours.
+//! Replay of the server-side apply vectors: requests and the responses that a real kube-apiserver gave.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
@@ -7,8 +7,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use server::Server;
 
-/// Vectors and steps after which entries of these managers have no time: they gained nothing that
-/// was not there.
+/// Vectors and steps after which entries of these managers have no time: they gained no field that did not exist
+/// before.
 const TIMELESS: [(&str, usize, &str); 8] = [
     ("V62", 1, "a"),
     ("V62", 2, "a"),

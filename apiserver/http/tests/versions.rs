@@ -1,4 +1,4 @@
-//! One kind in two versions: each is written and read as if there were no other.
+//! Tests of one kind in two versions: each is written and read as if there were no other.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

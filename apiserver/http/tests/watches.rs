@@ -1,4 +1,4 @@
-//! Watches: what they begin with, what they tell, and how they end.
+//! Tests of watches: initial events, later events, bookmarks, resumption and end.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
@@ -15,7 +15,7 @@ use storage_contract::Revision;
 
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
-/// A watch list in full.
+/// Query parameters of a complete watch list.
 const STREAMED: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 fn gadget(name: &str) -> Value {

@@ -1,4 +1,4 @@
-//! A watch as a browser has it.
+//! Tests of watches over a WebSocket, as browsers use them.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

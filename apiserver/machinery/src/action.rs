@@ -1,4 +1,4 @@
-//! Imperative subresources: `POST …/machines/m1/reboot`.
+//! Actions: imperative subresources such as `POST …/machines/m1/reboot`.
 
 use apiserver_schema::KindSchema;
 use async_trait::async_trait;
@@ -52,14 +52,14 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
         dry_run: bool,
     ) -> ApiResult<Value>;
 
-    /// Takes the lock of this name when its present holder, on any server, has returned it. An action needs a lock if
+    /// Takes the lock of this name when its present holder, on any server, has released it. An action needs a lock if
     /// it must read the objects and add to them in one step.
     ///
     /// # Errors
     /// 503 if the lock does not become free in time.
     async fn lock(&self, name: &str) -> ApiResult<Lock>;
 
-    /// Returns the lock.
+    /// Releases the lock.
     async fn unlock(&self, lock: Lock);
 }
 

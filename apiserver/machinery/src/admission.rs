@@ -35,7 +35,7 @@ pub struct Action<'a> {
 /// Permissions of the caller, from the authorizer that allowed the request.
 #[async_trait]
 pub trait Permissions: Send + Sync + std::fmt::Debug {
-    /// Passes if the caller has the permission.
+    /// Checks that the caller has the permission.
     ///
     /// # Errors
     /// 403 with the message of any forbidden request; 503 if the authorizer does not answer.

@@ -1,4 +1,4 @@
-//! Ages, in the format of kubectl.
+//! Ages of objects, in the format of kubectl.
 
 use jiff::Timestamp;
 

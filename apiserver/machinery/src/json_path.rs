@@ -1,4 +1,4 @@
-//! The subset of kubectl's JSONPath that printer columns use: `.a.b`, `.a\.b`, `['a\.b']`, `[0]`, `[?(@.k=="v")]`.
+//! JSONPath subset that printer columns use: `.a.b`, `.a\.b`, `['a\.b']`, `[0]`, `[?(@.k=="v")]`.
 
 use serde_json::Value;
 

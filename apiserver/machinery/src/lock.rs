@@ -1,4 +1,4 @@
-//! Lock by name, as its holder has it. `ObjectStore::lock` takes one.
+//! Held lock: the handle that a client of `ObjectStore::lock` receives.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::status::{ApiError, ApiResult};
 /// Time that a holder may rely on its lock. The work under one is two reads and a write.
 pub(crate) const HELD: Duration = Duration::from_secs(5);
 
-/// A lock that was taken. Its holder returns it with `ObjectStore::unlock`.
+/// A lock that was taken. Its holder releases it with `ObjectStore::unlock`.
 #[derive(Debug)]
 pub struct Lock {
     pub(crate) key: Key,
@@ -18,7 +18,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Passes while the holder may rely on the lock. The holder checks right before the write that the lock guards.
+    /// Checks that the holder may still rely on the lock. The holder calls it right before the write that the lock
+    /// guards.
     ///
     /// # Errors
     /// 503 if the work took so long that another client may take the lock over.

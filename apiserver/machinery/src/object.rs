@@ -1,4 +1,4 @@
-//! Access to the parts of an object that every kind has.
+//! Accessors of the parts that every object has, such as its metadata.
 
 use serde_json::{Map, Value, json};
 use storage_contract::Revision;

@@ -74,7 +74,7 @@ pub struct Resource {
     pub schema: KindSchema,
     /// Behaviour that is specific to the kind.
     pub strategy: Arc<dyn Strategy>,
-    /// Its actions.
+    /// Actions of the kind.
     pub verbs: Vec<Arc<dyn ActionHandler>>,
 }
 

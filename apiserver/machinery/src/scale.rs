@@ -15,10 +15,10 @@ use apiserver_structured_merge::go_values;
 /// API group.
 pub const GROUP: &str = "autoscaling";
 
-/// Its version.
+/// API version of a Scale.
 pub const VERSION: &str = "v1";
 
-/// Its kind.
+/// Kind of a Scale.
 pub const KIND: &str = "Scale";
 
 /// One part of a Scale: its name, its type in Go, and its fields with theirs.

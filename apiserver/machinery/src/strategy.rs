@@ -151,7 +151,7 @@ pub struct OwnTable {
     pub cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// A column of such a table. Its type is always `string`, like upstream's.
+/// Column of an [`OwnTable`]. Its type is always `string`, like upstream's.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnColumn {
     /// Heading.

@@ -1,4 +1,4 @@
-//! OpenAPI documents, compared with those of a kube-apiserver.
+//! Tests of OpenAPI documents, compared with those of a kube-apiserver.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 

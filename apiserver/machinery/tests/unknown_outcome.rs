@@ -1,7 +1,7 @@
-//! Unknown outcomes: a store that loses one answer, with or without the write, while another client writes.
+//! Tests of unknown outcomes: the store loses one answer, with or without the write, while another client writes.
 //!
-//! An update whose outcome was unknown used to be applied again on the object of the other client: a JSON patch appended
-//! its element twice.
+//! An update whose outcome was unknown used to be applied again on the object of the other client: a JSON patch
+//! appended its element twice.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 // `PACKED`: names, and the schemas as JSON in DEFLATE.
 include!(concat!(env!("OUT_DIR"), "/schemas.rs"));
 
-/// Returns the schema of a kind in one version. Every call unpacks it anew.
+/// Returns the schema of a kind in one version. Every call unpacks it again.
 pub(crate) fn of(descriptor: &Descriptor) -> Value {
     named(&format!("{}/{}/{}", descriptor.group, descriptor.version, descriptor.kind))
 }

@@ -1,4 +1,4 @@
-//! Actions on Machines, by POST and by declared MachineOperation, over HTTP.
+//! Tests of actions on Machines, by POST and by declared MachineOperation, over HTTP.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]

@@ -1,5 +1,5 @@
-//! Whole objects through all steps between a request and the store: pruning, preparation, defaulting, and validation of
-//! metadata, of the schema and by the strategy.
+//! Tests of whole objects in all steps between a request and the store: pruning, preparation, defaulting, and
+//! validation of metadata, of the schema and by the strategy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;

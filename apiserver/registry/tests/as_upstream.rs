@@ -1,5 +1,5 @@
-//! Verdicts of upstream's definitions and webhooks on nearly valid objects, recorded from a kube-apiserver with Cluster
-//! API 1.14's.
+//! Comparison with upstream's verdicts: results of its definitions and webhooks on nearly valid objects, recorded from
+//! a kube-apiserver with Cluster API 1.14.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Typical objects of these kinds, as users and tools write them.
+//! Tests of typical objects of the kinds, as users and tools write them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Deletion of a namespace: first its content, then itself.
+//! Tests of the deletion of a namespace: first its content, then the namespace itself.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

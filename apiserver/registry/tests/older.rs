@@ -1,4 +1,4 @@
-//! Requests of clients of older versions with values that the stored version cannot represent or does not require.
+//! Tests of requests in older versions with values that the stored version cannot represent or does not require.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

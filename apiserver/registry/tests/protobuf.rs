@@ -1,4 +1,4 @@
-//! Kinds that typed clients send in protobuf, from hand-written bytes.
+//! Tests of the kinds that typed clients send in protobuf, with hand-written bytes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_machinery::protobuf;

@@ -1,5 +1,5 @@
-//! Kinds of bootstrap, control plane, addons, addresses and extensions: whole objects in every served version, through
-//! all steps between a request and the store.
+//! Tests of the kinds of bootstrap, control plane, addons, addresses and extensions: whole objects in every served
+//! version, in all steps between a request and the store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Clusters of a class: requests as users write them, and the resulting objects.
+//! Tests of Clusters of a class: requests as users write them, and the resulting objects.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Location of a walk in a value: a path that is built only for errors.
+//! Location of a walk in a value: a field path that is built only for errors.
 
 use std::fmt;
 

@@ -68,7 +68,7 @@ impl KindSchema {
         Ok(())
     }
 
-    /// Returns the published form, built anew at each call.
+    /// Returns the published form, which is built at each call.
     pub fn published(&self) -> Value {
         (self.0.publish)()
     }

@@ -1,3 +1,5 @@
+//! Tests of structural schemas: pruning, defaulting, validation and ratcheting.
+
 use serde_json::{Value, json};
 
 use super::{MetadataRules, Schema};

@@ -1,4 +1,4 @@
-//! Assembly of a server: the kinds, namespaces and controllers that its configuration does not set.
+//! Assembly of a server: additions to its kinds, namespaces and controllers, made in code and not by its configuration.
 
 use apiserver_machinery::resource::{Registry, Resource};
 

@@ -1,4 +1,4 @@
-//! Controllers of this process, which run while it is the elected one.
+//! Controllers of this process, which run while this replica is the leader.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::election::{self, Election, Timing};
 
-/// Runs the controllers here whenever this server is elected. `alone`: no other server can use its
-/// store. The receiver gets a value after shutdown, when all controllers have ended and the Lease is given back.
+/// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
+/// gets a value after shutdown, when all controllers have ended and the Lease is released.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
     host: Option<Client>,
@@ -61,7 +61,7 @@ fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
     all().filter(move |controller| !(with_host && controller.standalone_only))
 }
 
-/// The local policy with the permissions of every identity of this process.
+/// Returns the local policy with the permissions of every identity of this process.
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
     let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES)]);

@@ -1,4 +1,4 @@
-//! Leader election: the server that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
+//! Leader election: the replica that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
 //! election also works while the host cluster does not respond.
 
 mod record;

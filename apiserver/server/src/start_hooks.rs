@@ -1,4 +1,4 @@
-//! Start hooks: work that must be done once before the server is ready. Each is retried until it is done.
+//! Start hooks: work that must be done once before the server is ready. Each is retried until it succeeds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

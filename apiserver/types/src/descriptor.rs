@@ -1,4 +1,4 @@
-//! Descriptor of a kind: names, scope, subresources and columns.
+//! Descriptor of a kind: names, scope, subresources and printer columns.
 
 use serde_json::Value;
 

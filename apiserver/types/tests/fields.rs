@@ -1,5 +1,5 @@
-//! Every field of the kinds, compared with a list of facts of upstream: path, type, required or optional, bounds, list
-//! type, default. Differences are named.
+//! Comparison of every field of the kinds with a list of upstream's facts: path, type, required or optional, bounds,
+//! list type, default. Differences are named.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeSet;

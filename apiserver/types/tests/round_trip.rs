@@ -1,4 +1,4 @@
-//! Typical objects of users and controllers: nothing is lost, renamed or added when a type reads and writes them.
+//! Round-trip tests of typical objects: nothing is lost, renamed or added when a type reads and writes them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_types::{

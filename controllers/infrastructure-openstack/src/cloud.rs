@@ -1,4 +1,4 @@
-//! Cloud of one user: every call, and its implementation.
+//! Cloud of one user: the implementation of every call of the `Cloud` trait.
 
 use async_trait::async_trait;
 use controllers_infrastructure::*;

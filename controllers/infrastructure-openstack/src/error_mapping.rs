@@ -1,4 +1,4 @@
-//! Mapping of HTTP responses, and of missing ones, to [`CloudError`]. No other module does this.
+//! Mapping of HTTP responses, and of calls without a response, to [`CloudError`]. No other module does this.
 
 use std::{error::Error, time::Duration};
 
@@ -47,7 +47,7 @@ pub(crate) fn unanswered(operation: &str, read: bool, error: &ApiError<RestError
     let message = match (source.is_connect(), source.is_timeout()) {
         (true, true) => "no connection in time".to_owned(),
         (true, false) => format!("no connection: {}", root_cause(source)),
-        (false, true) => "no answer in time".to_owned(),
+        (false, true) => "no response in time".to_owned(),
         (false, false) => format!("no answer: {}", root_cause(source)),
     };
     CloudError::new(class, operation, message)

@@ -1,4 +1,4 @@
-//! Text of a refusal: the cloud's own message, from the body of the response.
+//! Error text of a refused call: the cloud's own message, from the body of the response.
 //!
 //! Every service encodes it differently, and a proxy in front of one responds in HTML.
 

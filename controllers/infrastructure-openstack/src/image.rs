@@ -1,4 +1,4 @@
-//! Calls of Glance.
+//! Glance calls.
 
 use controllers_infrastructure::{CloudResult, Image, ImageQuery};
 use serde::Deserialize;

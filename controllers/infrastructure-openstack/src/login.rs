@@ -36,7 +36,7 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) async fn log_in(credentials: &Credentials) -> CloudResult<Session> {
     match tokio::time::timeout(LOGIN_TIMEOUT, log_in_at_leisure(credentials)).await {
         Ok(result) => result,
-        Err(_) => Err(CloudError::new(ErrorClass::Unreachable, OPERATION, "no answer in time")),
+        Err(_) => Err(CloudError::new(ErrorClass::Unreachable, OPERATION, "no response in time")),
     }
 }
 

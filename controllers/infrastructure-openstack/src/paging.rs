@@ -1,4 +1,4 @@
-//! Lists in pages.
+//! Paged lists: follows the links from page to page.
 
 use controllers_infrastructure::CloudResult;
 use serde::de::DeserializeOwned;

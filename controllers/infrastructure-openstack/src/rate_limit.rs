@@ -14,13 +14,13 @@ use tokio::{
     time::Instant,
 };
 
-/// Initial limit: Nova's API has some dozen workers in a small cloud.
+/// Initial limit of concurrent calls: Nova's API has some dozen workers in a small cloud.
 const MOST: usize = 16;
 
-/// Successful responses that raise the limit by one.
+/// Number of successful responses in a row that raise the limit by one.
 const RUN: usize = 32;
 
-/// Longest pause that is honoured, so that one wrong header does not stop a cluster for a day.
+/// Longest pause that is kept when a cloud requests one, so that one wrong header does not stop a cluster for a day.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// Limiter of the calls to one service.

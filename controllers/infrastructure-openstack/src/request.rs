@@ -1,4 +1,4 @@
-//! Request: one call as data.
+//! Request to an OpenStack service, as data.
 
 use http::Method;
 use serde_json::Value;

@@ -134,7 +134,7 @@ impl Session {
             }
             Err(error) => {
                 let error = unanswered(&request.operation(), request.is_read(), &error);
-                tracing::debug!(method = %request.method, path = request.path, ms, error = error.message, "cloud call unanswered");
+                tracing::debug!(method = %request.method, path = request.path, ms, error = error.message, "cloud call got no response");
                 (Err(error), Verdict::Failed)
             }
         };

@@ -1,4 +1,4 @@
-//! Times in OpenStack's format.
+//! Conversion of OpenStack's times to RFC 3339.
 
 use jiff::{Timestamp, civil, tz::TimeZone};
 

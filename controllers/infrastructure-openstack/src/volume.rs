@@ -1,4 +1,4 @@
-//! Calls of Cinder.
+//! Cinder calls.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Suite against a real OpenStack, if there is one.
+//! Provider suite against a real OpenStack, if one is configured.
 //!
 //! `CAPSTAN_OPENSTACK_CLOUDS` names a `clouds.yaml` with the clouds `lab` and `lab-tiny`, as the
 //! lab of Debian's packages writes it; `CAPSTAN_SUITE_FILTER` runs only the cases whose sentence

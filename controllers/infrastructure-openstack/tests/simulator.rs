@@ -1,4 +1,4 @@
-//! Suite against the simulator, and errors that only a simulator produces on demand.
+//! Provider suite against the simulator, and tests of errors that only a simulator produces on demand.
 
 use std::{sync::Arc, time::Duration};
 

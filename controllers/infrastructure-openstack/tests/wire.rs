@@ -1,4 +1,4 @@
-//! Requests on the wire, and the handling of responses, or of missing ones.
+//! Tests of the HTTP requests that the provider sends, and of its handling of responses and of missing ones.
 #![allow(clippy::unwrap_used, reason = "a test panics; its helpers are no tests to clippy")]
 
 mod stub;

@@ -1,4 +1,4 @@
-//! Traits that a provider implements.
+//! Provider traits: `Cloud`, and the connector that creates clouds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Interface of the controllers to an OpenStack cloud, in types of our own.
+//! Interface between the controllers and an OpenStack cloud, in types that do not depend on a client library.
 //!
 //! [`Cloud`] is one authenticated project in one region. A provider implements it; the
 //! reconcilers use nothing else. No SDK type crosses this crate.

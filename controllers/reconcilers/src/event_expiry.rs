@@ -30,7 +30,7 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
 async fn run(client: Client, shutdown: CancellationToken) {
     loop {
         if let Err(error) = expire(&client, Timestamp::now()).await {
-            tracing::warn!(%error, "old events not deleted; retrying");
+            tracing::warn!(%error, "cannot delete expired events; retrying");
         }
         tokio::select! {
             () = shutdown.cancelled() => return,

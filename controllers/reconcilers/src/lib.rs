@@ -1,6 +1,5 @@
-//! Reconcilers, and the controllers without a cloud: garbage collector, namespaces, event expiry. They
-//! are clients of the API like any other, over a transport inside the process, each with an identity
-//! of its own.
+//! Reconcilers, and the controllers without a cloud: garbage collector, namespaces, event expiry. They are clients of
+//! the API like any other, over a transport inside the process, each with an identity of its own.
 //!
 //! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.

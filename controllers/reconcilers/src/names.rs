@@ -1,4 +1,4 @@
-//! Kinds of cloud resources, as the journal names them.
+//! Names of the kinds of cloud resources in the journal.
 
 /// Neutron network.
 pub(crate) const NETWORK: &str = "network";

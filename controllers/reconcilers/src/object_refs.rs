@@ -1,4 +1,4 @@
-//! References to the objects in a store that a change of another object concerns.
+//! References to the objects in a reflector's store that a change of another object concerns.
 
 use std::fmt::Debug;
 

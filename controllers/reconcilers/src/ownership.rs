@@ -60,8 +60,10 @@ where
     let other = references.iter().find(controls).filter(|_| owner.controller == Some(true));
     other.map_or(Adoption::Due, |other| {
         let (kind, name) = (K::kind(&()), object.name_any());
-        let message =
-            format!("{kind} {name} is controlled by {} {} already. Refer to another", other.kind, other.name);
+        let message = format!(
+            "{kind} {name} is already controlled by {} {}. Refer to another one",
+            other.kind, other.name
+        );
         Adoption::Refused(message)
     })
 }

@@ -1,4 +1,4 @@
-//! Queries of the cloud, from the filters of a spec.
+//! Queries to the cloud, from the filters of a spec.
 
 use apiserver_types::{ImageParam, NetworkOrSGParam, SubnetParam};
 use controllers_infrastructure::{ImageQuery, NetworkQuery, SecurityGroupQuery, SubnetQuery, TagQuery};

@@ -1,4 +1,4 @@
-//! Summary of several conditions of one object: the Ready of a Machine, the Available of a Cluster.
+//! Summary condition of several conditions of one object: `Ready` of a Machine, `Available` of a Cluster.
 //!
 //! The rule is Cluster API's. A part with positive polarity is an issue when it is False, one with
 //! negative polarity when it is True. The summary is False if any part is an issue, else Unknown if

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// First interval: longer than a blip.
+/// First interval: longer than a brief failure.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Longest interval: an outage that ends, or a quota that is raised, is noticed within a minute, and
@@ -37,7 +37,7 @@ impl Backoff {
         interval
     }
 
-    /// Returns what is left of an object's interval, if anything.
+    /// Returns the rest of the interval of an object, or `None` after its end.
     pub fn remaining(&self, uid: &str) -> Option<Duration> {
         let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let until = objects.get(uid)?.until?;

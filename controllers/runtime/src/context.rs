@@ -1,4 +1,4 @@
-//! Context of a controller: its clients and what all controllers share.
+//! Context of a controller: its API client, and the parts that all controllers share.
 
 use std::fmt::Debug;
 use std::sync::Arc;

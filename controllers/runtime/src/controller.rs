@@ -43,13 +43,13 @@ impl PolicyRule {
     /// Verbs of a reader.
     pub const READ: &'static [&'static str] = &["get", "list", "watch"];
 
-    /// Verbs of one who changes objects of others.
+    /// Verbs of an identity that changes objects of others.
     pub const CHANGE: &'static [&'static str] = &["get", "list", "watch", "update", "patch"];
 
-    /// Verbs of one who changes and deletes objects of others.
+    /// Verbs of an identity that changes and deletes objects of others.
     pub const DELETE: &'static [&'static str] = &["get", "list", "watch", "update", "patch", "delete"];
 
-    /// Verbs of one who manages objects of its own.
+    /// Verbs of an identity that manages objects of its own.
     pub const WRITE: &'static [&'static str] =
         &["get", "list", "watch", "create", "update", "patch", "delete"];
 }

@@ -1,4 +1,4 @@
-//! Credentials that an identity reference names.
+//! Cloud credentials that an identity reference names.
 
 use apiserver_types::{IdentityType, OpenStackIdentityReference};
 use controllers_infrastructure::{CloudError, Credentials, ErrorClass};

@@ -1,4 +1,4 @@
-//! Deduplication of passes: an object that is as the last pass left it needs no other one yet.
+//! Deduplication of passes: an object that is unchanged since its last pass needs no other pass yet.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use kube::{Resource, ResourceExt};
 
-/// Revisions that passes left, and the time until which these objects need no pass. A pass writes a
-/// status, which triggers the next pass. Without this, that one would query the cloud again, and after
-/// a failure it would do so at once. A write of another client is another revision. Lost with the
-/// process.
+/// Revision of each object after its last pass, and the time until which the object needs no other pass. A pass writes
+/// a status, which triggers the next pass. Without this record, the next pass would query the cloud again, and after a
+/// failure it would do so at once. A write of another client changes the revision, and so triggers a pass. The record
+/// is lost with the process.
 #[derive(Debug, Default)]
 pub(crate) struct Settled(Mutex<HashMap<String, (String, Instant)>>);
 

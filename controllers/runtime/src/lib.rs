@@ -1,5 +1,5 @@
-//! Parts that all controllers share: context, ownership tag, journal, server lists, Events, the
-//! reconcile loop with its metrics, and the requeue.
+//! Runtime of the controllers: context, ownership tag, journal, server lists, Events, the reconcile loop with its
+//! metrics, and the requeue.
 
 mod backoff;
 mod context;

@@ -1,4 +1,4 @@
-//! Requeue of an object: when its next pass is due.
+//! Requeue of an object: the time of its next pass.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::dedup::Settled;
 /// Interval of an object that waits for another one. A watch reports most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
-/// When the next pass over an object is due.
+/// Time of the next pass over an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
     /// At once: this pass changed something, or was overtaken by another writer.

@@ -1,4 +1,4 @@
-//! Server lists: the servers of each project, listed once for all passes that need them.
+//! Server lists: the Nova servers of each project, listed once for all passes that need them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

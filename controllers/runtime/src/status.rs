@@ -1,4 +1,4 @@
-//! Writes of a status, and the pause of an object.
+//! Status writes, and the check for paused objects.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! Objects of the benchmark: a Machine as in a running cluster, and a Flunder of the same size for the Go
-//! project's aggregated sample server.
+//! Objects of the benchmark: a Machine as in a running cluster, and a Flunder of the same size for Kubernetes'
+//! aggregated sample server in Go.
 
 mod template;
 

@@ -1,5 +1,5 @@
-//! Program `bench`: load generators for API servers, each run in a process of its own, and the report of the
-//! results. `cargo xtask bench` builds it and runs it against each server in a round.
+//! Program `bench`: load generators for API servers, each run in a process of its own, and the report of the results.
+//! `cargo xtask bench` builds it and runs it against each server in a round.
 
 mod client;
 mod copy;

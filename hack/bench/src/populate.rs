@@ -1,4 +1,4 @@
-//! Population of a namespace with objects.
+//! Population of a namespace with objects for a measurement.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Directory that holds all state of one running instance.
+//! State directory of one running instance.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

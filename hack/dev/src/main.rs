@@ -1,5 +1,5 @@
-//! Capstan for trying out: the server, a simulated OpenStack, and a cluster of three machines. `cargo xtask
-//! dev` builds both and runs this program.
+//! Program of `cargo xtask dev`: the server, a simulated OpenStack and a cluster of three machines, to try out Capstan.
+//! The command builds this program and the server, and runs this program.
 
 mod demo;
 mod home;

@@ -87,15 +87,15 @@ pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
     })?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
     lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET }).map_err(keep)?;
-    one("with etcd, directly", || {
+    one("Capstan with etcd returns the recorded responses, directly", || {
         suite.send("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
     })
     .map_err(keep)?;
-    one("with etcd, through a host", || {
+    one("Capstan with etcd returns the recorded responses, through a host", || {
         suite.send("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
     })
     .map_err(keep)?;
-    one("with the embedded store", || suite.embedded(&[]))?;
+    one("Capstan with the embedded store returns the recorded responses", || suite.embedded(&[]))?;
     Ok(4)
 }
 

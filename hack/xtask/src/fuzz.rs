@@ -154,7 +154,7 @@ impl Fuzzer {
         match search.finding {
             Some(_) => eprintln!("ok      {target} was found ({:.1} s)", search.seconds),
             None => {
-                bail!("{target} was not found in {PLANTED} s, so a search without findings proves nothing")
+                bail!("{target}: not found in {PLANTED} s, so a search without findings proves nothing")
             }
         }
         Ok(())

@@ -15,31 +15,31 @@ const FORBIDDEN: [(&str, &[&str], &str); 10] = [
     (
         "apiserver-structured-merge",
         &["tokio", "http", "hyper", "apiserver-", "storage-"],
-        "it only has sets and JSON",
+        "it only processes field sets and JSON",
     ),
     ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
     (
         "apiserver-machinery",
         &["apiserver-types", "apiserver-registry", "hyper"],
-        "it must work for kinds that it does not know",
+        "it must be independent of kinds",
     ),
     (
         "apiserver-http",
         &["apiserver-types", "apiserver-registry", "storage-"],
-        "it serves the kinds that it is given",
+        "it serves the kinds that the registry passes to it",
     ),
-    ("storage-", &["serde_json", "apiserver-", "controllers-"], "a store holds bytes and knows no kinds"),
+    ("storage-", &["serde_json", "apiserver-", "controllers-"], "a store holds bytes, not kinds"),
     (
         "controllers-",
         &["storage-", "apiserver-machinery", "apiserver-registry", "apiserver-http"],
         "controllers are clients",
     ),
-    ("apiserver-access", &["apiserver-", "storage-"], "authentication and authorization know no kinds"),
-    ("apiserver-executor", &["apiserver-", "storage-"], "it knows neither kinds nor HTTP"),
+    ("apiserver-access", &["apiserver-", "storage-"], "it is independent of kinds and of stores"),
+    ("apiserver-executor", &["apiserver-", "storage-"], "it is independent of kinds and of HTTP"),
     (
         "apiserver-schema",
         &["tokio", "http", "hyper", "apiserver-", "storage-"],
-        "it only has schemas and JSON, without a server",
+        "it only processes schemas and JSON, without a server",
     ),
 ];
 
@@ -48,7 +48,7 @@ const EXCEPTIONS: [(&str, &str, &str); 2] = [
     (
         "storage-cache",
         "apiserver-executor",
-        "a watch cache is a supervised task, and the supervisor knows no kinds",
+        "a watch cache is a supervised task, and the supervisor is independent of kinds",
     ),
     (
         "storage-etcd",

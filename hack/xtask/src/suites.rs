@@ -74,7 +74,7 @@ impl Suites {
             let _ = writeln!(table, "  {name:<42} {taken:>9.1} {budget:>9}{verdict}");
         }
         let total: f64 = self.taken.iter().map(|(_, taken)| taken).sum();
-        let _ = write!(table, "  {:<42} {total:>9.1}", "sum (suites run side by side count each)");
+        let _ = write!(table, "  {:<42} {total:>9.1}", "sum (each concurrent suite counts in full)");
         (table, over)
     }
 }

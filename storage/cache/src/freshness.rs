@@ -1,8 +1,8 @@
 //! Freshness of consistent reads: the store's newest revision, read once for all readers that wait for it.
 //!
 //! One task reads the revision, one read at a time. A reader needs the result of a read that started after the reader
-//! arrived: the next one. So the store gets one read after the other, however many readers there are, and a reader waits
-//! for two of them at most.
+//! arrived: the next one. So the store gets one read after the other, however many readers there are, and a reader
+//! waits for two of them at most.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Watch cache: everything below one prefix of the store, in memory, to be read and watched.
+//! Watch cache: everything below one prefix of the store, in memory, for lists and watches.
 //!
 //! One reflector lists the prefix once and then watches it. Each change is projected once into an item (encoded
 //! bytes, for example), which all readers and watchers share. The cache is divided into [`ResourceCache`]s, one per

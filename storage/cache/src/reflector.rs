@@ -20,8 +20,8 @@ use crate::{Cache, Change, Projection};
 /// backend, even where all entries have the largest size.
 const PAGE: usize = 500;
 
-/// Most entries of a later request: larger pages are read no faster. The entries of the next page may be ten times as
-/// large as those of the last, and three pages are in memory at a time.
+/// Maximum number of entries of a later request: larger pages are read no faster. The entries of the next page may be
+/// ten times as large as those of the last, and three pages are in memory at a time.
 const LARGEST_PAGE: usize = 2000;
 
 /// Bytes of values that a page should have, if its values are as large as those of the last page.
@@ -62,9 +62,9 @@ impl<T: Send + Sync + 'static> Reflector<T> {
             }
             // A failure of less than half a second belongs to a start and is not logged as a warning.
             if pause >= PAUSE && outage.should_log() {
-                tracing::warn!(error = %chain(&error), "watch cache starts over");
+                tracing::warn!(error = %chain(&error), "list or watch of the store failed; the watch cache lists again");
             } else {
-                tracing::debug!(error = %chain(&error), "watch cache starts over");
+                tracing::debug!(error = %chain(&error), "list or watch of the store failed; the watch cache lists again");
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE);

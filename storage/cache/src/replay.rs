@@ -13,7 +13,7 @@ use crate::{Cache, Change, ResourceCache, reflector};
 /// the client does better to list again.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Most changes that are replayed for one watcher. A client that missed more does better to list again.
+/// Maximum number of changes that are replayed for one watcher. A client that missed more does better to list again.
 const MAX_CHANGES: usize = 100_000;
 
 /// Returns the changes of a resource in `(after, upto]`, from the store.

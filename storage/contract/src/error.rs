@@ -1,4 +1,4 @@
-//! Errors of a store call, in the terms of the store and not of its backend.
+//! Errors of a store call, independent of the backend.
 
 use crate::{Key, Revision};
 

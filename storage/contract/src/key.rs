@@ -21,7 +21,7 @@ pub struct InvalidKey {
 }
 
 impl Key {
-    /// Longest key in bytes: prefix, group (253), resource (63), namespace (63), name (253) and room.
+    /// Longest key in bytes: prefix, group (253), resource (63), namespace (63), name (253), and a reserve.
     pub const MAX_LENGTH: usize = 1024;
 
     /// Checks `text` and creates a key.

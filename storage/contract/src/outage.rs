@@ -1,4 +1,4 @@
-//! Outage of a store: rate limit for the log messages about a failure that lasts.
+//! Outage log: rate limit for the messages about a failure that lasts.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// find one, too.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Failure that repeats while a store does not answer, and is logged once per minute.
+/// Failure that repeats while a store does not answer. It is logged once per minute.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outage {
     last_logged: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Revision: the store's logical clock.
+//! Revision: the store's logical clock, which numbers its writes.
 
 use std::fmt;
 

@@ -11,9 +11,9 @@ use crate::{Key, KeyRange, Revision, StoreResult};
 /// Key with its value, as of one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// Name of the key.
     pub key: Key,
-    /// Its bytes. They are cheap to clone; backends return slices of what they received.
+    /// Bytes of the value. They are cheap to clone; backends return slices of what they received.
     pub value: Bytes,
     /// The revision of the last write to it.
     pub modified: Revision,
@@ -25,7 +25,7 @@ pub struct Entry {
 /// Condition of a write: another key that must be unchanged since it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unchanged {
-    /// Its name.
+    /// Name of the key.
     pub key: Key,
     /// The revision of the last write to it.
     pub modified: Revision,
@@ -34,7 +34,7 @@ pub struct Unchanged {
 /// Options of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// Most entries of the page; zero is no limit.
+    /// Maximum number of entries of the page; zero is no limit.
     pub limit: usize,
     /// Revision to read at; `None` is the current one, linearizably.
     pub revision: Option<Revision>,
@@ -54,11 +54,11 @@ pub struct Page {
 /// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// It did not exist and now does.
+    /// The key did not exist, and exists now.
     Created,
-    /// It existed and has a new value.
+    /// The key existed, and has a new value.
     Updated,
-    /// It is gone.
+    /// The key was deleted.
     Deleted,
 }
 

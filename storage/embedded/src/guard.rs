@@ -1,4 +1,4 @@
-//! Guarded writes: each happens if its guard holds.
+//! Guarded writes: each happens only if its guard holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Layout of the database file.
+//! Layout of the database file: its tables and their keys.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;

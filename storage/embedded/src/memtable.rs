@@ -1,4 +1,4 @@
-//! Memtable: the current state of the store, as a snapshot of the database and the writes since, which are in the
+//! Memtable: the current state of the store, as a snapshot of the database plus the later writes, which are in the
 //! journal and here.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Reads, each of one state of the store.
+//! Reads, each from a snapshot at one revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

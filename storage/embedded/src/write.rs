@@ -17,14 +17,14 @@ use crate::memtable::Shared;
 /// Capacity of the writer's queue. When it is full, callers wait to be queued.
 const QUEUE: usize = 1024;
 
-/// Most writes of a batch: more brings little once so many share the sync.
+/// Maximum number of writes of a batch: more brings little once so many share the sync.
 const MAX_BATCH: usize = 256;
 
-/// Most bytes of values in a batch: the sync of much more takes longer than it saves.
+/// Maximum number of bytes of values in a batch: the sync of much more takes longer than it saves.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Most writes of a checkpoint, where they are so small that the journal has room for more: a tenth of a second's
-/// work, for which other writes may have to wait.
+/// Maximum number of writes of a checkpoint, for writes so small that the journal has space for more: a tenth of a
+/// second's work, for which other writes may have to wait.
 const MAX_CHECKPOINT: usize = 8192;
 
 #[derive(Debug)]
@@ -136,7 +136,10 @@ impl WriterThread {
             }
         }
         if let Err(error) = self.close() {
-            tracing::error!(error, "embedded store closed with writes in its journal alone");
+            tracing::error!(
+                error,
+                "embedded store closed without a checkpoint; the next start reads its journal"
+            );
         }
     }
 
@@ -272,7 +275,7 @@ fn take_batch(first: Request, requests: &mut mpsc::Receiver<Request>) -> (Vec<Wa
 enum Failure {
     /// Nothing was written.
     Before(WriteError),
-    /// It may have been written.
+    /// The batch may have been written, whole or in part.
     During(String),
 }
 

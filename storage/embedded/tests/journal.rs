@@ -11,7 +11,7 @@ use storage_embedded::EmbeddedStore;
 
 const BLOCK: usize = 4096;
 
-/// Long enough for a batch of three blocks.
+/// Length of a value that makes a batch of three blocks.
 const LENGTH: usize = 2 * BLOCK + 100;
 
 fn key(index: u64) -> Key {
@@ -212,7 +212,7 @@ async fn a_store_from_before_the_journal_is_taken_over() {
     assert!(error.contains("its format is 3"), "{error}");
 }
 
-/// Set in the child: the store it writes to.
+/// Environment variable of the child process: the store that it writes to.
 const CHILD: &str = "CAPSTAN_FULL_TEST_STORE";
 
 /// Writes until a write is refused, and prints the number of writes and the error.

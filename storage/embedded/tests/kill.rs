@@ -16,10 +16,10 @@ use futures::StreamExt;
 use storage_contract::{Entry, Event, Key, KeyRange, ListOptions, Revision, Store, StoreError, WatchItem};
 use storage_embedded::EmbeddedStore;
 
-/// Set in the child: the store it writes to.
+/// Environment variable of the child process: the store that it writes to.
 const CHILD: &str = "CAPSTAN_KILL_TEST_STORE";
 
-/// Enough to hit commits, compactions and openings at different points, few enough to take seconds.
+/// Number of kills: enough to hit commits, compactions and openings at different points, few enough to take seconds.
 const ROUNDS: u64 = 30;
 
 /// Seed of the moments of the kills.

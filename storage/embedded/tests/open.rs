@@ -1,4 +1,5 @@
-//! Opening a store: by one process at a time, for its owner alone, and again after it was closed.
+//! Tests of opening a store: by one process at a time, with permissions for its owner only, and again after it was
+//! closed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::path::Path;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError};
 use storage_embedded::{EmbeddedStore, OpenError};
 
-/// Set in the child: the store it tries to open.
+/// Environment variable of the child process: the store that it tries to open.
 const CHILD: &str = "CAPSTAN_OPEN_TEST_STORE";
 
 #[tokio::test]

@@ -50,7 +50,7 @@ const CONTENDED: Duration = Duration::from_secs(1);
 /// Writes in flight, and writes that wait.
 pub(crate) struct Batches {
     calls: Calls,
-    /// Most bytes of a transaction.
+    /// Maximum number of bytes of a transaction.
     largest: usize,
     queue: Mutex<Queue>,
     /// Time until which transactions are sent in parts.

@@ -1,4 +1,4 @@
-//! Calls of etcd, with a deadline, and with retries where they are harmless.
+//! Calls of etcd, with a deadline, and with retries of those that may be repeated safely.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LARGEST_ANSWER: usize = 1024 * 1024 * 1024;
 /// report that within a second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
-/// Retries per member: the client picks members at random, including dead ones.
+/// Number of retries per member: the client picks members at random, including dead ones.
 const TRIES: u32 = 3;
 
 /// Client for calls of etcd.

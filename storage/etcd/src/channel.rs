@@ -1,4 +1,4 @@
-//! Channel to etcd's members.
+//! gRPC channel to etcd's members.
 
 use apiserver_executor::{InlineExecutor, Spawner, spawn_detached};
 use etcd_client::{BalancedChannelBuilder, Channel};

@@ -25,10 +25,10 @@ const MOST_PER_BYTE: usize = 255;
 /// Error of a compressed value that cannot be read. It shows nothing of the value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DamagedError {
-    /// It ends before its length does.
+    /// The value ends before its length is complete.
     #[error("a compressed value is cut off")]
     CutOff,
-    /// Its length differs from its header, or it is not LZ4.
+    /// The value's length differs from its header, or the block is not LZ4.
     #[error("a compressed value is damaged: {0}")]
     Block(String),
 }

@@ -14,9 +14,9 @@ use crate::queue::Waiting;
 use crate::revision::{EACH, before};
 use crate::write::holds;
 
-/// Most guards of a whole: the number that etcd counts in the largest transaction in parts, which has as many parts
-/// as there are revisions, and two guards in the last. An etcd that is configured to accept the one accepts the
-/// other.
+/// Maximum number of guards of a transaction in the whole form: the number that etcd counts in the largest transaction
+/// in parts, which has as many parts as there are revisions, and two guards in the last. An etcd that is configured to
+/// accept the one accepts the other.
 const MOST_GUARDS: u8 = EACH + 2;
 
 /// Returns true if the batch fits into the whole form.

@@ -1,4 +1,4 @@
-//! Watch that outlives its connections.
+//! Watch on etcd that reconnects and resumes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -207,7 +207,7 @@ async fn receive(
     let received = |answer: Result<Option<WatchResponse>, etcd_client::Error>| match answer {
         Ok(response) => response,
         Err(error) => {
-            tracing::warn!(%error, "etcd watch broke; resuming it");
+            tracing::warn!(%error, "etcd watch failed; resuming it");
             None
         }
     };

@@ -1,4 +1,4 @@
-//! The kinds of the suite as CRDs, for a real kube-apiserver.
+//! CRDs of the suite's kinds, for a real kube-apiserver.
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Description of what is wrong with the result for an input, in a sentence.
+/// Description of an error in the result for an input, in a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding(pub String);
 

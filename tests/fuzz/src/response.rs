@@ -1,4 +1,4 @@
-//! Checks that every response must pass.
+//! Checks that every response of the server must pass.
 
 use apiserver_machinery::protobuf::{self, Field, Shape};
 use bytes::Bytes;

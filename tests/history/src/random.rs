@@ -1,4 +1,4 @@
-//! Pseudo-random choices that a seed repeats.
+//! Pseudo-random number generator, so that a seed repeats the choices of a run.
 
 use std::time::Duration;
 

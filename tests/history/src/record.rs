@@ -1,4 +1,4 @@
-//! Records of a run.
+//! Records of a run: the observations of all clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One of the servers, as a child process.
+//! Server under test, as a child process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Test that one history explains all observations, and that the checker finds injected bugs.
+//! Test of linearizability: one history explains all observations, and the checker finds injected bugs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! The simulator's own endpoints under `/simulator`: the library's methods for other processes.
+//! Endpoints under `/simulator`: the library's methods for other processes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Log of calls: tests read here which calls the cloud really received.
+//! Log of calls, in which tests read the calls that the cloud received.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Program of the simulator.
+//! Program `openstack-simulator`: the simulator as a process of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Neutron v2.0.
+//! Neutron v2.0: networks, ports, routers, floating IPs and security groups.
 
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};

@@ -63,7 +63,7 @@ pub(crate) async fn keep(cloud: Arc<SimulatedCloud>, path: PathBuf, stop: Cancel
             Err(error) => Err(about(&path, "cannot write", &error.into())),
         };
         if let Err(error) = saved {
-            tracing::error!(error = %error, "the state is not saved");
+            tracing::error!(error = %error, "cannot save the state");
         }
         if stopping {
             return;

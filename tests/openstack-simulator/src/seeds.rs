@@ -50,7 +50,7 @@ const TINY_QUOTAS: [(&str, i64); 14] = [
     ("gigabytes", 20),
 ];
 
-/// Fills an empty state.
+/// Fills an empty state with the initial resources.
 pub(crate) fn plant(state: &mut CloudState, now: Timestamp) {
     plant_people(state, now);
     plant_flavors(state);

@@ -1,4 +1,4 @@
-//! Running simulator.
+//! Running simulator, as tests control it.
 
 use std::io;
 use std::net::SocketAddr;

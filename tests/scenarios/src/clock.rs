@@ -1,12 +1,11 @@
-//! Clock of the operations.
+//! Test clock of the operations: the real clocks plus an advance that a test sets.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The real clocks, advanced by as much as a test says: a minute that has to pass is over at once. The
-/// wall clock may also jump.
+/// The real clocks plus an advance that a test sets, so that no test waits for minutes. The wall clock may also jump.
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,

@@ -1,4 +1,4 @@
-//! One process of controllers, whose memory ends with it.
+//! Simulated process of controllers, whose memory ends with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Controllers {
             Box::pin(self.round()).await?;
             tokio::time::sleep(PAUSE).await;
         }
-        bail!("not within {LIMIT:?}: {what}")
+        bail!("timed out after {LIMIT:?}, waiting until {what}")
     }
 
     /// Makes one pass over every object.

@@ -1,4 +1,4 @@
-//! Cloud behind a fuse.
+//! Cloud whose calls a fuse can cut off.
 
 use std::sync::Arc;
 

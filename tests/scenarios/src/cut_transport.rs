@@ -1,4 +1,4 @@
-//! Transport to the API behind a fuse.
+//! Transport to the API that a fuse can cut off.
 
 use std::convert::Infallible;
 use std::pin::Pin;

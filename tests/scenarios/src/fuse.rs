@@ -1,4 +1,4 @@
-//! Fuse: counts effects, and ends the process at one of them.
+//! Fuse of a test: counts effects in the API and the cloud, and ends the simulated process at one of them.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -15,8 +15,8 @@ pub enum Side {
     After,
 }
 
-/// Fuse that blows at the n-th effect, in the API or in the cloud. After that no call through it returns,
-/// as in a process that has ended.
+/// Test fuse that blows at the n-th effect, in the API or in the cloud. After that no call through it returns, as in a
+/// process that has ended.
 #[derive(Debug)]
 pub struct Fuse {
     cut: Option<(usize, Side)>,
@@ -75,7 +75,7 @@ impl Fuse {
         }
     }
 
-    /// Never returns after the fuse has blown, because no process would use what is read.
+    /// Returns unless the fuse has blown. After that it never returns, like a read of a process that has ended.
     pub(crate) async fn alive(&self) {
         if self.is_blown() {
             std::future::pending::<()>().await;

@@ -1,5 +1,5 @@
-//! Scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can be cut at any
-//! step, as if their process had ended.
+//! Test library of the scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can be cut
+//! at any step, as if their process had ended.
 
 mod clock;
 mod controllers;

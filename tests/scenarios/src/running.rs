@@ -1,4 +1,4 @@
-//! Every controller as the server runs it, with its watches.
+//! All controllers as the server runs them, with their watches.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! World: the server and the cloud, which outlive every process of controllers.
+//! Test fixture: the server and the cloud, which outlive every simulated process of controllers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A failed pass is retried with exponential backoff, however many watches report its status.
+//! Test of the backoff: a failed pass is retried with exponential backoff, however many watches report its status.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_refusal_is_not_answered_by_a_storm() {
     let events: Api<Event> = Api::namespaced(world.admin(), NAMESPACE);
     let events = events.list(&ListParams::default()).await.unwrap();
     let reported = events.iter().filter(|event| event.reason.as_deref() == Some("QuotaExceeded"));
-    assert_eq!(reported.count(), 1, "a repetition is counted, not recorded again");
+    assert_eq!(reported.count(), 1, "a repeated Event must be counted, not recorded again");
     // It succeeds when the cause is removed, within the longest interval.
     world.cloud.clear_faults();
     let machines: Api<Machine> = Api::namespaced(world.admin(), NAMESPACE);
@@ -56,7 +56,7 @@ async fn a_refusal_is_not_answered_by_a_storm() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), up).await.expect("the machine comes up");
+    tokio::time::timeout(Duration::from_secs(60), up).await.expect("the Machine is provisioned");
     term.cancel();
     running.join_all().await;
 }

@@ -1,4 +1,4 @@
-//! Controllers that are cut before and after every single step, and others that continue.
+//! Tests of controllers that are cut before and after every single step, and of others that continue.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -50,11 +50,11 @@ async fn life(
     let first = Controllers::start(world, &create);
     tokio::select! {
         () = create.blows() => {}
-        result = first.until("everything is up", is_up) => result.unwrap(),
+        result = first.until("the cluster is provisioned", is_up) => result.unwrap(),
     }
     drop(first);
     let second = Controllers::start(world, &Arc::new(Fuse::never()));
-    second.until("everything is up after all", is_up).await.unwrap();
+    second.until("the cluster is provisioned after the cut", is_up).await.unwrap();
     let up = world.counts();
     if let Some(whole) = whole {
         assert_eq!(up, whole, "in {namespace}, cut at {:?}", create.effects().last());
@@ -67,10 +67,10 @@ async fn life(
     let third = Controllers::start(world, &delete);
     tokio::select! {
         () = delete.blows() => {}
-        result = third.until("everything is gone", is_gone) => result.unwrap(),
+        result = third.until("the cluster is deleted", is_gone) => result.unwrap(),
     }
     drop(third);
-    second.until("everything is gone after all", is_gone).await.unwrap();
+    second.until("the cluster is deleted after the cut", is_gone).await.unwrap();
     up
 }
 
@@ -89,7 +89,7 @@ async fn cut_everywhere(side: Side) {
     let empty = world.counts();
     let (create, delete) = (Arc::new(Fuse::never()), Arc::new(Fuse::never()));
     let whole = life(&world, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
-    assert_eq!(world.counts(), empty, "an undisturbed life leaves something behind");
+    assert_eq!(world.counts(), empty, "a run without cuts left resources behind");
     let (creating, deleting) = (create.effects(), delete.effects());
     assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
     for n in 0..creating.len().max(deleting.len()) {
@@ -102,7 +102,7 @@ async fn cut_everywhere(side: Side) {
         assert_eq!(world.counts(), empty, "{namespace}: cut at {:?}", delete.effects().last());
     }
     eprintln!(
-        "{} steps of a creation and {} of a deletion, cut {side:?} each",
+        "{} steps of a creation and {} steps of a deletion, each cut {side:?}",
         creating.len(),
         deleting.len()
     );

@@ -1,4 +1,4 @@
-//! Deletion of a Cluster with everything that descends from it.
+//! Test of the deletion of a Cluster with all its descendants.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn a_cluster_takes_its_descendants_along_and_nothing_else() {
         let machine = Api::<Machine>::namespaced(client, NAMESPACE).get("m").await?;
         Ok(machine.condition("InfrastructureReady").is_some_and(|it| it.holds()))
     };
-    controllers.until("the machine is up", is_up).await.unwrap();
+    controllers.until("the Machine is provisioned", is_up).await.unwrap();
 
     // A finalizer of another controller holds the MachineDeployment.
     let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), NAMESPACE);
@@ -63,9 +63,9 @@ async fn a_cluster_takes_its_descendants_along_and_nothing_else() {
                 it.reason == "WaitingForWorkersDeletion" && it.message == "* MachineDeployments: md"
             }))
     };
-    controllers.until("only the MachineDeployment is left of the workers", waits).await.unwrap();
-    assert_eq!(names::<KubeadmControlPlane>(&client).await, ["kcp"], "it goes after the workers");
-    assert_eq!(names::<Machine>(&client).await, ["m"], "it goes after the control plane object");
+    controllers.until("the MachineDeployment is the only remaining worker object", waits).await.unwrap();
+    assert_eq!(names::<KubeadmControlPlane>(&client).await, ["kcp"], "it must be deleted after the workers");
+    assert_eq!(names::<Machine>(&client).await, ["m"], "it must be deleted after the control plane object");
 
     let change = Patch::Merge(hold(&[]));
     deployments.patch("md", &PatchParams::default(), &change).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_cluster_takes_its_descendants_along_and_nothing_else() {
         let clusters = Api::<Cluster>::namespaced(client, NAMESPACE).list(&ListParams::default()).await?;
         Ok(clusters.items.is_empty())
     };
-    controllers.until("the cluster is gone", is_gone).await.unwrap();
+    controllers.until("the cluster is deleted", is_gone).await.unwrap();
     let nothing: [&str; 0] = [];
     assert_eq!(names::<MachineDeployment>(&client).await, ["of-another"]);
     assert_eq!(names::<MachinePool>(&client).await, nothing);

@@ -1,4 +1,4 @@
-//! Infrastructure objects that no Machine and no Cluster owns.
+//! Tests of infrastructure objects without an owning Machine or Cluster.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Tests of the authenticator: client certificates, front-proxy headers and bearer tokens.
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, UnixTime};
 

@@ -5,7 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
-/// Browsers cannot set `Authorization` on a WebSocket: there the token is one of the subprotocols.
+/// Prefix of the WebSocket subprotocol that carries the token, because browsers cannot set `Authorization` on a
+/// WebSocket.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Token that a request shows.
@@ -13,7 +14,7 @@ const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 pub(super) enum Credential {
     None,
     Token(String),
-    /// A value in the place of a token that cannot be one.
+    /// Value that is sent as a token and cannot be one.
     Malformed,
 }
 

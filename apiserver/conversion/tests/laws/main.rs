@@ -1,4 +1,4 @@
-//! Laws of every conversion, for random objects of every kind with an older version.
+//! Property tests of every conversion, with random objects of every kind that has an older version.
 //!
 //! `CAPSTAN_KIND=MachineSet cargo test -p apiserver-conversion --test laws` tests one kind. `PROPTEST_CASES=1000` tests
 //! more objects, and `CAPSTAN_SEED=7` other ones.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use copy::Verdict;
 use queue::{Key, Queue};
 
-/// Most Events in the queue: hours of a quiet day, minutes of a bad one, some megabytes.
+/// Maximum number of Events in the queue: hours of a quiet day, minutes of a bad one, some megabytes.
 const MOST: usize = 2000;
 
 /// First pause after a failure; each further failure doubles it.

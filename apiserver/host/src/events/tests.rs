@@ -1,3 +1,5 @@
+//! Tests of host events: copies, updates, and retries while the host is down.
+
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Time for which input is read after the last output: about that of upstream's server, and a little less than a
-/// client has that must close its connection, so that it can do so in order.
+/// Time for which input is read after the last output: about that of upstream's server. It is a little less than the
+/// time that a client has to close its connection, so that the client can close it in order.
 const LINGER: Duration = Duration::from_millis(900);
 
 /// Size of a read of discarded input. Unit: bytes.
@@ -27,7 +27,7 @@ pub(crate) enum End {
 
 /// Connection that is closed when the client has nothing more to send, or after [`LINGER`].
 ///
-/// If a server responds before it has read a request and closes at once, the rest of the request meets a closed
+/// If a server responds before it has read a request and closes at once, the rest of the request arrives at a closed
 /// socket. That resets the connection, and the client may lose the response.
 #[derive(Debug)]
 pub(crate) struct Socket<S> {

@@ -45,10 +45,10 @@ const HEADERS: Duration = Duration::from_secs(32);
 /// bytes.
 const LARGEST_HEADERS: usize = 1 << 20;
 
-/// Most headers of a request in HTTP/1.1: upstream's limit.
+/// Maximum number of headers of a request in HTTP/1.1: upstream's limit.
 const MOST_HEADERS: usize = 1000;
 
-/// Streams on one HTTP/2 connection. A host multiplexes the watches of all its users on one or two.
+/// Maximum number of streams on one HTTP/2 connection. A host multiplexes the watches of all its users on one or two.
 const STREAMS: u32 = 1000;
 
 /// Largest part of a response that waits to be sent: as much as is sent in a time slice. So a body that is made as
@@ -118,7 +118,7 @@ async fn accept(
     ending.cancel();
     connections.close();
     if tokio::time::timeout(grace, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "grace period is over with open connections");
+        tracing::warn!(open = connections.len(), "grace period is over; dropping open connections");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Document with its hash.
+//! Served document with its hash.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};

@@ -28,7 +28,7 @@ use crate::response::{self, HttpResponse};
 /// Identity of the server, as documents publish it.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Kubernetes version whose API behaviour this is, e.g. `v1.36.0+capstan-0.1.0`; shown at `/version`.
+    /// Kubernetes version whose API behaviour the server implements, e.g. `v1.36.0+capstan-0.1.0`; shown at `/version`.
     pub git_version: String,
     /// `host:port` at which clients reach the direct endpoint.
     pub address: String,

@@ -24,7 +24,7 @@ impl OnDemand {
         Self { registry, reviews, made: OnceCell::new() }
     }
 
-    /// Returns the documents. The first request waits some tenths of a second, and so do those beside it.
+    /// Returns the documents. The first request waits some tenths of a second, and so do concurrent ones.
     pub(super) async fn get(&self) -> ApiResult<&OpenApi> {
         let make = async || {
             let (registry, reviews) = (self.registry.clone(), self.reviews);

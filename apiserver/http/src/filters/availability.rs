@@ -13,7 +13,7 @@ use crate::request::routes;
 use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
-/// Refuses new requests at the end of a shutdown. Health is served on, and so are the server's own controllers.
+/// Refuses new requests at the end of a shutdown. Health checks and the server's own controllers are still served.
 pub(crate) fn refusal_at_the_end(
     server: &ApiServer,
     info: &RequestInfo,

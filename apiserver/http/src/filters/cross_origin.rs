@@ -36,7 +36,7 @@ const LONGEST_QUOTE: usize = 200;
 /// Checks that no web page of another origin sent the request. Callers inside the process pass.
 ///
 /// # Errors
-/// 403 that names the header which gave the request away.
+/// 403 that names the header that shows the other origin.
 pub(crate) fn check<B>(request: &Request<B>, connection: &Connection) -> ApiResult<()> {
     let headers = request.headers();
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);

@@ -19,7 +19,7 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Identity that a request asks to act as.
+/// Identity that a request acts as, by its impersonation headers.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Impersonation {
     user: String,

@@ -14,14 +14,14 @@ use crate::state::ApiServer;
 /// Objects that a list may read for one seat: upstream's number.
 const OBJECTS_PER_SEAT: usize = 100;
 
-/// Most seats of a list: upstream's number.
+/// Maximum number of seats of a list: upstream's number.
 const MOST_SEATS: usize = 10;
 
-/// Objects from which on a list is large: it keeps a processor busy for milliseconds.
+/// Number of objects from which a list counts as large: it keeps a processor busy for milliseconds.
 const LARGE: usize = 1000;
 
-/// Objects from which on a list is encoded in a thread of its own. Fewer take less than a millisecond even as a table
-/// or as YAML, and the connection's other streams can wait for that.
+/// Number of objects from which a list is encoded in a thread of its own. Fewer take less than a millisecond even as a
+/// table or as YAML, and the connection's other streams can wait for that.
 const MANY: usize = 50;
 
 /// Admission of a request.
@@ -58,7 +58,12 @@ pub(crate) async fn admit(
             Ok(Admission { seat: Some(seat), is_heavy: objects > MANY })
         }
         Err(refusal) => {
-            tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
+            tracing::debug!(
+                user = user.name,
+                level,
+                reason = refusal.word(),
+                "request refused: too many requests"
+            );
             server.telemetry.metrics.refused(level, refusal);
             series.dropped(429);
             Err(Box::new(response::overloaded()))

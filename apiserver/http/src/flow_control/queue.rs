@@ -16,7 +16,7 @@ use super::Limits;
 /// Estimated cost of a user's first request. Unit: microseconds.
 const FIRST_ESTIMATE: u64 = 10_000;
 
-/// Most accounts that are kept. Beyond that, accounts of users without running requests are dropped.
+/// Maximum number of accounts that are kept. Beyond that, accounts of users without running requests are dropped.
 const MOST_ACCOUNTS: usize = 10_000;
 
 /// Reason why a request was refused.

@@ -1,3 +1,5 @@
+//! Tests of the fair queue: shares, costs, limits and cancelled requests.
+
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Kubernetes' own kinds. Upstream serves them by a table of paths and methods, and refuses other requests before it
-//! reads them. Kinds that were added to a cluster have no such table.
+//! Path and method check for Kubernetes' own kinds. Upstream serves them by a table of paths and methods, and refuses
+//! other requests before it reads them. Kinds that were added to a cluster have no such table.
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::reviews;

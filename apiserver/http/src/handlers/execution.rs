@@ -35,7 +35,7 @@ pub(crate) enum Served {
     Panicked(HttpResponse),
 }
 
-/// Runs the handler of a request. A read ends when the client goes away, and returns its seat with the response. A
+/// Runs the handler of a request. A read ends when the client disconnects, and returns its seat with the response. A
 /// write is completed in any case, and keeps its seat until then.
 pub(crate) async fn serve(
     server: &Arc<ApiServer>,

@@ -1,4 +1,4 @@
-//! Health handlers `/livez`, `/readyz` and `/healthz`: served from memory, whatever storage does.
+//! Health handlers `/livez`, `/readyz` and `/healthz`: served from memory, in every state of the store.
 
 use apiserver_schema::go_text::quoted;
 
@@ -32,7 +32,8 @@ pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Htt
     Some(summary(kind, &results, query))
 }
 
-/// Check of upstream's log, which a task flushes. This server has no such task, and keeps the check for its users.
+/// Health check `log` of upstream, where a task flushes the log. This server has no such task, and keeps the check for
+/// clients that request it by name.
 const LOG: (&str, bool) = ("log", true);
 
 fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {

@@ -1,4 +1,4 @@
-//! Idle release: drops a value that is not used any more.
+//! Idle release: drops the state of a watch whose client reads no events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Objects that an action may read and write.
+//! Adapter of the generic store for actions, which read and write objects through it.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::response::streamed::list::{ListChunks, Shown};
 use crate::response::streamed::{indented, metadata, table as table_body};
 use crate::response::{self, HttpResponse};
 
-/// Returns the response of a write. The stored bytes are used as they are, if they are at hand and have the requested
+/// Returns the response of a write. The stored bytes are used unchanged, if they are in memory and have the requested
 /// form.
 pub(super) fn written(
     code: u16,

@@ -1,4 +1,4 @@
-//! Storage health: probes storage all the time, so that requests need not wait to find out.
+//! Storage health: probes the store every second, so that no request waits to find out its state.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Connection of a request: known once, for all its requests.
+//! Connection of a request: client identity, address and close signal, which all requests of the connection share.
 
 use std::net::IpAddr;
 use std::sync::Arc;

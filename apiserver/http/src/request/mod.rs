@@ -1,4 +1,4 @@
-//! Request on its way through the chain.
+//! Parsed request: path, query, body, connection, and the call of a handler that results.
 
 pub(crate) mod body;
 pub(crate) mod connection;
@@ -50,7 +50,7 @@ impl Call {
         self.checked_options(options, Vec::new())
     }
 
-    /// Returns the same for options in which errors were found before: all are reported at once.
+    /// Returns the options of a write in which errors were found before: all errors are reported at once.
     pub(crate) fn checked_options(&self, options: &str, errors: Vec<FieldError>) -> ApiResult<WriteOptions> {
         let mut write = self.query.write_options(options, errors)?;
         if write.manager.is_empty() {

@@ -1,4 +1,4 @@
-//! Query string.
+//! Query string of a request.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
         ("m", 60.0),
         ("h", 3600.0),
     ];
-    /// Go's durations are nanoseconds in 63 bits. Unit: seconds.
+    /// Longest duration: Go's durations are nanoseconds in 63 bits. Unit: seconds.
     const LONGEST: f64 = 9_223_372_036.8;
     let invalid = || format!("invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);

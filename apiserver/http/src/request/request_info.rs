@@ -72,7 +72,7 @@ impl RequestInfo {
         Self { verb, method: method.clone(), path, subject }
     }
 
-    /// Returns true if the path has the word for a verb, and no resource.
+    /// Returns true if the path ends in `watch` or `proxy`, words for verbs in old paths, and names no resource.
     pub(crate) fn is_unclear(&self) -> bool {
         let path = self.path.trim_matches('/');
         let Some((rest, "watch" | "proxy")) = path.rsplit_once('/') else { return false };

@@ -1,4 +1,4 @@
-//! Response body: bytes at hand, or a stream of them.
+//! Response body: bytes in memory, or a stream of them.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -16,10 +16,10 @@ use crate::response::chunked::Chunked;
 use crate::response::streamed::chunk_source::{AtHand, BoxedSource, ChunkSource};
 use crate::response::streamed::list::ListChunks;
 
-/// Response body: bytes at hand, or a stream of them.
+/// Response body: bytes in memory, or a stream of them.
 #[derive(Debug)]
 pub enum ResponseBody {
-    /// Bytes at hand.
+    /// Bytes in memory.
     Full(Full<Bytes>),
     /// List that is encoded while it is sent.
     #[allow(private_interfaces, reason = "the variant is opaque to other crates")]

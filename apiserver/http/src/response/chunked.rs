@@ -1,4 +1,4 @@
-//! Chunked body: encoded a chunk at a time, on threads of its own, while it is sent.
+//! Chunked body: encoded on threads of its own, one chunk at a time, while it is sent.
 //!
 //! The items of a list are in the cache as they are sent, and the connection copies them. The rows of a table,
 //! metadata in protobuf, and indented or compressed bytes take several times as long, and would delay other requests.
@@ -51,7 +51,7 @@ pub(crate) struct Chunked {
 }
 
 impl Chunked {
-    /// Creates a body, of which the first chunk may be at hand.
+    /// Creates a body, of which the first chunk may already be encoded.
     pub(crate) fn new(first: Option<Bytes>, rest: impl ChunkSource + 'static) -> Self {
         Self { first, rest: Some(Box::new(rest)), making: None, sent: 0, on_end: None }
     }

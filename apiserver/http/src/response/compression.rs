@@ -1,4 +1,4 @@
-//! Compression of large responses: the objects of a list have much text in common.
+//! Compression of large responses with gzip: the objects of a list have much text in common.
 
 use std::io::Write;
 
@@ -13,13 +13,14 @@ use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
 use crate::response::streamed::chunk_source::ChunkSource;
 
-/// Size from which on compression is worth it: upstream's threshold. Unit: bytes.
+/// Size from which a response is compressed: upstream's threshold. Unit: bytes.
 pub(crate) const WORTHWHILE: usize = 128 * 1024;
 
 /// Input of one chunk: about a millisecond of work, for Machines. Unit: bytes.
 const CHUNK_INPUT: usize = 1024 * 1024;
 
-/// Returns true if the client accepts gzip: in upstream's one word, in the first of several headers.
+/// Returns true if the client accepts gzip. Like upstream, it accepts only the word `gzip`, and reads only the first of
+/// several headers.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let value = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(',').any(|encoding| encoding.trim() == "gzip")

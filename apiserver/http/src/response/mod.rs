@@ -1,4 +1,4 @@
-//! Responses.
+//! Responses: encoding, content negotiation, compression and streamed bodies.
 
 pub(crate) mod body;
 pub(crate) mod chunked;
@@ -97,7 +97,7 @@ pub(crate) struct StatusInfo {
     pub(crate) details: Value,
 }
 
-/// Mark of a response about a deprecated version.
+/// Marker of a response about a deprecated version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deprecated;
 

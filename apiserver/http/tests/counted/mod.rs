@@ -1,4 +1,4 @@
-//! A store that counts how often data is read from it.
+//! Test store that counts how often data is read from it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

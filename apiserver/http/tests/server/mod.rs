@@ -1,4 +1,4 @@
-//! A server of one toy kind, and a client that comes in by its door.
+//! Test server of one test kind, and an in-process client of it.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
@@ -145,7 +145,7 @@ impl Default for Setup {
     }
 }
 
-/// It reads the status of its objects, so that every write decodes it.
+/// Strategy that reads the status of its objects, so that every write decodes it.
 #[derive(Debug)]
 struct ReadsStatus;
 
@@ -177,14 +177,14 @@ impl Server {
         Self::of(kinds()).await
     }
 
-    /// A server of widgets, for which there are answers of a real server.
+    /// Starts a server of widgets, for which there are recorded responses of a real server.
     pub(crate) async fn of_widgets() -> Self {
         let mut kinds = tests_widget::resources().unwrap();
         kinds.push(resource("", "Namespace", false));
         Self::of(kinds).await
     }
 
-    /// The same of a kind that reads the status of its objects.
+    /// Starts a server of widgets whose rules read the status of its objects.
     pub(crate) async fn of_widgets_that_look_at_status() -> Self {
         let mut kinds = tests_widget::resources().unwrap();
         kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(ReadsStatus));
@@ -204,7 +204,7 @@ impl Server {
         Self { _directory: Some(directory), ..Self::set_up_on(store, setup).await }
     }
 
-    /// One of the servers on a store.
+    /// Starts one of several servers on a store.
     pub(crate) async fn start_on(store: Arc<dyn Store>) -> Self {
         Self::set_up_on(store, Setup::default()).await
     }
@@ -244,7 +244,7 @@ impl Server {
         server
     }
 
-    /// Serves on a network, too, without TLS.
+    /// Serves the same server over the network, without TLS.
     pub(crate) async fn listen(self, listener: tokio::net::TcpListener) {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -257,12 +257,12 @@ impl Server {
         }
     }
 
-    /// The same server, as another user.
+    /// Returns the same server as another user.
     pub(crate) fn as_user(&self, user: User) -> Self {
         Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
     }
 
-    /// A request with any body.
+    /// Sends a request with any body.
     pub(crate) async fn ask<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -271,7 +271,7 @@ impl Server {
         self.door.clone().call(request).await.unwrap()
     }
 
-    /// The same server, seen by a user who may get and patch, and nothing else.
+    /// Returns the same server as a user who may get and patch, and nothing else.
     pub(crate) fn as_patcher(&self) -> Self {
         self.as_user(User::authenticated(PATCHER, []))
     }
@@ -291,13 +291,13 @@ impl Server {
         self.door.clone().call(request).await.unwrap()
     }
 
-    /// The same server, for another user.
+    /// Returns the same server as a user of this name and these groups.
     pub(crate) fn seen_by(&self, name: &str, groups: &[&str]) -> Self {
         let user = User::authenticated(name, groups.iter().map(|group| (*group).to_owned()));
         Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
     }
 
-    /// The bytes of an answer, its code and its content type.
+    /// Returns the code, the content type and the bytes of a response.
     pub(crate) async fn bytes(&self, path: &str, accept: &str) -> (u16, String, bytes::Bytes) {
         let answer = self.request("GET", path, &[("accept", accept)], "").await;
         let media = answer.headers().get("content-type").unwrap().to_str().unwrap().to_owned();
@@ -340,7 +340,7 @@ impl Server {
         self.send("PATCH", path, &[("content-type", media)], &body.to_string()).await
     }
 
-    /// Applies as `manager`, with more of the query after that.
+    /// Applies as `manager`, with further query parameters.
     pub(crate) async fn apply(&self, path: &str, manager: &str, body: &Value) -> (u16, Value) {
         let headers = [("content-type", "application/apply-patch+yaml")];
         self.send("PATCH", &format!("{path}?fieldManager={manager}"), &headers, &body.to_string()).await
@@ -363,12 +363,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The next event; a stream that says nothing for long has failed.
+    /// Returns the next event. A stream that is silent for long has failed.
     pub(crate) async fn next(&mut self) -> Value {
         self.next_or_end().await.unwrap()
     }
 
-    /// The next event, or `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end of the stream.
     pub(crate) async fn next_or_end(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -380,7 +380,7 @@ impl Watch {
         }
     }
 
-    /// Every event up to the end of the stream.
+    /// Returns every event up to the end of the stream.
     pub(crate) async fn all(mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while let Some(event) = self.next_or_end().await {

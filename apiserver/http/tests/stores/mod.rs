@@ -1,4 +1,4 @@
-//! The stores that answers may differ by: the embedded one, and a real etcd where one is named.
+//! Stores on which the tests run: the embedded one, and a real etcd if the environment names one.
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
-/// Longest a start may take on a busy machine.
+/// Longest time that a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Resources that must outlive a store.

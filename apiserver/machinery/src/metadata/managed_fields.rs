@@ -1,4 +1,4 @@
-//! Validation of `metadata.managedFields`, apart from merging.
+//! Validation of `metadata.managedFields`, without the merge of field managers.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const LONGEST_MANAGER: u16 = 128;
 /// Longest name of a subresource. Unit: bytes.
 const LONGEST_SUBRESOURCE: u16 = 256;
 
-/// Most errors that are reported. Each repeats a name, and a body may contain many thousands.
+/// Maximum number of errors that are reported. Each repeats a name, and a body may contain many thousands.
 const MAX_ERRORS: usize = 100;
 
 /// Adds every error of the entries at `path`, up to a limit.

@@ -1,4 +1,4 @@
-//! `metadata`: its schema, which all kinds share, its defaults, and the rules that no schema can express.
+//! Object metadata: its schema, which all kinds share, its defaults, and the rules that no schema can express.
 
 mod managed_fields;
 mod names;
@@ -21,7 +21,7 @@ pub use names::{
 };
 pub use types::{unknowable_kind, word, wrong_type};
 
-/// Largest size of all annotations of one object, keys and values together: upstream's limit.
+/// Largest size of all annotations of one object, keys and values together: upstream's limit. Unit: bytes.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
 /// Returns the schema of `metadata`, with the fields that this server keeps.

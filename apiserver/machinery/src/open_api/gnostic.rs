@@ -1,4 +1,4 @@
-//! The OpenAPI v2 document in protobuf, as `openapi.v2.Document` of the gnostic models. kubectl requests it for its own
+//! OpenAPI v2 document in protobuf, as `openapi.v2.Document` of the gnostic models. kubectl requests it for its own
 //! validation and merges.
 //!
 //! Values without a fixed type (defaults, extensions) are in it as YAML, of which JSON is a subset.

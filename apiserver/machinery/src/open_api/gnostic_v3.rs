@@ -1,4 +1,4 @@
-//! An OpenAPI v3 document in protobuf, as `openapi.v3.Document` of the gnostic models.
+//! OpenAPI v3 document in protobuf, as `openapi.v3.Document` of the gnostic models.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! OpenAPI v3 (one document per group and version) and v2 (one document), from one set of operations and schemas that
-//! is computed from the registry.
+//! OpenAPI documents: v3 (one document per group and version) and v2 (one document), from one set of operations and
+//! schemas that is computed from the registry.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Effort of a JSON patch, with limits: each operation can double an object, nest it without end, or move a long list.
+//! Effort limits of a JSON patch: each operation can double an object, nest it without end, or move a long list.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::object::{self, DEEPEST};
 /// Largest size that all copies of one patch may add: upstream's limit. Unit: bytes of JSON.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
-/// Most values that all operations of one patch may touch: about a tenth of a second.
+/// Maximum number of values that all operations of one patch may touch: about a tenth of a second.
 const MOST_TOUCHED: usize = 16 * 1024 * 1024;
 
 /// Items of a list that are shifted in the time in which one value is visited.
@@ -16,11 +16,11 @@ const SHIFTED_AT_ONCE: usize = 8;
 /// Limit that a patch exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooMuch {
-    /// It copies the results of its own copies.
+    /// The patch copies the results of its own copies.
     Copied,
-    /// It nests an object deeper than the server reads.
+    /// The patch nests an object deeper than the server reads.
     Deep,
-    /// It takes too long.
+    /// The patch takes too long.
     Touched,
 }
 

@@ -14,10 +14,10 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-/// Most operations of one JSON patch: upstream's limit.
+/// Maximum number of operations of one JSON patch: upstream's limit.
 const MOST_OPERATIONS: usize = 10_000;
 
-/// Most errors that are reported of one patch: upstream's limit.
+/// Maximum number of errors that are reported of one patch: upstream's limit.
 const MAX_ERRORS: usize = 100;
 
 /// The fields of an operation.

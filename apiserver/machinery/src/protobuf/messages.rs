@@ -1,4 +1,4 @@
-//! Tables of the messages that belong to no kind of Capstan: metadata, and the parts of requests and responses.
+//! Protobuf field tables of the messages that all kinds share: metadata, and the parts of requests and responses.
 
 use super::{Field, Shape};
 

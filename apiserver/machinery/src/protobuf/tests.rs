@@ -1,4 +1,4 @@
-//! Tests with bytes of an encoder that does not depend on the decoder.
+//! Tests of protobuf with bytes of an encoder that does not depend on the decoder.
 
 use super::*;
 

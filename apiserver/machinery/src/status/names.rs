@@ -1,4 +1,4 @@
-//! Names of a resource, as errors repeat them.
+//! Resource names in errors: group, kind and plural.
 
 use std::sync::Arc;
 

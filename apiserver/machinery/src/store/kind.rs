@@ -1,4 +1,4 @@
-//! Kind of a request.
+//! Registered kind, in the version of a request.
 
 use std::borrow::Cow;
 use std::sync::Arc;

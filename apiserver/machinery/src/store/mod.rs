@@ -1,4 +1,4 @@
-//! The generic store: objects of any registered kind in a [`Store`] of bytes.
+//! Generic store: objects of any registered kind in a [`Store`] of bytes.
 //!
 //! Reads are served from the watch cache as encoded bytes. Every write is one compare-and-swap of the key's revision.
 

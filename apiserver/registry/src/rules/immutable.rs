@@ -1,4 +1,4 @@
-//! Immutable fields.
+//! Validation of immutable fields.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;

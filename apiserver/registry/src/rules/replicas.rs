@@ -1,4 +1,4 @@
-//! Default number of Machines.
+//! Default of `spec.replicas`: the number of Machines.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
-//! Metadata and taints that a kind copies to the objects that it creates. Errors would occur there, later and not
-//! visible to the author.
+//! Validation of metadata and taints that a kind copies to the objects that it creates. Without it, errors would occur
+//! only there, later and not visible to the author.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use crate::rules::names;
 
-/// Largest size of an object's annotations, keys and values together.
+/// Largest size of an object's annotations, keys and values together: upstream's limit. Unit: bytes.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
 /// Taints that Cluster API sets itself.

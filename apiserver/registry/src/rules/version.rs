@@ -1,4 +1,4 @@
-//! Kubernetes versions with a leading v.
+//! Parser of Kubernetes versions with a leading `v`.
 
 use crate::rules::semver::Semver;
 

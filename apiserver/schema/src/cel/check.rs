@@ -1,4 +1,4 @@
-//! Type checker of expressions: fields and functions exist, and arguments have the types that functions take.
+//! Type checker of CEL expressions: fields and functions exist, and arguments have the types that functions take.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
-//! Cache of facts about an object's schema that rules need for each mention of the object. Without the cache, the
-//! author of a schema and its rules could cause walks through tens of thousands of fields for each of thousands of
-//! names.
+//! Cache of the facts about an object's schema that validation rules need for each mention of the object. Without the
+//! cache, the author of a schema and its rules could cause walks through tens of thousands of fields for each of
+//! thousands of names.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -51,7 +51,7 @@ const MESSAGE_OUT_OF_BUDGET: &str = "messageExpression evaluation failed due to 
 const COST_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
 
 thread_local! {
-    /// Functions that Kubernetes adds to CEL. Registering them has_type longer than most rules.
+    /// Functions that Kubernetes adds to CEL. Registering them takes longer than the evaluation of most rules.
     static FUNCTIONS: Context<'static> = Context::default().with_all();
 }
 

@@ -1,5 +1,5 @@
-//! Repeated negation, such as `!!a`. The engine's parser reads two signs as one, which would invert the rule. Pairs of
-//! signs are replaced by blanks before parsing, so that offsets stay the same.
+//! Repeated negation in expressions, such as `!!a`. The engine's parser reads two signs as one, which would invert the
+//! rule. Pairs of signs are replaced by blanks before parsing, so that offsets stay the same.
 
 /// Returns the expression without pairs of signs.
 pub(super) fn without_pairs(source: &str) -> String {

@@ -1,4 +1,4 @@
-//! Parser of expressions.
+//! Parser of CEL expressions.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::Expr;
@@ -10,7 +10,7 @@ use super::negation::without_pairs;
 use super::parts::each;
 use super::type_error;
 
-/// Upstream's limit for the rules of a ClusterClass. Unit: bytes.
+/// Longest expression: upstream's limit for the rules of a ClusterClass. Unit: bytes.
 const LONGEST: usize = 4096;
 
 /// Largest number of operators. The parser and the engine recurse once for each operator in a chain such as `1 + 1 +

@@ -1,4 +1,4 @@
-//! Visitor of the parts of an expression.
+//! Visitor of the parts of a CEL expression.
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 

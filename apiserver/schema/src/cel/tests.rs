@@ -1,3 +1,5 @@
+//! Tests of validation rules: values, updates, errors and cost limits.
+
 use serde_json::{Value, json};
 
 use crate::Schema;

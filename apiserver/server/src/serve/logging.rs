@@ -1,4 +1,4 @@
-//! Log of the process: level, form and colours.
+//! Log of the process: level, format and colours.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -10,8 +10,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::ServerConfiguration;
 
-/// Target below whose warnings nothing is logged at any level: the OpenStack SDK prints every request with its headers,
-/// and the provider logs the calls itself. The names of the SDK's parts begin with this.
+/// Log target of the OpenStack SDK, of which only warnings and errors are logged, at any configured level: the SDK logs
+/// every request with its headers, and the provider logs the calls itself. The names of all parts of the SDK begin with
+/// this.
 const SILENCED: &str = "openstack_sdk";
 
 /// Starts the log.

@@ -1,4 +1,4 @@
-//! `capstan serve`: wiring, start and shutdown.
+//! Command `capstan serve`: wiring, start and shutdown of the server.
 
 mod logging;
 mod signals;
@@ -90,7 +90,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     if let Some(audit) = audit {
         audit.flush();
     }
-    tracing::info!("stopped");
+    tracing::info!("server stopped");
     supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
 }
 

@@ -1,4 +1,4 @@
-//! Signals: SIGTERM and SIGINT shut the server down.
+//! Signal handlers: SIGTERM and SIGINT shut the server down.
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,7 +9,7 @@ pub(super) async fn shut_down(shutdown: CancellationToken, force: CancellationTo
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        tracing::error!("cannot receive signals; the server will not shut down in an orderly way");
+        tracing::error!("cannot receive signals; the server will not shut down gracefully");
         return;
     };
     let interrupted = tokio::select! {

@@ -1,4 +1,4 @@
-//! Stores of the process: the bytes, and the objects in them.
+//! Stores of the process: the key-value store, and the generic store of objects on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) fn objects(
     ))
 }
 
-/// Opens the store and returns it with its name. A file opens now or never; an etcd may answer later.
+/// Opens the store and returns it with its name. A file must open at once; an etcd may become available later.
 ///
 /// # Errors
 /// A file that cannot be opened; certificate files of etcd that cannot be read.
@@ -72,7 +72,7 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
     let text = |path: &Option<PathBuf>| path.as_deref().map(pki::read).transpose();
     let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
     if certificate.is_some() != key.is_some() {
-        bail!("storage.etcd: certFile and keyFile go together");
+        bail!("storage.etcd: certFile and keyFile must be set together");
     }
     let identity = certificate.zip(key);
     Ok(EtcdConfiguration {

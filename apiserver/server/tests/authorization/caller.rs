@@ -1,4 +1,4 @@
-//! Clients of the endpoint: each has a certificate or none, and headers that it adds to every request.
+//! Test callers: clients with or without a certificate, and with headers that they add to every request.
 
 use std::sync::Arc;
 use std::time::Duration;

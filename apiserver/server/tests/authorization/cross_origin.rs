@@ -1,4 +1,4 @@
-//! Web pages of other origins, in a browser that has a client certificate.
+//! Tests of requests that web pages of other origins send in a browser with a client certificate.
 
 use serde_json::{Value, json};
 

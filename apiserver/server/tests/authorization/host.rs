@@ -1,4 +1,4 @@
-//! Host cluster that answers SubjectAccessReviews, and the authorizer of the direct endpoint with the same rule.
+//! Fake host cluster that answers SubjectAccessReviews, and the authorizer of the direct endpoint with the same rule.
 
 use apiserver_access::{Attributes, Authorizer, Decision};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Walk of all routes by callers who may do nothing there.
+//! Walk of all routes by callers without permissions.
 //!
 //! A refusal is 401 or 403, and nothing changes. Every other response is in the list of exceptions, with its code. The
 //! list may only shrink: the walk fails on a response that is not in it, and on a line that is not needed any more. To

@@ -1,4 +1,4 @@
-//! Server with all kinds behind TLS, and a few objects to protect.
+//! Test server with all kinds behind TLS, and a few objects to protect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The audit log of a real server.
+//! Tests of the audit log of a real server.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! A client on HTTP/2 that behaves as client-go does: one connection for everything, a new one when the
-//! server says `GOAWAY`, and a new try where the server requests one or certainly did not begin.
+//! HTTP/2 client that behaves as client-go does: one connection for all requests, a new one after `GOAWAY`, and a retry
+//! if the server requests one or certainly has not begun.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -22,14 +22,14 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-/// Tries of one request: client-go's number.
+/// Number of tries of one request: client-go's number.
 const TRIES: u32 = 10;
 
 /// Certificates of a cluster administrator (group `system:masters`).
 #[derive(Clone)]
 pub(crate) struct Identity(Arc<rustls::ClientConfig>);
 
-/// An answer, read whole.
+/// Response, read whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -71,7 +71,7 @@ impl Identity {
     }
 }
 
-/// A way to one server, or to whichever serves.
+/// Client of one server, or of the server that a load balancer selects.
 #[derive(Clone)]
 pub(crate) struct Client {
     ports: Arc<dyn Fn() -> u16 + Send + Sync>,
@@ -79,11 +79,11 @@ pub(crate) struct Client {
     connection: Arc<Mutex<Option<SendRequest<Full<Bytes>>>>>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug)]
 #[allow(dead_code, reason = "what is lost is printed whole")]
 pub(crate) struct Lost {
-    /// The server certainly did not begin.
+    /// Set if the server certainly did not begin to serve the request.
     pub(crate) never_begun: bool,
     pub(crate) why: String,
 }
@@ -93,7 +93,7 @@ impl Client {
         Self::balanced(move || port, identity)
     }
 
-    /// Every new connection goes to the port that `ports` says.
+    /// Creates a client whose new connections go to the port that `ports` returns.
     pub(crate) fn balanced(ports: impl Fn() -> u16 + Send + Sync + 'static, identity: Identity) -> Self {
         Self { ports: Arc::new(ports), identity, connection: Arc::default() }
     }
@@ -102,7 +102,7 @@ impl Client {
         self.once("GET", path, "").await
     }
 
-    /// One try.
+    /// Sends a request once, without a retry.
     pub(crate) async fn once(&self, method: &str, path: &str, body: &str) -> Result<Answer, Lost> {
         let asked = Instant::now();
         let answer = self.send(method, path, body).await?;
@@ -111,7 +111,7 @@ impl Client {
         Ok(Answer { code: head.status.as_u16(), headers: head.headers, body, took: asked.elapsed() })
     }
 
-    /// As client-go: again where the answer says when to, or where the server did not begin.
+    /// Sends a request with client-go's retries: if the response says when to retry, or if the server did not begin.
     pub(crate) async fn with_retries(&self, method: &str, path: &str, body: &str) -> Result<Answer, Lost> {
         let mut last = None;
         for _ in 0..TRIES {
@@ -131,7 +131,7 @@ impl Client {
         last.unwrap()
     }
 
-    /// Sends a request; the body of the answer is still on its way.
+    /// Sends a request, and returns the response before its body has arrived.
     pub(crate) async fn send(
         &self,
         method: &str,

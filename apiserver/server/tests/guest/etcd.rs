@@ -1,10 +1,10 @@
-//! A real etcd, which can be stopped and set going again.
+//! Real etcd process, which tests can stop and start again.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An etcd of one member.
+/// Etcd of one member.
 pub(crate) struct Etcd {
     child: Option<Child>,
     ports: [u16; 2],
@@ -22,7 +22,7 @@ fn binary() -> PathBuf {
 }
 
 impl Etcd {
-    /// Not running yet, but its address is known.
+    /// Creates an etcd that does not run yet, and whose address is known.
     pub(crate) fn prepared() -> Self {
         Self { child: None, ports: [free_port(), free_port()], data: tempfile::tempdir().unwrap() }
     }
@@ -57,7 +57,7 @@ impl Etcd {
         }
     }
 
-    /// `STOP` or `CONT`.
+    /// Sends the process a signal: `STOP` or `CONT`.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());

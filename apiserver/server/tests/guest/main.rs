@@ -1,4 +1,4 @@
-//! The program from outside: how it begins, what it does while its storage is away, how it ends.
+//! Tests of the program as a process: start, behavior without its storage, and shutdown.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! `/metrics` as a scraper reads it, and the dashboard that is made of it.
+//! Tests of `/metrics` as a scraper reads it, and of the dashboard that uses its series.
 
 use std::collections::{BTreeMap, BTreeSet};
 

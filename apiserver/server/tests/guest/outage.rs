@@ -1,4 +1,4 @@
-//! Storage that is not there, or goes away.
+//! Tests of storage that is absent at startup, or fails later.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 

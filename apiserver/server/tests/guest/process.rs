@@ -1,4 +1,4 @@
-//! The program, as a child of the test.
+//! Server program as a child process of the test.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, Identity};
 use crate::etcd::free_port;
 
-/// Longest anything may take on a busy machine.
+/// Longest time that any step may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
@@ -19,7 +19,7 @@ pub(crate) struct Capstan {
 }
 
 impl Capstan {
-    /// Starts one on a free port; it need not answer yet.
+    /// Starts a server on a free port, and does not wait until it answers.
     pub(crate) fn start(data: &Path, arguments: &[&str]) -> Self {
         Self::start_on(free_port(), data, arguments)
     }
@@ -42,7 +42,7 @@ impl Capstan {
         Client::new(self.port, self.identity.clone())
     }
 
-    /// Waits until something listens.
+    /// Waits until the server listens.
     pub(crate) async fn listening(&self) {
         let end = Instant::now() + PATIENCE;
         while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
@@ -51,7 +51,7 @@ impl Capstan {
         }
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the server reports that it is ready.
     pub(crate) async fn ready(&self) {
         self.listening().await;
         let (client, end) = (self.client(), Instant::now() + PATIENCE);
@@ -66,7 +66,7 @@ impl Capstan {
         assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
     }
 
-    /// Exit status, once the process has ended.
+    /// Returns the exit status, once the process has ended.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! Two servers, one after the other replaced, while clients write and watch.
+//! Test of a rolling restart: two servers are replaced one after the other, while clients write and watch.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -19,7 +19,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 /// Clients that write all the time.
 const WRITERS: usize = 6;
 
-/// Longer than the balancer needs to see that a server is not ready.
+/// Shutdown delay: longer than the load balancer needs to notice that a server is not ready.
 const FLAGS: [&str; 2] = ["--shutdown-delay", "2s"];
 
 /// Load balancer, as a Service of a host is one: it sends new connections to servers that are ready.

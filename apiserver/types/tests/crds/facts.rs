@@ -1,4 +1,4 @@
-//! Facts of our descriptors and schemas, in the form of the lists.
+//! Facts of Capstan's descriptors and schemas, in the format of the lists.
 
 use apiserver_types::Descriptor;
 use serde_json::Value;

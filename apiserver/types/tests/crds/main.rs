@@ -1,5 +1,5 @@
-//! Every kind of Cluster API in every version, compared with facts of its CRD: names, columns, subresources, and for
-//! each field its type, whether it is required, bounds, default, words, pattern, kind of list and rules.
+//! Comparison of every kind of Cluster API in every version with facts of its CRD: names, columns, subresources, and
+//! for each field its type, requiredness, bounds, default, enum values, pattern, list type and rules.
 //!
 //! `tests/crds/<group>/<Kind>.<version>.txt` has the facts of one CRD's version, one per line; [`facts`] writes ours in
 //! the same form. Intended differences are in `tests/crds/<group>/differences.txt`: `<Kind>.<version> <path> <reason>`.

@@ -1,4 +1,4 @@
-//! Every published schema, held against the CustomResourceDefinitions that upstream publishes.
+//! Comparison of every published schema with the CustomResourceDefinitions that upstream publishes.
 //!
 //! The definitions are not part of this repository. The test reads them from the folder in `CAPSTAN_UPSTREAM`, or
 //! from `../shared/upstream` beside the checkout, and is skipped if there is none; in CI (`CI` is set) that is an

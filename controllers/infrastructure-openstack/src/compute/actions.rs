@@ -1,4 +1,4 @@
-//! Nova's instance-action log.
+//! Nova's instance-action log of a server.
 //!
 //! The list of actions does not say how an action went; its events do, one call per action.
 
@@ -18,7 +18,7 @@ use crate::{
 /// older one has ended, and its message contains the result.
 const DETAILED: usize = 10;
 
-/// Concurrent detail calls.
+/// Number of concurrent detail calls.
 const AT_ONCE: usize = 4;
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Responses of Nova, with the fields that we use.
+//! Nova responses, with the fields that the provider uses.
 
 use std::collections::BTreeMap;
 

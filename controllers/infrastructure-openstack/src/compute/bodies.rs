@@ -1,4 +1,4 @@
-//! Request bodies for Nova.
+//! Nova request bodies.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use controllers_infrastructure::{BlockDevice, NewServer, Rebuild};

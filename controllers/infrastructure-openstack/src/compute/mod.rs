@@ -1,4 +1,4 @@
-//! Calls of Nova.
+//! Nova calls.
 
 mod actions;
 mod answers;
@@ -136,7 +136,7 @@ fn within_limit(user_data: Option<&[u8]>, call: &str, name: &str) -> CloudResult
         return Ok(());
     }
     let message = format!(
-        "the bootstrap data have {length} bytes, which is more than the 49151 that Nova takes. Let them fetch the rest"
+        "the bootstrap data has {length} bytes, and Nova accepts at most 49151. Let the guest download the rest"
     );
     Err(CloudError::new(ErrorClass::Invalid, format!("{call} {name:?}"), message))
 }

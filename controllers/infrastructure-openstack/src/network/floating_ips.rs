@@ -1,4 +1,4 @@
-//! Floating IPs.
+//! Neutron calls for floating IPs.
 
 use controllers_infrastructure::{CloudResult, FloatingIp, FloatingIpQuery, NewFloatingIp};
 use serde::Deserialize;

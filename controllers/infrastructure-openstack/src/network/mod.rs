@@ -1,4 +1,4 @@
-//! Calls of Neutron.
+//! Neutron calls.
 
 mod floating_ips;
 mod networks;

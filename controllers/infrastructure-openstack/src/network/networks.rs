@@ -1,4 +1,4 @@
-//! Networks.
+//! Neutron calls for networks.
 
 use controllers_infrastructure::{CloudResult, Network, NetworkQuery, NewNetwork};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Ports.
+//! Neutron calls for ports.
 
 use std::collections::BTreeMap;
 

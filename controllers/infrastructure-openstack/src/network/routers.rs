@@ -1,4 +1,4 @@
-//! Routers.
+//! Neutron calls for routers.
 
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass, NetworkQuery, NewRouter, Router};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {
     Value::Object(object([("subnet_id", subnet), ("ip_address", text(address.as_ref()))]))
 }
 
-/// Maps Neutron's bad request for a connected subnet to a conflict.
+/// Connects a router to a subnet. Neutron's bad request for a connected subnet becomes a conflict.
 pub(crate) async fn add_router_interface(session: &Session, router: &str, subnet: &str) -> CloudResult<()> {
     interface(session, "add_router_interface", router, subnet).await.map_err(|error| {
         if error.class == ErrorClass::Invalid && error.message.contains("already has a port on subnet") {

@@ -1,4 +1,4 @@
-//! Security groups and their rules.
+//! Neutron calls for security groups and their rules.
 
 use controllers_infrastructure::{
     CloudResult, NewSecurityGroupRule, SecurityGroup, SecurityGroupQuery, SecurityGroupRule,

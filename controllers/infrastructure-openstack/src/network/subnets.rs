@@ -1,4 +1,4 @@
-//! Subnets.
+//! Neutron calls for subnets.
 
 use controllers_infrastructure::{CloudResult, NewSubnet, Subnet, SubnetQuery};
 use serde::Deserialize;

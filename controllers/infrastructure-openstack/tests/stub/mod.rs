@@ -1,5 +1,5 @@
-//! Stub of a cloud: one socket with scripted responses, for errors that neither a simulator nor a real
-//! cloud produces on demand, such as a connection that closes in the middle.
+//! Stub of a cloud: one socket with scripted responses, for errors that neither a simulator nor a real cloud produces
+//! on demand.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 

@@ -1,4 +1,4 @@
-//! Nova's servers, with what they are created from and what happened to them.
+//! Nova resources: flavors, server groups, servers and their actions.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ plain! {
         network: String,
         /// The address.
         address: String,
-        /// It is a floating IP.
+        /// Set if it is a floating IP.
         floating: bool,
     }
 
@@ -91,7 +91,7 @@ plain! {
         availability_zone: Option<String>,
         /// Server group id.
         server_group_id: Option<String>,
-        /// More scheduler hints; values are JSON.
+        /// Further scheduler hints; values are JSON.
         scheduler_hints: BTreeMap<String, String>,
         /// Volumes and local disks, in boot order.
         block_devices: Vec<BlockDevice>,
@@ -107,7 +107,7 @@ plain! {
         size_gib: Option<i32>,
         /// Device tag shown in the guest's metadata.
         tag: Option<String>,
-        /// It is deleted with the server.
+        /// Set if it is deleted with the server.
         delete_on_termination: bool,
     }
 
@@ -127,11 +127,11 @@ plain! {
         action: String,
         /// Request id of the call that caused it.
         request_id: String,
-        /// When it began.
+        /// Time at which it began.
         started_at: String,
         /// `Success`, `Error`, or `None` while it runs.
         result: Option<String>,
-        /// When its last event ended.
+        /// Time at which its last event ended.
         finished_at: Option<String>,
         /// Nova's message, if any.
         message: Option<String>,

@@ -1,4 +1,4 @@
-//! Cloud objects, with the fields that the reconcilers use and no others.
+//! OpenStack resources, with the fields that the reconcilers use and no others.
 //!
 //! Ids are the cloud's own (UUIDs, mostly). Times are in RFC 3339 as the cloud returned them, normalised to
 //! end in `Z`. An empty query matches everything that the project sees.

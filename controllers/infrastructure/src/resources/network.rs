@@ -1,4 +1,4 @@
-//! Neutron's networks, subnets, routers and security groups.
+//! Neutron networks, subnets, routers and security groups.
 
 use super::plain;
 
@@ -41,7 +41,7 @@ plain! {
         tags: Vec<String>,
         /// Ids of its subnets.
         subnets: Vec<String>,
-        /// It is external.
+        /// Set if it is external.
         external: bool,
         /// Description.
         description: String,

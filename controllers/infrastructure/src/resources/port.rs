@@ -1,4 +1,4 @@
-//! Neutron's ports and floating IPs.
+//! Neutron ports and floating IPs.
 
 use std::collections::BTreeMap;
 

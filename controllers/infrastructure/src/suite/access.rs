@@ -1,4 +1,4 @@
-//! Logins.
+//! Suite cases about logins.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(super) async fn shared(world: World) {
         world.connector.connect(&world.credentials),
         world.connector.connect(&world.credentials)
     );
-    assert!(Arc::ptr_eq(&one.unwrap(), &two.unwrap()), "one session for equal credentials");
+    assert!(Arc::ptr_eq(&one.unwrap(), &two.unwrap()), "equal credentials must share one session");
     let secret = "password";
     let shown = format!("{:?} {:?} {:?}", world.connector, world.cloud, world.credentials);
     assert!(!shown.contains(secret), "{shown}");

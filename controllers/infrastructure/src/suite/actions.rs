@@ -1,4 +1,4 @@
-//! Actions on servers.
+//! Suite cases about actions on servers.
 
 use super::{World, eventually, refused};
 use crate::{ActionRecord, ErrorClass, PortQuery, PowerState, RebootKind, Rebuild};
@@ -29,7 +29,7 @@ pub(super) async fn reboot(world: World) {
         let record = world.ended(&id, &request).await;
         assert_eq!(record.action, "reboot");
         world.active(&id).await;
-        assert!(!requests.contains(&request), "every call has an id of its own");
+        assert!(!requests.contains(&request), "request ids must be unique");
         requests.push(request);
     }
     world.remove_server(&id).await;

@@ -1,4 +1,4 @@
-//! Floating IPs.
+//! Suite cases about floating IPs.
 
 use super::{World, ids, refused};
 use crate::{ErrorClass, FloatingIpQuery, NewFloatingIp, TaggedKind};

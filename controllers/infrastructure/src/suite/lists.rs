@@ -1,4 +1,4 @@
-//! Lists of the cloud's offers.
+//! Suite cases about lists of flavors, images and external networks.
 
 use super::{UNKNOWN_ID, World, ids};
 use crate::{ImageQuery, NetworkQuery};

@@ -1,4 +1,4 @@
-//! Suite that every provider passes, against a simulator and against real clouds.
+//! Provider suite: cases that every provider passes, against a simulator and against real clouds.
 //!
 //! A provider's test creates a [`World`] and calls [`run`]. Cases run one after the other, because a
 //! small cloud is slow and its quotas are shared. A case is named by a sentence that can be false. It
@@ -76,7 +76,7 @@ pub struct Expectations {
     pub tiny: Credentials,
 }
 
-/// World of a case.
+/// Context of a case: the cloud under test, and the names that the case may use.
 #[derive(Debug, Clone)]
 pub struct World {
     connector: Arc<dyn CloudConnector>,
@@ -101,35 +101,35 @@ macro_rules! cases {
 
 fn all() -> Vec<Case> {
     cases! {
-        "one session serves all who have the same credentials" => access::shared,
-        "a wrong password is unauthorized" => access::wrong_password,
-        "a closed port is unreachable" => access::unreachable,
-        "a cloud or region that is not there is the credentials' fault" => access::wrong_names,
+        "connections with equal credentials share one session" => access::shared,
+        "a wrong password is reported as Unauthorized" => access::wrong_password,
+        "a closed port is reported as Unreachable" => access::unreachable,
+        "an unknown cloud or region is reported as an error in the credentials" => access::wrong_names,
         "flavors, zones and server groups are listed" => lists::compute,
         "images are found by every filter" => lists::images,
-        "external networks are told from internal ones" => lists::external_networks,
-        "networks are made, found by every filter, tagged and deleted" => networks::networks,
-        "subnets are made, found by every filter, changed and deleted" => networks::subnets,
-        "a subnet's address ranges are kept" => networks::pools,
-        "routers connect subnets with the outside" => routers::routers,
-        "security groups are made, found by every filter and deleted" => security_groups::groups,
-        "rules are added once and removed" => security_groups::rules,
-        "ports are made, found by every filter, changed and deleted" => ports::ports,
-        "an address is given to one port only" => ports::addresses,
-        "floating IPs come, lead somewhere and go" => floating_ips::floating_ips,
-        "volumes are made, found by name and deleted" => volumes::volumes,
-        "a server boots with all it was given, and its port outlives it" => servers::boot,
+        "networks are filtered by whether they are external" => lists::external_networks,
+        "networks are created, found by every filter, tagged and deleted" => networks::networks,
+        "subnets are created, found by every filter, changed and deleted" => networks::subnets,
+        "ports get addresses from the allocation pools of their subnet" => networks::pools,
+        "routers connect subnets to an external network" => routers::routers,
+        "security groups are created, found by every filter and deleted" => security_groups::groups,
+        "security group rules are created once and deleted" => security_groups::rules,
+        "ports are created, found by every filter, changed and deleted" => ports::ports,
+        "an address is assigned to one port only" => ports::addresses,
+        "floating IPs are created, associated, found by every filter and deleted" => floating_ips::floating_ips,
+        "volumes are created, found by name and deleted" => volumes::volumes,
+        "a server boots with all requested properties, and its port outlives it" => servers::boot,
         "a server boots from a volume" => servers::boot_from_volume,
-        "a server without room ends in ERROR and says why" => servers::no_room,
-        "reboots are in the action log under their request ids" => actions::reboot,
+        "a server that fits on no host enters ERROR and reports the cause" => servers::no_room,
+        "reboots are in the action log with their request ids" => actions::reboot,
         "a power-off is in the action log and leaves the server off" => actions::power_off,
         "a power-on is in the action log and leaves the server running" => actions::power_on,
-        "a rebuild keeps the id and the port" => actions::rebuild,
-        "what is not there is not found" => refusals::not_found,
-        "an empty id names nothing" => refusals::empty_ids,
-        "wrong zones, flavors and images are invalid" => refusals::invalid,
-        "what is in use is a conflict" => refusals::in_use,
-        "an exhausted quota is a quota" => quota::quota,
+        "a rebuild keeps the server's id and port" => actions::rebuild,
+        "calls on unknown ids are reported as NotFound" => refusals::not_found,
+        "empty ids and paths in place of ids are reported as NotFound" => refusals::empty_ids,
+        "unknown zones, flavors and images are reported as Invalid" => refusals::invalid,
+        "deleting a resource in use is reported as Conflict" => refusals::in_use,
+        "an exhausted quota is reported as Quota" => quota::quota,
     }
 }
 
@@ -156,7 +156,7 @@ impl World {
     }
 }
 
-/// Runs every case whose sentence contains `filter`, and panics if one fails or leaves something.
+/// Runs every case whose sentence contains `filter`, and panics if one fails or leaves a resource.
 pub async fn run(world: World, filter: &str) {
     sweep::sweep(&world).await;
     let mut failed = Vec::new();
@@ -167,7 +167,7 @@ pub async fn run(world: World, filter: &str) {
         let left = sweep::sweep(&world).await;
         let verdict = match (&result, left.is_empty()) {
             (Ok(()), true) => "ok",
-            (Ok(()), false) => "LEFT SOMETHING",
+            (Ok(()), false) => "LEFT RESOURCES",
             (Err(_), _) => "FAILED",
         };
         println!("{verdict}: {sentence} ({:.1} s)", started.elapsed().as_secs_f64());
@@ -185,7 +185,7 @@ async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl
         if let Some(seen) = look().await {
             return seen;
         }
-        assert!(Instant::now() < deadline, "not in time: {what}");
+        assert!(Instant::now() < deadline, "timed out, waiting until {what}");
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -196,7 +196,7 @@ fn refused<T: Debug>(result: CloudResult<T>, class: ErrorClass) -> crate::CloudE
     let error = result.unwrap_err();
     assert_eq!(error.class, class, "{error:?}");
     assert!(!error.message.is_empty() && !error.operation.is_empty(), "{error:?}");
-    assert!(!error.message.contains("<br") && !error.message.contains("</"), "markup: {error}");
+    assert!(!error.message.contains("<br") && !error.message.contains("</"), "markup in: {error}");
     error
 }
 

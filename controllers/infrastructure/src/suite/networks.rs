@@ -1,4 +1,4 @@
-//! Networks and subnets.
+//! Suite cases about networks and subnets.
 
 use super::{UNKNOWN_ID, World, ids};
 use crate::{NetworkQuery, NewNetwork, NewSubnet, SubnetQuery, TagQuery, TaggedKind};
@@ -43,7 +43,7 @@ pub(super) async fn networks(world: World) {
     seen.sort();
     assert_eq!(seen, tags);
     cloud.set_tags(TaggedKind::Network, &network.id, &[]).await.unwrap();
-    assert!(cloud.networks(&named).await.unwrap().remove(0).tags.is_empty(), "tags are replaced");
+    assert!(cloud.networks(&named).await.unwrap().remove(0).tags.is_empty(), "the tags were not replaced");
     cloud.delete_network(&network.id).await.unwrap();
     assert_eq!(cloud.networks(&named).await.unwrap(), []);
 }

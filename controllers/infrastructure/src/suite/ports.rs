@@ -1,4 +1,4 @@
-//! Ports.
+//! Suite cases about ports.
 
 use super::{UNKNOWN_ID, World, ids, refused};
 use crate::{AddressPair, ErrorClass, FixedIp, NewPort, PortQuery, PortUpdate, TaggedKind};

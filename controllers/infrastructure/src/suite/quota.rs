@@ -1,4 +1,4 @@
-//! Quotas, in a project with small ones.
+//! Suite cases about quotas, in a project with small ones.
 
 use super::{World, refused};
 use crate::{ErrorClass, NewServer, SecurityGroupQuery};

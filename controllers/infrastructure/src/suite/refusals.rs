@@ -1,4 +1,4 @@
-//! Refusals of clouds, and their classes.
+//! Suite cases about the errors of clouds, and their classes.
 
 use super::{UNKNOWN_ID, World, refused};
 use crate::{

@@ -1,4 +1,4 @@
-//! Routers.
+//! Suite cases about routers.
 
 use super::{World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NetworkQuery, NewRouter, PortQuery, TaggedKind};

@@ -1,4 +1,4 @@
-//! Security groups and rules.
+//! Suite cases about security groups and rules.
 
 use super::{UNKNOWN_ID, World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NewSecurityGroupRule, SecurityGroupQuery, TaggedKind};
@@ -58,7 +58,7 @@ pub(super) async fn rules(world: World) {
         let id = cloud.create_security_group_rule(rule).await.unwrap();
         let seen = cloud.security_groups(&query).await.unwrap().remove(0).rules;
         let seen = seen.into_iter().find(|seen| seen.id == id).unwrap();
-        assert_eq!(&seen.rule, rule, "a rule is read back as it was written");
+        assert_eq!(&seen.rule, rule, "the rule differs from the created one");
         refused(cloud.create_security_group_rule(rule).await, ErrorClass::Conflict);
         cloud.delete_security_group_rule(&id).await.unwrap();
         refused(cloud.delete_security_group_rule(&id).await, ErrorClass::NotFound);

@@ -1,4 +1,4 @@
-//! Creation of servers.
+//! Suite cases about the creation of servers.
 
 use super::{World, eventually, ids};
 use crate::{BlockDevice, NewServer, NewVolume, PortQuery};
@@ -16,7 +16,7 @@ pub(super) async fn boot(world: World) {
         ..world.server("boot", vec![port.id.clone()]).await
     };
     let id = cloud.create_server(&new).await.unwrap();
-    assert_eq!(ids!(cloud.servers_named(&new.name).await.unwrap()), [id.as_str()], "seen at once");
+    assert_eq!(ids!(cloud.servers_named(&new.name).await.unwrap()), [id.as_str()], "listed at once");
     let server = world.active(&id).await;
     assert_eq!((&server.id, &server.name), (&id, &new.name));
     assert_eq!((&server.image_id, &server.metadata), (&new.image_id, &new.metadata));
@@ -34,9 +34,9 @@ pub(super) async fn boot(world: World) {
     assert_eq!(ids!(cloud.ports(&attached).await.unwrap()), [port.id.as_str()]);
     assert!(ids!(cloud.servers().await.unwrap()).contains(&id.as_str()));
     let half = new.name.strip_suffix("oot").unwrap();
-    assert_eq!(cloud.servers_named(half).await.unwrap(), [], "names are compared whole");
+    assert_eq!(cloud.servers_named(half).await.unwrap(), [], "names must match completely");
     let dotted = new.name.replace('-', ".");
-    assert_eq!(cloud.servers_named(&dotted).await.unwrap(), [], "names are not patterns");
+    assert_eq!(cloud.servers_named(&dotted).await.unwrap(), [], "names must not be patterns");
     let actions = cloud.actions(&id).await.unwrap();
     assert!(actions.iter().any(|action| action.action == "create"), "{actions:?}");
 
@@ -44,7 +44,7 @@ pub(super) async fn boot(world: World) {
     let query = PortQuery { id: Some(port.id.clone()), ..PortQuery::default() };
     let look =
         || async { cloud.ports(&query).await.unwrap().into_iter().find(|port| port.device_id.is_empty()) };
-    eventually("the port is left, and free", look).await;
+    eventually("the port is detached from the deleted server", look).await;
     cloud.delete_port(&port.id).await.unwrap();
     world.clear(site).await;
 }
@@ -80,7 +80,7 @@ pub(super) async fn boot_from_volume(world: World) {
     world.volume_gone(&root.id).await;
     let data = data.id.as_str();
     let look = || async move { (cloud.volume(data).await.unwrap().status == "available").then_some(()) };
-    eventually("the data volume is left, and free", look).await;
+    eventually("the data volume is detached from the deleted server", look).await;
     cloud.delete_volume(data).await.unwrap();
     world.volume_gone(data).await;
 }

@@ -1,4 +1,4 @@
-//! Site of a case: a network, a subnet and a port, and a server on them.
+//! Test fixture of a suite case: a network, a subnet and a port, and a server on them.
 
 use super::{World, eventually};
 use crate::{

@@ -1,4 +1,4 @@
-//! Sweep: deletes the resources that a run left.
+//! Cleanup of the suite: deletes the resources that a run has not deleted.
 
 use super::{World, eventually};
 use crate::{Cloud, CloudResult, FloatingIpQuery, NetworkQuery, PortQuery, SecurityGroupQuery, SubnetQuery};

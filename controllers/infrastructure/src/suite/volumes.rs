@@ -1,4 +1,4 @@
-//! Volumes.
+//! Suite cases about volumes.
 
 use super::{World, eventually, refused};
 use crate::{ErrorClass, NewVolume, Volume};
@@ -36,7 +36,7 @@ pub(super) async fn volumes(world: World) {
     let volume = world.volume(&new).await;
     assert_eq!((&volume.name, volume.size_gib, &volume.metadata), (&new.name, 1, &new.metadata));
     assert_eq!(cloud.volumes_named(&new.name).await.unwrap(), std::slice::from_ref(&volume));
-    assert_eq!(cloud.volumes_named(&world.prefix).await.unwrap(), [], "names are compared whole");
+    assert_eq!(cloud.volumes_named(&world.prefix).await.unwrap(), [], "names must match completely");
     cloud.delete_volume(&volume.id).await.unwrap();
     world.volume_gone(&volume.id).await;
     refused(cloud.delete_volume(&volume.id).await, ErrorClass::NotFound);

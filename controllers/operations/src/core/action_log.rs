@@ -1,4 +1,4 @@
-//! State of a call to a server, by Nova's instance-action log alone.
+//! State of a call to a server, derived from Nova's instance-action log alone.
 //!
 //! Our clock and Nova's are never compared. Before a call, the newest entry of the log is written into
 //! the announcing step; entries above it came later. A call that was sent may not be in the log yet: see
@@ -59,7 +59,7 @@ pub(crate) fn call_state(
     }
 }
 
-/// Returns the entry that a call announced now will lie above.
+/// Returns the newest entry of the log: the entry of a call that is announced now will come after it.
 pub(crate) fn baseline(log: &[ActionRecord]) -> Option<String> {
     log.first().map(|record| record.request_id.clone())
 }

@@ -1,4 +1,4 @@
-//! Life of one operation, from its creation until its finalizer is removed.
+//! Controller of one operation, from its creation until its finalizer is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Controller {
         Self { context, memory: Arc::default(), events, start: Mutex::default() }
     }
 
-    /// Returns what is left of the interval after a failure.
+    /// Returns the rest of the interval after a failure.
     pub(crate) fn remaining(&self, operation: &MachineOperation) -> Option<Duration> {
         let uid = operation.metadata.uid.as_deref().unwrap_or_default();
         self.memory.remaining(uid).filter(|_| !target::is_cancelled(operation))
@@ -259,7 +259,7 @@ impl Controller {
         error: &ReconcileError,
     ) -> Result<Requeue, kube::Error> {
         let uid = operation.uid().unwrap_or_default();
-        let message = format!("{error}; trying again");
+        let message = format!("{error}; retrying");
         report::note_on(&self.context, operation, None, &message, self.context.clock.now()).await?;
         let pause = self.memory.failed(&uid, Duration::ZERO);
         Ok(if matches!(error, ReconcileError::Waiting { .. }) {

@@ -1,4 +1,4 @@
-//! Core of the operations controller: claims, steps, reports and retention, the same for every action.
+//! Core of the operations controller: queue, claims, steps, reports and retention, the same for every action.
 
 pub(crate) mod action_log;
 pub(crate) mod claim;

@@ -159,7 +159,7 @@ async fn hold(target: &Target, error: ReconcileError) -> Result<Requeue, kube::E
             target.events.record(&target.machine, Severity::Warning, error.class.reason(), &event).await;
             target.memory.cloud_failed(target.uid(), &error.to_string());
             let next = Requeue::Retry(failed(error.retry_after.unwrap_or_default()));
-            (format!("{error}; trying again"), next)
+            (format!("{error}; retrying"), next)
         }
         // As in every controller, waiting is no failure.
         ReconcileError::Waiting { message, .. } => (message, Requeue::After(failed(Duration::ZERO))),
@@ -171,7 +171,7 @@ async fn hold(target: &Target, error: ReconcileError) -> Result<Requeue, kube::E
 async fn wait(target: &Target, step: Option<&'static str>, message: &str) -> Result<Requeue, kube::Error> {
     // The cloud's last failure is why this takes so long.
     let message = match target.memory.last_failure(target.uid()) {
-        Some(failure) => format!("{message}; before, {failure}"),
+        Some(failure) => format!("{message}; the last failure was: {failure}"),
         None => message.to_owned(),
     };
     report::note(target, step, &message).await?;

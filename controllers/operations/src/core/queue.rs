@@ -1,4 +1,4 @@
-//! Order of operations: one per Machine at a time.
+//! Queue of operations: one per Machine at a time.
 
 use apiserver_types::MachineOperation;
 use kube::ResourceExt;
@@ -7,8 +7,8 @@ use crate::core::report::{is_finished, is_running};
 
 /// Returns the operation that is before `this`; `None` if it is first.
 ///
-/// An operation that has begun is first. Of the others, the oldest is; of those of the same second, the
-/// one whose name sorts first.
+/// An operation that has begun is first. Otherwise the oldest one is first. Of several operations of the same second,
+/// the one whose name sorts first is.
 pub(crate) fn ahead<'a>(
     this: &MachineOperation,
     all: &'a [MachineOperation],

@@ -1,4 +1,4 @@
-//! Report: computes and writes an operation's whole status.
+//! Status report of an operation: computes and writes the whole status.
 
 use std::time::Duration;
 

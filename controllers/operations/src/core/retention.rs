@@ -1,4 +1,4 @@
-//! Retention of finished operations.
+//! Retention of finished operations: deletes the old ones.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use kube::ResourceExt;
 
 use crate::core::report::{elapsed, is_finished, moment};
 
-/// Finished operations that are kept per Machine: enough for recent history, few enough to read and to
-/// store for thousands of machines.
+/// Number of finished operations that are kept per Machine: enough for recent history, few enough to read and to store
+/// for thousands of machines.
 const COUNT: usize = 10;
 
 /// Age up to which a finished operation is kept: over a weekend, and until the next one.

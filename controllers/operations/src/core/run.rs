@@ -1,4 +1,4 @@
-//! Loop of the operations controller.
+//! Main loop of the operations controller.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::core::context::OperationContext;
 use crate::core::controller::Controller;
 use crate::core::report;
 
-/// Operations carried out at the same time. Each makes one call after another, so this bounds the
-/// calls that are open to the clouds.
+/// Number of operations carried out at the same time. Each makes one call after another, so this bounds the calls that
+/// are open to the clouds.
 const CONCURRENCY: u16 = 32;
 
-/// Passes in a row for one operation before others proceed.
+/// Number of passes in a row for one operation before others proceed.
 const PASSES: usize = 64;
 
 /// Specification of this controller.

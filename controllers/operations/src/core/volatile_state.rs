@@ -1,4 +1,4 @@
-//! Volatile state: this process's memory of its operations, beside what is stored.
+//! Volatile state: this process's memory of its operations, in addition to the stored state.
 //!
 //! It affects only how soon a pass acts, never which action is right. A call whose response is lost may
 //! still be on its way to the cloud, so a pass that finds no trace of a call waits for [`SETTLE`] before
@@ -111,7 +111,7 @@ impl Memory {
         self.backoff.failed(uid, at_least)
     }
 
-    /// Returns what is left of the interval after a failure. Writing down what went wrong wakes the
+    /// Returns the rest of the interval after a failure. The write of the error to the status wakes the
     /// controller at once, and must not make it try again at once.
     pub(crate) fn remaining(&self, uid: &str) -> Option<Duration> {
         self.backoff.remaining(uid)

@@ -1,4 +1,4 @@
-//! Image of an upgrade.
+//! Image query of an upgrade: the requested image, or the present one's name with the new version.
 
 use apiserver_types::ImageParam;
 use controllers_infrastructure::{Image, ImageQuery};

@@ -1,4 +1,4 @@
-//! Procedures: one file or folder per action, or per way of carrying one out.
+//! Procedures: one file or folder per action, or per method of carrying one out.
 //!
 //! To add one, write its file and its line in [`procedure`].
 

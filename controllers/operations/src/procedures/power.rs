@@ -1,4 +1,4 @@
-//! Change of a server's power state: what power-off and power-on share.
+//! Steps that power-off and power-on share: the change of a server's power state.
 //!
 //! A server that is in the state already needs no call: the operation is complete at once.
 
@@ -126,7 +126,7 @@ impl Power {
     }
 }
 
-/// Table of situations that every [`Power`] decides alike.
+/// Table of situations in which every [`Power`] makes the same decision.
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

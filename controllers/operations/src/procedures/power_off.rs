@@ -1,4 +1,4 @@
-//! Power-off: Nova's `os-stop`, which asks the guest and cuts the power if the guest does not react.
+//! Power-off: Nova's `os-stop`, which requests a shutdown of the guest and cuts the power if the guest does not react.
 
 use controllers_infrastructure::PowerState;
 

@@ -1,4 +1,4 @@
-//! Reboot: one call to Nova, confirmed by its action log.
+//! Reboot procedure: one call to Nova, confirmed by its action log.
 //!
 //! A soft reboot that does not end in time is followed by a hard one, which has steps of its own.
 //! The pass waits for an entry in the server's instance-action log. The status `ACTIVE` confirms

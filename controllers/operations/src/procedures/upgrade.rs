@@ -1,4 +1,4 @@
-//! Upgrade to another version: the choice of a way.
+//! Upgrade procedure: the choice between a rebuild and a replacement.
 //!
 //! The way is chosen once and written into the result. From then on the operation follows it
 //! ([`crate::procedures::upgrade_rebuild`], [`crate::procedures::upgrade_replace`]). The server is

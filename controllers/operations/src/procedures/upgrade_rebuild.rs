@@ -108,7 +108,10 @@ impl Procedure for Rebuild {
         match effect {
             Effect::Claim => {
                 claim::claim(target).await?;
-                Ok(Change::of([StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone")]))
+                Ok(Change::of([StepUpdate::done(
+                    claim::STEP,
+                    "claimed the server; its reconciler does not change it",
+                )]))
             }
             Effect::Rebuild => {
                 let call = RebuildCall {
@@ -151,13 +154,13 @@ fn prepare(observed: &Observed) -> Decision<Effect> {
     }
     let message = format!("noted the newest of {} entries in Nova's action log", observed.log.len());
     Decision::record(Change::of([
-        StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone"),
+        StepUpdate::done(claim::STEP, "claimed the server; its reconciler does not change it"),
         StepUpdate::done(PREPARE, message).by(action_log::baseline(&observed.log)),
         StepUpdate::running(REBUILD, "requesting a rebuild from Nova"),
     ]))
 }
 
-/// Makes the call, as soon as it is certain that it has not been made.
+/// Decides to make the call, as soon as it is certain that it has not been made.
 fn ask(observed: &Observed, server: &Server) -> Decision<Effect> {
     if !observed.settled {
         return Decision::wait(REBUILD, "looking for a call that may still be on its way to Nova");

@@ -1,4 +1,4 @@
-//! API server in memory, as far as a controller of these kinds needs one.
+//! Fake API server in memory, with the functions that a controller of these kinds needs.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

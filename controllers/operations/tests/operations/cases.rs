@@ -1,4 +1,4 @@
-//! Errors, cancellations and waits.
+//! Tests of errors, cancellations and waits of operations.
 
 use apiserver_types::OperationPhase;
 use controllers_infrastructure::ErrorClass;
@@ -52,7 +52,7 @@ async fn a_transient_error_is_retried_until_the_call_succeeds() {
             let world = World::new(false);
             world.nova().faults.extend((0..3).map(|_| (call, error(class, call))));
             world.request("op", upgrade(strategy));
-            let expected = "the fake says no; trying again";
+            let expected = "the fake says no; retrying";
             let case = format!("{call}: {class:?}");
             let failing = world
                 .until("op", |operation| progress(operation).contains(expected) || is_over(operation))

@@ -1,4 +1,4 @@
-//! Cloud in memory, from which a process can be cut off.
+//! Fake cloud in memory, from which a process can be cut off.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Cut tests: wherever a process ends, the next one continues, and the operation happens once.
+//! Cut tests: the process ends at every possible effect, the next process continues, and the operation happens once.
 
 use apiserver_types::OperationPhase;
 use serde_json::{Value, json};

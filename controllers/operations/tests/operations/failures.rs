@@ -1,4 +1,4 @@
-//! Passes that count as failed ones in the controllers' metrics.
+//! Tests of the passes that count as failed in the controllers' metrics.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::nova::error;
 use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase};
 
-/// More passes than precede the first one with an interval.
+/// Number of passes: more than precede the first one with an interval.
 const PASSES: usize = 20;
 
 fn reboot() -> Value {

@@ -1,4 +1,4 @@
-//! Operations from beginning to end, against an API server and a cloud in memory.
+//! Tests of operations from beginning to end, against an API server and a cloud in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod api;

@@ -1,4 +1,4 @@
-//! State of the fake cloud, and its changes over time.
+//! Fake Nova: the state of the fake cloud, and its changes over time.
 
 use std::collections::BTreeMap;
 

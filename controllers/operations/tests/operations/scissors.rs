@@ -1,4 +1,4 @@
-//! Scissors: end a process at a chosen effect.
+//! Cut point of a test process: ends the process at a chosen effect.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! World of a test: a Machine with its server, and controllers that can be replaced.
+//! Test fixture: a Machine with its server, and controllers that can be replaced.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -25,7 +25,7 @@ const INFRASTRUCTURE_CLUSTER: &str =
 pub(crate) const OPERATIONS: &str = "/apis/capstan.dev/v1alpha1/namespaces/ns/machineoperations/";
 const SECRETS: &str = "/api/v1/namespaces/ns/secrets/";
 
-/// More passes than any operation needs.
+/// Number of passes: more than any operation needs.
 const PASSES: usize = 500;
 
 /// Clock that advances when a pass waits.

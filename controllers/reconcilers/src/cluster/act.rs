@@ -12,7 +12,7 @@ use super::descendants;
 use super::observe::Observed;
 use crate::ownership;
 
-/// Steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
+/// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 8;
 
 /// Writer of a pass.

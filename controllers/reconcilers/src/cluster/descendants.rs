@@ -1,4 +1,4 @@
-//! Descendants of a Cluster: the objects that are deleted before it, and in which order.
+//! Descendants of a Cluster: the objects that are deleted before it, and their order.
 //!
 //! The order is Cluster API's: first everything that makes or is a worker, then the control plane
 //! object, then the control plane Machines. A stage begins when nothing of the one before is left.
@@ -13,7 +13,7 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 /// The one kind of control plane that is served.
 const CONTROL_PLANE_KIND: &str = "KubeadmControlPlane";
 
-/// Names of one kind in a message: as many as upstream lists.
+/// Maximum number of names of one kind in a message: as many as upstream lists.
 const NAMES: usize = 5;
 
 /// Stage of a Cluster's deletion.
@@ -146,7 +146,7 @@ pub(super) async fn list(client: &Client, cluster: &Cluster) -> Result<Vec<Desce
     Ok(found)
 }
 
-/// The API of one kind in the Cluster's namespace.
+/// Returns the API of one kind in the Cluster's namespace.
 pub(super) fn api(client: &Client, cluster: &Cluster, kind: Kind) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), &cluster.namespace().unwrap_or_default(), &kind.resource())
 }

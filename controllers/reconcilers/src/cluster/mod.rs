@@ -1,4 +1,4 @@
-//! Cluster reconciler: owner references, endpoint, order of deletion, and one status of all parts.
+//! Cluster reconciler: owner references, endpoint, order of deletion, and one status for all parts.
 //!
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 

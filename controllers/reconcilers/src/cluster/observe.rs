@@ -20,7 +20,7 @@ pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackCluster";
 pub(super) struct Observed {
     /// The OpenStackCluster that the Cluster names, unless another owner controls it.
     pub infrastructure: Option<OpenStackCluster>,
-    /// Why the OpenStackCluster that the Cluster names is not its own.
+    /// Reason why the OpenStackCluster that the Cluster names does not belong to it.
     pub refused: Option<String>,
     pub control_plane: Vec<Machine>,
     pub workers: Vec<Machine>,

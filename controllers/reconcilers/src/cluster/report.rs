@@ -181,7 +181,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         Step::DeleteInfrastructure => (infrastructure, "deleting the infrastructure".to_owned()),
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::Release => ("DeletionCompleted", String::new()),
-        _ => ("Paused", "the deletion goes on when the Cluster is no longer paused".to_owned()),
+        _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ClusterReconciler;
 use crate::object_refs::concerned;
 
-/// Clusters worked on at the same time; a pass is a few calls inside the process.
+/// Number of Clusters that are reconciled at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
 
 /// Reconciles until `shutdown`.

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use graph::{Graph, Node, Uid};
 
-/// Interval before a failed step is retried: longer than a blip.
+/// Interval before a failed step is retried: longer than a brief failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Specification of this controller.

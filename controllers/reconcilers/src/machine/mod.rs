@@ -1,4 +1,4 @@
-//! Machine reconciler: owner references, provider ID, order of deletion, and one status of all parts.
+//! Machine reconciler: owner references, provider ID, order of deletion, and one status for all parts.
 //!
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 

@@ -15,7 +15,7 @@ pub(super) struct Observed {
     pub cluster: Option<Cluster>,
     /// The OpenStackMachine that the Machine names, unless another owner controls it.
     pub infrastructure: Option<OpenStackMachine>,
-    /// Why the Machine cannot take its place in the Cluster.
+    /// Reason why the Machine cannot join its Cluster.
     pub obstacle: Option<String>,
     /// The bootstrap data has a name.
     pub bootstrapped: bool,

@@ -106,7 +106,7 @@ fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
         (true, Some(_)) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
         (false, Some(reference)) => {
             let message = format!(
-                "waiting for {} {} to make the bootstrap data, which no controller here does yet. \
+                "waiting for {} {} to create the bootstrap data, which no controller of Capstan does yet. \
                  Set spec.bootstrap.dataSecretName",
                 reference.kind, reference.name
             );
@@ -164,7 +164,7 @@ fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition {
         Step::DeleteInfrastructure => (infrastructure, "deleting the server".to_owned()),
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::Release => ("DeletionCompleted", String::new()),
-        _ => ("Paused", "the deletion goes on when the Machine is no longer paused".to_owned()),
+        _ => ("Paused", "the deletion continues when the Machine is no longer paused".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }

@@ -11,7 +11,7 @@ use super::MachineReconciler;
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
 
-/// Machines worked on at the same time; a pass is a few calls inside the process.
+/// Number of Machines that are reconciled at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 32;
 
 /// Reconciles until `shutdown`.

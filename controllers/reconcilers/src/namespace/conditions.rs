@@ -1,5 +1,5 @@
-//! Conditions of a namespace that is being deleted, which name what keeps it: upstream's, which users and
-//! tools read.
+//! Conditions of a namespace that is being deleted, which name the objects and finalizers that delay it. They are
+//! upstream's conditions, which users and tools read.
 
 use std::collections::BTreeMap;
 

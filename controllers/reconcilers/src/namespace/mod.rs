@@ -24,7 +24,7 @@ const FINALIZER: &str = "kubernetes";
 /// Interval of a namespace that is not empty.
 const WAITING: Duration = Duration::from_secs(2);
 
-/// Namespaces worked on at the same time: as many as upstream does.
+/// Number of namespaces that are reconciled at the same time: as many as upstream does.
 const CONCURRENCY: u16 = 10;
 
 /// Last stage whose objects without owners are deleted together with earlier stages: a Cluster may wait
@@ -110,7 +110,7 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Writes what is left into the namespace's conditions. `None` if the namespace does not exist any more.
+    /// Writes the remaining objects into the namespace's conditions. `None` if the namespace does not exist any more.
     async fn report(
         &self,
         namespace: &Namespace,
@@ -131,7 +131,7 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Deletes objects, stage by stage, and returns what is left.
+    /// Deletes objects, stage by stage, and returns those that remain.
     async fn empty(&self, namespace: &Namespace) -> Remains {
         let mut waiting_for = None;
         let mut remains = Remains::default();
@@ -144,7 +144,7 @@ impl NamespaceReconciler {
                 Ok(left) => left,
                 // Objects that others need must not be deleted before it is known whether these exist.
                 Err(error) => {
-                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "kind not deleted from the namespace");
+                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "cannot delete the objects of a kind in a namespace; retrying");
                     remains.failed(&error);
                     waiting_for.get_or_insert(stage);
                     continue;

@@ -1,4 +1,4 @@
-//! Effects of the steps of an OpenStackCluster, which are noted in what was observed.
+//! Effects of the steps of an OpenStackCluster, each recorded in the observed state.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ const RESYNC: Duration = Duration::from_mins(5);
 /// Annotation of infrastructure that another system manages.
 const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
 
-/// Effects of one pass: more than the rules of any cluster, so that an endless loop ends.
+/// Limit of the effects of one pass: more than the rules of any cluster, so that an endless loop ends.
 const STEPS: usize = 512;
 
 /// Reconciler of OpenStackClusters.
@@ -260,7 +260,7 @@ impl OpenStackClusterReconciler {
         }
         Err(ReconcileError::waiting(
             "WaitingForMachines",
-            format!("waiting for OpenStackMachines to go: {}", left.join(", ")),
+            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
         ))
     }
 

@@ -41,7 +41,7 @@ pub(super) fn report(
     let bastion = object.spec.bastion.as_ref().is_some_and(|bastion| bastion.enabled != Some(false));
     let conditions = status.conditions.get_or_insert_default();
     if bastion {
-        let message = "spec.bastion: bastions are not made yet. Set enabled to false, or remove it";
+        let message = "spec.bastion: bastions are not supported yet. Set enabled to false, or remove it";
         let condition =
             Condition::new("BastionReady", ConditionStatus::False, "NotSupported", message, now.clone());
         set_condition(conditions, condition.at_generation(generation));
@@ -164,13 +164,14 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
         _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::LoadBalancer => Part::Wrong(
             "LoadBalancerNotSupported",
-            "spec.apiServer.managedLoadBalancer.enabled: load balancers are not made yet. \
+            "spec.apiServer.managedLoadBalancer.enabled: load balancers are not supported yet. \
              Set it to false, or set spec.controlPlaneEndpoint"
                 .to_owned(),
         ),
         EndpointWish::Nowhere => Part::Wrong(
             "NoEndpoint",
-            "there is no floating IP to answer at. Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
+            "the API has no address, because the spec requests no floating IP. \
+             Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                 .to_owned(),
         ),
         EndpointWish::Floating(_)

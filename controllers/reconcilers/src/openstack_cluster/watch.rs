@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::OpenStackClusterReconciler;
 
-/// Clusters worked on at the same time: each makes one call after another.
+/// Number of clusters that are reconciled at the same time: each makes one call after another.
 const CONCURRENCY: u16 = 16;
 
 /// Reconciles until `shutdown`.

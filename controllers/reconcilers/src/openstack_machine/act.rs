@@ -1,4 +1,4 @@
-//! Effects of the steps of an OpenStackMachine, which are noted in what was observed.
+//! Effects of the steps of an OpenStackMachine, each recorded in the observed state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,7 +87,10 @@ impl Actor<'_> {
                 if let Some(known) = &mut observed.endpoint_ip {
                     known.port_id = Some(port.clone());
                 }
-                Ok(Some(("FloatingIPAssociated", format!("floating IP {floating_ip} leads to port {port}"))))
+                Ok(Some((
+                    "FloatingIPAssociated",
+                    format!("associated floating IP {floating_ip} with port {port}"),
+                )))
             }
             Step::Wait(_) | Step::Nothing => Ok(None),
         }

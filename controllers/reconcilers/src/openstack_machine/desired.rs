@@ -1,4 +1,4 @@
-//! Desired cloud resources of an OpenStackMachine, from objects alone.
+//! Desired cloud resources of an OpenStackMachine, computed from API objects alone.
 
 use apiserver_types::{
     AdditionalBlockDevice, BlockDeviceType, Machine, OpenStackCluster, OpenStackMachine, PortOpts,
@@ -130,10 +130,10 @@ pub(super) fn unsupported(object: &OpenStackMachine) -> Option<String> {
     let trunk = object.spec.trunk == Some(true)
         || object.spec.ports.iter().flatten().any(|port| port.trunk == Some(true));
     if trunk {
-        return Some("spec.trunk: trunk ports are not made yet. Set it to false".to_owned());
+        return Some("spec.trunk: trunk ports are not supported yet. Set it to false".to_owned());
     }
     if object.spec.floating_ip_pool_ref.is_some() {
-        return Some("spec.floatingIPPoolRef: floating IP pools are not served yet. Remove it".to_owned());
+        return Some("spec.floatingIPPoolRef: floating IP pools are not supported yet. Remove it".to_owned());
     }
     if object.spec.image.image_ref.is_some() {
         return Some("spec.image.imageRef: Image objects are not served. Use filter or id".to_owned());

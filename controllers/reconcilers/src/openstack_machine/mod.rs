@@ -63,7 +63,7 @@ const RESYNC: Duration = Duration::from_secs(30);
 /// Interval of a resource that is being built.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// Effects of one pass: more than any machine has parts, so that an endless loop ends.
+/// Limit of the effects of one pass: more than any machine has parts, so that an endless loop ends.
 const STEPS: usize = 256;
 
 /// Reconciler of OpenStackMachines.

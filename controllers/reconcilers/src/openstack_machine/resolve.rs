@@ -1,4 +1,4 @@
-//! Resolution of names to ids.
+//! Resolution of names of cloud resources to ids.
 
 use std::sync::Arc;
 

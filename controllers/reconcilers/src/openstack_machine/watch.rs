@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::OpenStackMachineReconciler;
 use crate::object_refs::concerned;
 
-/// Machines worked on at the same time. Each makes one call after another, so this bounds the calls in
-/// flight to the clouds.
+/// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
+/// in flight to the clouds.
 const CONCURRENCY: u16 = 64;
 
 /// Reconciles until `shutdown`.

@@ -1,4 +1,4 @@
-//! State of a queue: the objects that wait, and those that are worked on.
+//! State of a queue: the objects that wait, and those that are being reconciled.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

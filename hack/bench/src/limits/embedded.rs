@@ -1,5 +1,5 @@
-//! Write limit of the embedded store itself: create if absent, like a server's create, and each write is
-//! durable when it returns.
+//! Write limit of the embedded store itself: creates of absent keys, like a server's creates, each durable when it
+//! returns.
 //!
 //! Compared with etcd's transactions it shows the store's speed, and compared with the server's creates the
 //! cost of the API around it.

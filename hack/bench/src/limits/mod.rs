@@ -1,4 +1,4 @@
-//! Limits that no server can exceed: the stores' own writes, and bytes from memory for reads.
+//! Upper limits for any server: the stores' own writes, and reads of bytes from memory.
 
 pub(crate) mod embedded;
 pub(crate) mod etcd;

@@ -1,4 +1,4 @@
-//! Aims of the benchmark: ratios within one run, and whether they are reached.
+//! Aims of the benchmark: target ratios within one run, and the check that they are reached.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ const BAND: f64 = 0.85;
 /// Largest release binary, in bytes: it still downloads in seconds, and a smaller one had no benefit.
 const LARGEST_BINARY: f64 = 40e6;
 
-/// Formats the table of aims: every ratio says how many times better Capstan is.
+/// Formats the table of aims: every ratio is the number of times by which Capstan is better.
 pub(crate) fn table(figures: &Figures) -> String {
     let mut text = String::from(
         "## Aims\n\nHow many times better than the other server; of the limits, the part reached. Within 15 % of an aim \

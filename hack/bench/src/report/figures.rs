@@ -1,4 +1,4 @@
-//! Queries for measured numbers.
+//! Queries for numbers in the results of a benchmark.
 
 use std::fmt;
 

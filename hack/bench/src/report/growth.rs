@@ -1,4 +1,4 @@
-//! PlotLine plots of costs as the number of objects, watches or replicas grows.
+//! Growth plots: costs as the number of objects, watches or replicas grows.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::figures::{Figures, RowFilter, at, cpu};
 use super::plots::{COLOURS, SIZE, legend, small, square};
 use super::tables::SERVERS;
 
-/// Name of a line and its points.
+/// Line of a plot: its name and its points.
 pub(super) type PlotLine = (String, Vec<(f64, f64)>);
 
 /// File name, title and lines of a plot.

@@ -10,7 +10,7 @@ use super::figures::{Figures, RowFilter, cpu, rate};
 use super::growth;
 use super::tables::{OPERATIONS, SERVERS};
 
-/// A colour for each server, distinguishable for colour-blind readers.
+/// Colour of each server, distinguishable for colour-blind readers.
 pub(super) const COLOURS: [RGBColor; 5] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),

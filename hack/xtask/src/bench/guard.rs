@@ -76,7 +76,7 @@ fn instructions_of(profile: &str, name: &str) -> anyhow::Result<u64> {
 fn compare(kept: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> anyhow::Result<()> {
     let mut costlier = Vec::new();
     if let Some(name) = kept.keys().find(|name| !counted.contains_key(*name)) {
-        bail!("{RECORDED} has a number for {name}, but no path has that name: {REMEDY}");
+        bail!("{RECORDED} has a number for {name}, but there is no hot path of that name: {REMEDY}");
     }
     for (name, &now) in counted {
         let Some(&before) = kept.get(name) else { bail!("{RECORDED} has no number for {name}: {REMEDY}") };

@@ -35,7 +35,7 @@ pub(super) fn background(lab: &Lab) -> anyhow::Result<()> {
     create(lab, "alone", "owned-once", None)?;
     create(lab, "first", "owned-twice", Some("second"))?;
     lab.kubectl("direct", &["delete", "cluster", "alone", "first", "-n", "default"])?;
-    until("the dependent is collected", || Ok(!exists(lab, "machine", "owned-once")?))?;
+    until("the dependent is deleted", || Ok(!exists(lab, "machine", "owned-once")?))?;
     until("the deleted owner is removed from the references", || {
         let path = "jsonpath={.metadata.ownerReferences[*].name}";
         let owners =

@@ -121,7 +121,7 @@ pub(super) fn reboot(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
     let addresses = "{.status.addresses[?(@.type==\"InternalIP\")].address}";
     let address = get(lab, &GUEST, "machine/guest", addresses)?;
     let first = boot_id(openstack, &server, &address, None)?;
-    ensure!(boot_id(openstack, &server, &address, None)? == first, "the boot id changes by itself");
+    ensure!(boot_id(openstack, &server, &address, None)? == first, "the boot id changed without a reboot");
     let operation = post(lab, &GUEST, "guest", "reboot", r#"{"type": "Hard"}"#)?;
     complete(lab, &GUEST, &operation)?;
     ensure!(openstack.actions(&server, "reboot")? == 1, "Nova did not record exactly one reboot");

@@ -33,12 +33,12 @@ type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
 const SCENARIOS: [Scenario; 17] = [
     ("every APIService of Capstan becomes Available", workflows::available),
-    ("discovery and OpenAPI have each kind once, although it has a CRD object", workflows::no_duplicates),
-    ("a host user with permission works through the host", workflows::permitted_user),
-    ("explain, describe, wait and the table work through the host", workflows::reading),
-    ("Capstan refuses a host user without permission", workflows::refused_user),
-    ("identity headers are ignored without the certificate of the front proxy", workflows::forged_headers),
-    ("the direct endpoint shows the same objects", workflows::direct_endpoint),
+    ("discovery and OpenAPI list each kind once, although it has a CRD object", workflows::no_duplicates),
+    ("a host user with permission creates and lists objects through the host", workflows::permitted_user),
+    ("kubectl explain, describe, wait and the table of get work through the host", workflows::reading),
+    ("a host user without permission is rejected, also by Capstan itself", workflows::refused_user),
+    ("identity headers are ignored without the front proxy's certificate", workflows::forged_headers),
+    ("the direct endpoint and the host return the same object", workflows::direct_endpoint),
     (
         "background deletion collects the dependents of a deleted owner, and only those",
         garbage_collection::background,
@@ -47,20 +47,20 @@ const SCENARIOS: [Scenario; 17] = [
         "foreground deletion deletes the dependents first, and orphan deletion keeps them",
         garbage_collection::other_orders,
     ),
-    ("the core kinds of Capstan are not served to the host", workflows::core_kinds_stay_in_the_host),
-    ("the user of Capstan in the host may read a Secret by name, and nothing more", host_data::secrets),
-    ("Events of Capstan appear in the host, and their counts are updated there", host_data::events),
-    ("the direct endpoint accepts a token of the host, and no forged one", host_data::tokens),
-    ("a group of the host's own CRDs is switched to Capstan, and back", takeover::switch_and_switch_back),
-    ("one server runs the controllers, and the next one takes over", host_data::election),
-    ("each kind responds once `capstan host wait` has ended", workflows::responds_after_wait),
-    ("state survives a restart, and the host reaches Capstan again", workflows::restart),
+    ("Capstan does not serve its core kinds to the front proxy", workflows::core_kinds_stay_in_the_host),
+    ("Capstan's user in the host can get a Secret, but cannot list or delete Secrets", host_data::secrets),
+    ("Capstan copies its Events to the host, and updates their counts there", host_data::events),
+    ("the direct endpoint accepts a token of the host, and rejects a forged one", host_data::tokens),
+    ("an API group is switched from the host's CRDs to Capstan, and back", takeover::switch_and_switch_back),
+    ("one server runs the controllers, and after its end another one takes over", host_data::election),
+    ("every API group responds after `capstan host wait` has ended", workflows::responds_after_wait),
+    ("objects survive a restart of Capstan, and the host reaches it again", workflows::restart),
 ];
 
 /// Scenarios with client programs as users run them.
 const CLIENT_SCENARIOS: [Scenario; 18] = [
-    ("kubectl of this minor does everything, through the host and directly", clients::current),
-    ("kubectl of an older minor does everything, through the host and directly", clients::older),
+    ("all commands of the current kubectl work, through the host and directly", clients::current),
+    ("all commands of a kubectl four minors older work, through the host and directly", clients::older),
     ("client-go and controller-runtime work through the host", clients::checks_through_host),
     ("client-go and controller-runtime work directly", clients::checks_directly),
     ("kube-rs works through the host", clients::kube_rs_through_host),
@@ -71,30 +71,30 @@ const CLIENT_SCENARIOS: [Scenario; 18] = [
     ("Helm installs, upgrades and rolls back directly", clients::helm_directly),
     ("Flux applies, detects drift, corrects it and deletes through the host", clients::flux_through_host),
     ("Flux applies, detects drift, corrects it and deletes directly", clients::flux_directly),
-    ("Argo CD syncs, compares, heals and prunes through the host", clients::argo_cd_through_host),
-    ("Argo CD syncs, compares, heals and prunes directly", clients::argo_cd_directly),
+    ("Argo CD syncs, detects drift, corrects it and prunes through the host", clients::argo_cd_through_host),
+    ("Argo CD syncs, detects drift, corrects it and prunes directly", clients::argo_cd_directly),
     ("clusterctl describes a cluster and gets its kubeconfig", clients::describe),
-    ("the host's garbage collector and namespace controller work on objects of Capstan", clients::collects),
-    ("the host deletes nothing wrongly after an outage of Capstan, or after flapping", clients::outage),
-    ("two replicas are restarted under load, and no write fails", clients::restart),
+    ("the host's garbage collector and namespace controller delete objects of Capstan", clients::collects),
+    ("the host's garbage collector keeps owned objects during outages of Capstan", clients::outage),
+    ("no write fails while two replicas are restarted one after the other under load", clients::restart),
 ];
 
 /// Scenario in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
 /// Scenario of the provider alone, in a real OpenStack.
-const PROVIDER_SUITE: &str = "the provider passes its suite";
+const PROVIDER_SUITE: &str = "the OpenStack provider passes the provider suite";
 
 const CLOUD_SCENARIOS: [CloudScenario; 3] = [
     (
-        "through the host: servers are created, rebooted, powered off and on, upgraded and deleted without a trace",
+        "through the host: servers are created, rebooted, powered off and on, upgraded and completely deleted",
         |lab, openstack| openstack::life(lab, openstack, &openstack::HOST),
     ),
     (
-        "directly: servers are created, rebooted, powered off and on, upgraded and deleted without a trace",
+        "directly: servers are created, rebooted, powered off and on, upgraded and completely deleted",
         |lab, openstack| openstack::life(lab, openstack, &openstack::DIRECT),
     ),
-    ("a real guest is rebooted through the host, and returns another boot id", guest::reboot),
+    ("a real guest that is rebooted through the host returns a new boot id", guest::reboot),
 ];
 
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.

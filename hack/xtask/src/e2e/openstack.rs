@@ -142,7 +142,7 @@ pub(super) fn life(lab: &Lab, openstack: &OpenStack, access: &Access) -> anyhow:
         |arguments: &[&str]| lab.kubectl(access.user, &[&["-n", access.namespace], arguments].concat());
     kubectl(&["delete", "cluster", "--all", "--timeout=300s"])?;
     let left = kubectl(&["get", "clusters,machines,openstackclusters,openstackmachines", "-o", "name"])?;
-    ensure!(left.trim().is_empty(), "objects are left: {left}");
+    ensure!(left.trim().is_empty(), "objects still exist: {left}");
     until("the project has the same resources as before", || Ok(openstack.records(&["inventory"])? == before))
         .with_context(|| format!("{:#}", openstack.records(&["inventory"]).unwrap_or_default()))
 }
@@ -189,7 +189,7 @@ fn reboot(lab: &Lab, openstack: &OpenStack, access: &Access) -> anyhow::Result<(
     complete(lab, access, &operation)?;
     let after = openstack.actions(&server, "reboot")?;
     ensure!(after == before + 1, "Nova recorded {} reboots", after - before);
-    ensure!(server_of(lab, access, "worker-0")? == server, "the Machine has another server");
+    ensure!(server_of(lab, access, "worker-0")? == server, "the server of the Machine has changed");
     Ok(())
 }
 
@@ -229,7 +229,7 @@ fn upgrade(
     let id = server_of(lab, access, machine)?;
     let after = openstack.records(&["server", &id])?;
     ensure!(text(&after, "/status") == "ACTIVE", "{after}");
-    ensure!(text(&after, "/image/id") != text(&before, "/image/id"), "the image is the same");
+    ensure!(text(&after, "/image/id") != text(&before, "/image/id"), "the image has not changed");
     let same = text(&after, "/id") == text(&before, "/id");
     ensure!(same == (strategy == "Rebuild"), "{strategy}: {} became {id}", text(&before, "/id"));
     ensure!(addresses(&id)? == ports, "{strategy}: the ports changed");

@@ -106,7 +106,7 @@ fn command<'a>(advice: &'a str, begin: &str) -> anyhow::Result<&'a str> {
 
 /// Runs a command exactly as printed.
 fn run(lab: &Lab, line: &str) -> anyhow::Result<()> {
-    let tools = lab.tools.kubectl.parent().context("kubectl is in no directory")?;
+    let tools = lab.tools.kubectl.parent().context("the path of kubectl has no directory")?;
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).env("KUBECONFIG", lab.certificates.path("admin.kubeconfig"));
     let output = shell.env("PATH", tools).stdin(std::process::Stdio::null()).output()?;

@@ -109,7 +109,7 @@ pub(super) fn permitted_user(lab: &Lab) -> anyhow::Result<()> {
         &["create", "rolebinding", "alice", "--clusterrole=capstan:edit", "--user=alice", "-n", "team"],
     )?;
     let file = lab.file("objects.yaml", OBJECTS)?;
-    until("alice's permission is known to the host", || {
+    until("alice's permission takes effect in the host", || {
         Ok(lab.try_kubectl("alice", &["apply", "-f", &file])?.0)
     })?;
     let found = lab.kubectl("alice", &["get", "machines", "-n", "team", "-o", "name"])?;
@@ -179,7 +179,7 @@ pub(super) fn forged_headers(lab: &Lab) -> anyhow::Result<()> {
     let forged = ["X-Remote-User: admin", "X-Remote-Group: system:masters"];
     // A certificate of a host user: Capstan does not trust its CA for clients.
     let (code, body) = curl(lab, path, "bob", &forged)?;
-    ensure!(code == "401" && body.contains("Unauthorized"), "a stranger's certificate: {code} {body}");
+    ensure!(code == "401" && body.contains("Unauthorized"), "a certificate of another CA: {code} {body}");
     // No certificate: the request is anonymous.
     let (code, body) = curl(lab, path, "", &forged)?;
     ensure!(code == "403" && body.contains("system:anonymous"), "{code} {body}");
@@ -229,14 +229,14 @@ pub(super) fn restart(lab: &Lab) -> anyhow::Result<()> {
         lab.kubectl("direct", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
     lab.stop_capstan();
     let down = lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?;
-    ensure!(!down.0, "the host responds for Capstan although it is down: {}", down.1);
+    ensure!(!down.0, "the host responded although Capstan is down: {}", down.1);
     lab.start_capstan()?;
     until("the host reaches Capstan again", || {
         Ok(lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?.0)
     })?;
     let after =
         lab.kubectl("alice", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
-    ensure!(before == after, "{before} is now {after}");
+    ensure!(before == after, "the UID {before} has changed to {after}");
     Ok(())
 }
 

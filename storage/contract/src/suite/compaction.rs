@@ -1,4 +1,4 @@
-//! Cases about compaction.
+//! Suite cases about compaction.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,19 +12,19 @@ use super::{World, cases, event};
 use crate::{EventKind, ListOptions, Revision, StoreError};
 
 cases! {
-    "after compaction what is current is still there" => current_stays,
-    "after compaction a list from before it is refused" => old_list,
-    "after compaction a watch from before it is refused" => old_watch,
-    "the compacted revision itself can be read" => at_the_edge,
-    "a value older than the compaction can be read at and after it" => survives,
-    "what was deleted before the compaction is not back after it" => stays_deleted,
-    "a watch from the compacted revision has its event with the entry before" => watch_at_the_edge,
-    "a watch from a compacted deletion tells the deletion" => deletion_at_the_edge,
-    "a page begun before the compaction is not continued after it" => page_is_cut,
-    "writers lose nothing while history is forgotten" => under_load,
-    "compacting twice is no error" => twice,
-    "compacting the future is refused" => future,
-    "a watch that is up to date lives on through compaction" => watch_lives,
+    "compaction keeps current entries" => current_stays,
+    "a list at a revision before the compaction is rejected" => old_list,
+    "a watch from a revision before the compaction is rejected" => old_watch,
+    "a list at the compacted revision itself succeeds" => at_the_edge,
+    "an unchanged entry from before the compaction is readable at and after it" => survives,
+    "an entry deleted before the compaction stays deleted" => stays_deleted,
+    "a watch from the compacted revision reports its event with the previous entry" => watch_at_the_edge,
+    "a watch from a compacted deletion reports the deletion" => deletion_at_the_edge,
+    "a paged list that began before the compaction is rejected after it" => page_is_cut,
+    "concurrent writers and a watch lose nothing during compactions" => under_load,
+    "compacting twice is not an error" => twice,
+    "compacting a future revision is rejected" => future,
+    "a watch that is up to date continues after a compaction" => watch_lives,
 }
 
 /// A key written three times; the revisions.

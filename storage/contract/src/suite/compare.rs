@@ -1,4 +1,4 @@
-//! Guards that do not hold.
+//! Suite cases about writes whose guards do not hold.
 
 use bytes::Bytes;
 
@@ -6,19 +6,19 @@ use super::{World, cases, events};
 use crate::{Revision, StoreError, Unchanged};
 
 cases! {
-    "creating what exists fails and tells its revision" => create_exists,
-    "updating from an old revision fails and tells the new one" => update_conflicts,
-    "updating what does not exist is a conflict with none" => update_absent,
-    "deleting from an old revision fails and removes nothing" => delete_conflicts,
-    "deleting what does not exist is a conflict with none" => delete_absent,
-    "an update that expects nothing creates nothing" => update_expects_none,
-    "a deletion that expects nothing removes nothing" => delete_expects_none,
-    "a revision that has not happened yet is a conflict" => future_conflicts,
-    "a revision of another key is a conflict" => other_keys_revision,
-    "a write that failed is told to no watch" => failures_are_silent,
-    "a creation happens while what it depends on is as it was read" => create_while_unchanged,
-    "a creation that depends on what has changed or is gone fails and names it" => create_while_changed,
-    "creating what exists says so whatever it depends on" => create_while_exists,
+    "creating an existing key fails and returns its revision" => create_exists,
+    "updating from an old revision fails and returns the current one" => update_conflicts,
+    "updating a missing key is a conflict with revision NONE" => update_absent,
+    "deleting from an old revision fails and deletes nothing" => delete_conflicts,
+    "deleting a missing key is a conflict with revision NONE" => delete_absent,
+    "an update that expects revision NONE creates nothing" => update_expects_none,
+    "a deletion that expects revision NONE deletes nothing" => delete_expects_none,
+    "expecting a future revision is a conflict" => future_conflicts,
+    "expecting the revision of another key is a conflict" => other_keys_revision,
+    "watches do not report failed writes" => failures_are_silent,
+    "a creation with a guard succeeds if the guarded key is unchanged" => create_while_unchanged,
+    "a creation with a guard fails and names the guarded key if it was updated or deleted" => create_while_changed,
+    "creating an existing key with a guard reports that the key exists" => create_while_exists,
 }
 
 async fn create_exists(world: World) {

@@ -1,4 +1,4 @@
-//! One writer, one key at a time.
+//! Suite cases about one writer and one key at a time.
 
 use bytes::Bytes;
 
@@ -6,14 +6,14 @@ use super::{World, cases};
 use crate::{ListOptions, Revision};
 
 cases! {
-    "what was created can be read" => created_is_read,
-    "what does not exist reads as none" => absent_is_none,
-    "an update replaces the value and keeps the creation's revision" => update_replaces,
+    "a created entry can be read" => created_is_read,
+    "reading a missing key returns none" => absent_is_none,
+    "an update replaces the value and keeps the creation revision" => update_replaces,
     "a deletion removes the key" => delete_removes,
-    "revisions grow over all keys" => revisions_grow,
+    "revisions increase across all keys" => revisions_grow,
     "the current revision is that of the last write" => current_revision,
     "a deletion has a revision of its own" => delete_has_revision,
-    "a failed write takes no revision" => failure_takes_none,
+    "a failed write uses no revision" => failure_takes_none,
 }
 
 async fn created_is_read(world: World) {

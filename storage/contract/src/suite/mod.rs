@@ -108,7 +108,7 @@ pub async fn run(harness: Arc<dyn Harness>) {
         let outcome = tokio::spawn(tokio::time::timeout(PATIENCE * 2, case(world))).await;
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => failed.push(format!("{name}: not done after {:?}", PATIENCE * 2)),
+            Ok(Err(_)) => failed.push(format!("{name}: timed out after {:?}", PATIENCE * 2)),
             Err(error) => failed.push(format!("{name}: {}", reason(error))),
         }
     }

@@ -1,4 +1,4 @@
-//! Lists and their pages.
+//! Suite cases about lists and their pages.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,21 +15,21 @@ use super::{World, cases, events};
 use crate::{Entry, KeyRange, ListOptions, Revision, StoreError};
 
 cases! {
-    "a list has all keys of the range in order" => ordered,
+    "a list returns all keys of the range in order" => ordered,
     "a prefix does not match a longer name" => prefix_is_exact,
-    "a limit is kept and what remains is counted" => limited,
-    "pages at one revision have every key once while others write" => pinned,
-    "pages count exactly what remains while many write" => exact_under_writers,
-    "a page at an old revision counts what remained then" => old_page,
+    "a page respects the limit and counts the remaining entries" => limited,
+    "pages at one revision have every key once during concurrent writes" => pinned,
+    "pages count the remaining entries exactly during concurrent writes" => exact_under_writers,
+    "a page at an old revision counts the remaining entries of that revision" => old_page,
     "a range resumed after its last key, or past its end, is empty" => after_the_last,
-    "a list at an old revision shows what was then" => old_revision,
-    "a list at each old revision shows exactly that moment" => every_revision,
-    "a list at an old revision shows what was deleted since" => old_deleted,
-    "a list of the future is refused" => future,
-    "an empty range lists nothing at the current revision" => empty,
+    "a list at an old revision returns the entries of that revision" => old_revision,
+    "a list at each old revision returns exactly the state of that revision" => every_revision,
+    "a list at an old revision returns entries that were deleted later" => old_deleted,
+    "a list at a future revision is rejected" => future,
+    "a list of an empty range has no entries and the current revision" => empty,
     "keys sort bytewise" => bytewise,
-    "keys of any script are kept, found and paged" => any_script,
-    "the list's revision is the store's, not the newest item's" => revision_of_store,
+    "keys in any script are stored, found and paged" => any_script,
+    "the revision of a list is that of the store, not of the newest entry" => revision_of_store,
 }
 
 fn names(world: &World, entries: &[Entry]) -> Vec<String> {

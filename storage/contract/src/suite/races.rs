@@ -1,4 +1,4 @@
-//! Several writers at once.
+//! Suite cases about several concurrent writers.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,20 +15,20 @@ use super::{PATIENCE, World, cases, event};
 use crate::{EventKind, KeyRange, ListOptions, Revision, StoreError, Unchanged, WatchItem};
 
 cases! {
-    "of two creates one wins" => two_creates,
-    "of sixteen updates of one revision exactly one wins, every round" => sixteen_updates,
-    "of sixteen creates of one key exactly one wins, every round" => sixteen_creates,
-    "the current revision is never behind a revision that was read" => never_behind,
-    "an update and a deletion of one revision do not both succeed" => update_or_delete,
-    "writers who retry lose no increment" => counter,
+    "exactly one of two concurrent creates succeeds" => two_creates,
+    "exactly one of sixteen concurrent updates of one revision succeeds" => sixteen_updates,
+    "exactly one of sixteen concurrent creates of one key succeeds" => sixteen_creates,
+    "the current revision is never older than a revision that was read" => never_behind,
+    "a concurrent update and deletion of one revision do not both succeed" => update_or_delete,
+    "concurrent writers that retry on conflict lose no increment" => counter,
     "parallel creates of different keys all succeed with different revisions" => parallel_creates,
-    "of parallel writes those fail whose guards do not hold, and no others" => some_fail,
-    "parallel writes return the revisions that are then read, listed and watched" => reported_alike,
-    "a list as of one of several parallel writes has those before it and none after it" => between_writes,
-    "a page as of one of several parallel writes is not empty where there is more" => first_page_between,
-    "a watch of some of several parallel writes knows that it has seen them all" => some_watched,
-    "a watch that resumes after one of several parallel writes has all that come after it" => resumed_between,
-    "of parallel creates under a parent that changes none succeeds after the change" => parent_changes,
+    "parallel writes fail only if the expected revision does not match" => some_fail,
+    "parallel writes return the revisions that gets, lists and watches then report" => reported_alike,
+    "a list at the revision of a parallel write has all earlier writes and no later ones" => between_writes,
+    "a page at the revision of a parallel write is not empty while entries remain" => first_page_between,
+    "a watch of some of several parallel writes reports progress after all of them" => some_watched,
+    "a watch that resumes after one of several parallel writes reports all later ones" => resumed_between,
+    "parallel creates with a parent as guard succeed only before the parent changes" => parent_changes,
 }
 
 async fn two_creates(world: World) {

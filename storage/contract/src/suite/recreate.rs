@@ -1,4 +1,4 @@
-//! Keys that are deleted and created again: a new thing under an old name.
+//! Suite cases about keys that are deleted and created again: a new entry under an old key.
 
 use bytes::Bytes;
 
@@ -6,12 +6,12 @@ use super::{World, cases, events};
 use crate::{EventKind, Revision, StoreError};
 
 cases! {
-    "a key deleted and created again has a new creation" => new_creation,
-    "an old revision does not fit a key created again" => old_does_not_fit,
-    "a key deleted and created again is told as deleted, then created" => told_as_such,
-    "lists at old revisions tell one life from the next" => lists_tell_apart,
-    "a watch from between two lives tells the second only" => from_between,
-    "a hundred lives of one key all have their own creation" => hundred_lives,
+    "a recreated key has a new creation revision" => new_creation,
+    "a recreated key rejects updates from its old revisions" => old_does_not_fit,
+    "a watch reports a recreated key as deleted, then created" => told_as_such,
+    "lists at old revisions distinguish a deleted entry from its recreation" => lists_tell_apart,
+    "a watch from between deletion and recreation reports only the new entry" => from_between,
+    "a key that is recreated a hundred times has a new creation revision each time" => hundred_lives,
 }
 
 async fn new_creation(world: World) {

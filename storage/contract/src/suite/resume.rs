@@ -1,4 +1,4 @@
-//! Cases about watches that resume where another stopped, and across an interruption of the backend's connection.
+//! Suite cases about watches that resume where another stopped, and across an interruption of the backend's connection.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,14 +16,14 @@ use super::{PATIENCE, World, cases, event, events, progress_to};
 use crate::{Revision, StoreError, WatchItem};
 
 cases! {
-    "a watch resumed where it stopped misses nothing and repeats nothing" => resumed,
-    "a watch from each revision tells exactly what is left" => from_each,
-    "a watch resumed after progress misses nothing" => after_progress,
-    "a watch lives on through a cut, each event once, in order" => through_a_cut,
-    "writes before and after a cut are all there" => writes_around_a_cut,
-    "writers in the middle of a cut and a watch agree on what happened" => writers_through_a_cut,
-    "an idle watch says how far it is after a cut too" => progress_after_a_cut,
-    "a watch from the future waits through a cut" => future_through_a_cut,
+    "a watch resumed where it stopped misses and repeats no event" => resumed,
+    "a watch from each revision reports exactly the events since that revision" => from_each,
+    "a watch resumed after progress misses no event" => after_progress,
+    "a watch continues after an interruption, with each event once and in order" => through_a_cut,
+    "writes before and after an interruption are all stored" => writes_around_a_cut,
+    "a watch reports exactly the writes that succeed during interruptions" => writers_through_a_cut,
+    "an idle watch also reports progress after an interruption" => progress_after_a_cut,
+    "a watch from a future revision still waits for it after an interruption" => future_through_a_cut,
 }
 
 async fn resumed(world: World) {

@@ -1,4 +1,4 @@
-//! Cases about values.
+//! Suite cases about values.
 
 use bytes::Bytes;
 
@@ -6,12 +6,12 @@ use super::{World, cases, event};
 use crate::StoreError;
 
 cases! {
-    "an empty value is a value" => empty,
-    "any byte survives" => binary,
-    "a value of a mebibyte survives, in reads and in watches" => large,
-    "a value at the limit is taken" => at_the_limit,
-    "a value over the limit is refused and writes nothing" => too_large,
-    "an update over the limit leaves the old value" => update_too_large,
+    "an empty value is stored" => empty,
+    "a value may contain any byte" => binary,
+    "a value of 1 MiB is returned unchanged by reads and watches" => large,
+    "a value at the limit is accepted" => at_the_limit,
+    "a value over the limit is rejected, and nothing is written" => too_large,
+    "an update over the limit is rejected and keeps the old value" => update_too_large,
 }
 
 async fn empty(world: World) {

@@ -1,4 +1,4 @@
-//! Cases about watches over one connection.
+//! Suite cases about watches over one connection.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,19 +15,19 @@ cases! {
     "a watch reports creations, updates and deletions in order" => kinds_in_order,
     "an update's event has the value before and after" => previous_value,
     "a deletion's event has the last value and its own revision" => deletion,
-    "a watch from the past reports the past first" => from_the_past,
-    "a watch from the future waits for it" => from_the_future,
-    "a watch reports its range only" => range_only,
-    "two watches see the same" => two_watches,
-    "a watch reads no event twice and none is missing under load" => under_load,
+    "a watch from an old revision reports past events first" => from_the_past,
+    "a watch from a future revision waits for it" => from_the_future,
+    "a watch reports only its range" => range_only,
+    "two watches report the same events" => two_watches,
+    "a watch reports each event exactly once under load" => under_load,
     "an idle watch reports progress" => progress,
     "progress never overtakes an event" => progress_in_order,
-    "progress follows writes outside the range" => progress_elsewhere,
-    "an event's previous entry is the entry of the event before" => previous_chain,
-    "a followed range reports the same events, except for previous entries" => followed,
+    "progress advances with writes outside the range" => progress_elsewhere,
+    "the previous entry of an event is the entry of the event before it" => previous_chain,
+    "follow reports the same events as watch, except for previous entries" => followed,
     "a watch of one key reports no other key" => one_key,
-    "a watch left unread for long misses nothing" => unread,
-    "a dropped watch does not hold up writers" => dropped,
+    "a watch that is not read for long misses no event" => unread,
+    "a dropped watch does not block writers" => dropped,
 }
 
 async fn now(world: &World) -> Revision {

@@ -53,7 +53,7 @@ impl Journal {
     pub(crate) fn open(path: &Path, store: u64, needed: bool) -> Result<Self, OpenError> {
         if let Some(missing) = paths(path).into_iter().find(|file| needed && !file.exists()) {
             let detail =
-                format!("it was not closed, and its journal {} is missing: bring it back", missing.display());
+                format!("it was not closed, and its journal {} is missing: restore it", missing.display());
             return Err(OpenError::Unusable { path: path.to_owned(), detail });
         }
         let open = |path: PathBuf| {

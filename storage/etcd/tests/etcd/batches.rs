@@ -27,7 +27,7 @@ async fn connect(endpoint: String) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::connect(configuration).await.unwrap())
 }
 
-/// For what is waited out.
+/// Connects with a short deadline, for tests that wait until it has passed.
 async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
     Arc::new(outage::connect(endpoint).await)
 }

@@ -13,7 +13,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 
 use crate::server::{Release, Server};
 
-/// An election takes up to two seconds; more than this without an answer is an outage.
+/// Longest time without an answer that is no outage: an election takes up to two seconds.
 const LONGEST_GAP: Duration = Duration::from_secs(20);
 
 async fn create_surely(store: &EtcdStore, key: &Key) -> Revision {

@@ -10,7 +10,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use crate::proxy::Proxy;
 use crate::server::{Release, Server};
 
-/// Short, for tests that wait it out.
+/// Deadline of calls: short, because the tests wait until it has passed.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 fn key(name: &str) -> Key {

@@ -44,17 +44,17 @@ impl Proxy {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Ends every connection; new ones are fine.
+    /// Ends every connection, and accepts new ones.
     pub(crate) fn cut(&self) {
         self.weather.send_modify(|weather| weather.cuts += 1);
     }
 
-    /// From now on requests arrive, but no answer comes back.
+    /// Drops all responses from now on; requests still arrive.
     pub(crate) fn swallow_answers(&self) {
         self.weather.send_modify(|weather| weather.swallow_answers = true);
     }
 
-    /// From now on nothing arrives, and nothing comes back.
+    /// Drops all requests and responses from now on.
     pub(crate) fn swallow_all(&self) {
         self.weather.send_modify(|weather| {
             weather.swallow_requests = true;

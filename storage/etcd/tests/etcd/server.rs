@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest a start may take on a busy machine.
+/// Longest time that a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Release of etcd, and the path of its binary.

@@ -1,4 +1,4 @@
-//! `POST /v3/auth/tokens`.
+//! Handler of `POST /v3/auth/tokens`.
 
 use http::HeaderName;
 

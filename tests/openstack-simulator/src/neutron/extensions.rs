@@ -1,4 +1,4 @@
-//! Neutron's documents about itself.
+//! Documents of Neutron about its versions and extensions.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Floating IPs.
+//! Handlers for Neutron floating IPs.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Networks.
+//! Handlers for Neutron networks.
 
 use http::StatusCode;
 use serde_json::json;

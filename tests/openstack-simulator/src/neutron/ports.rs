@@ -1,4 +1,4 @@
-//! Ports.
+//! Handlers for Neutron ports.
 
 use http::StatusCode;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Quotas of network resources.
+//! Handlers for Neutron quotas.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Interfaces between routers and subnets.
+//! Handlers for interfaces between Neutron routers and subnets.
 
 use http::StatusCode;
 use serde_json::{Value, json};

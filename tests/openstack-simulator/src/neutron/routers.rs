@@ -1,4 +1,4 @@
-//! Routers and their gateways.
+//! Handlers for Neutron routers and their gateways.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Rules of security groups.
+//! Handlers for rules of Neutron security groups.
 
 use http::StatusCode;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Security groups.
+//! Handlers for Neutron security groups.
 
 use http::StatusCode;
 use jiff::Timestamp;

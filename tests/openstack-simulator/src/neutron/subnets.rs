@@ -1,4 +1,4 @@
-//! Subnets.
+//! Handlers for Neutron subnets.
 
 use std::net::IpAddr;
 

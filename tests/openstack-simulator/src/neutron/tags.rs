@@ -1,4 +1,4 @@
-//! Tags of network resources.
+//! Handlers for tags of Neutron resources.
 
 use http::{Method, StatusCode};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `POST /servers/{id}/action`: the body's only key names the action.
+//! Handler of `POST /servers/{id}/action`: the body's only key names the action.
 
 use http::StatusCode;
 use serde_json::{Value, json};

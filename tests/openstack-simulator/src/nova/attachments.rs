@@ -1,4 +1,4 @@
-//! Ports and volumes of a server.
+//! Handlers for ports and volumes of a Nova server.
 
 use serde_json::{Value, json};
 

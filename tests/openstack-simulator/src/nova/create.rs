@@ -1,4 +1,4 @@
-//! `POST /servers`.
+//! Handler of `POST /servers`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Flavors.
+//! Handlers for Nova flavors.
 
 use serde_json::{Value, json};
 

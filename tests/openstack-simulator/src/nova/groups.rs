@@ -1,4 +1,4 @@
-//! Server groups.
+//! Handlers for Nova server groups.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

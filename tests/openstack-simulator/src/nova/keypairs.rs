@@ -1,4 +1,4 @@
-//! Key pairs.
+//! Handlers for Nova key pairs.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

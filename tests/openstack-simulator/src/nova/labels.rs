@@ -1,4 +1,4 @@
-//! Tags and metadata of a server.
+//! Handlers for tags and metadata of a Nova server.
 
 use std::collections::BTreeMap;
 

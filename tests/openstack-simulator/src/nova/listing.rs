@@ -1,4 +1,4 @@
-//! `GET /servers` and `GET /servers/detail`.
+//! Handlers of `GET /servers` and `GET /servers/detail`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! One server: get, rename, delete.
+//! Handlers for one server: get, rename, delete.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Nova's version documents.
+//! Version documents of Nova.
 
 use serde_json::{Value, json};
 

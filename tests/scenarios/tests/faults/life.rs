@@ -34,14 +34,14 @@ fn manifest(world: &World, namespace: &str) -> String {
 async fn come(world: &World, namespace: &str) -> anyhow::Result<()> {
     world.create(&manifest(world, namespace)).await?;
     let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
-    controllers.until("the cluster is up", |client| is_up(client, namespace.to_owned())).await
+    controllers.until("the cluster is provisioned", |client| is_up(client, namespace.to_owned())).await
 }
 
 async fn go(world: &World, namespace: &str) -> anyhow::Result<()> {
     let clusters: Api<Cluster> = Api::namespaced(world.admin(), namespace);
     clusters.delete("c", &DeleteParams::background()).await?;
     let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
-    controllers.until("the cluster is gone", |client| is_gone(client, namespace.to_owned())).await
+    controllers.until("the cluster is deleted", |client| is_gone(client, namespace.to_owned())).await
 }
 
 /// Runs a life without failures.
@@ -52,7 +52,7 @@ pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
     let (creating, counts) = (spots(&world.cloud.log()), world.counts());
     world.cloud.clear_log();
     go(&world, "undisturbed").await?;
-    ensure!(world.counts() == empty, "an undisturbed life leaves {}", world.counts());
+    ensure!(world.counts() == empty, "a run without failures left {}", world.counts());
     Ok(Whole { creating, deleting: spots(&world.cloud.log()), counts, empty })
 }
 
@@ -60,12 +60,12 @@ pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
 pub(crate) async fn live(world: &World, whole: &Whole, case: &Case) -> anyhow::Result<()> {
     let namespace = format!("life-{}", case.number);
     disturb(world, case.creating.as_ref(), case);
-    come(world, &namespace).await.context("coming")?;
-    ensure!(world.counts() == whole.counts, "it has {} and not {}", world.counts(), whole.counts);
+    come(world, &namespace).await.context("creating the cluster")?;
+    ensure!(world.counts() == whole.counts, "the project has {} instead of {}", world.counts(), whole.counts);
     was_disturbed(world, case.creating.as_ref(), case)?;
     disturb(world, case.deleting.as_ref(), case);
-    go(world, &namespace).await.context("going")?;
-    ensure!(world.counts() == whole.empty, "it leaves {} and not {}", world.counts(), whole.empty);
+    go(world, &namespace).await.context("deleting the cluster")?;
+    ensure!(world.counts() == whole.empty, "left are {} instead of {}", world.counts(), whole.empty);
     was_disturbed(world, case.deleting.as_ref(), case)?;
     let events: Api<Event> = Api::namespaced(world.admin(), &namespace);
     for event in events.list(&ListParams::default()).await? {
@@ -84,7 +84,7 @@ fn disturb(world: &World, spot: Option<&Spot>, case: &Case) {
 
 fn was_disturbed(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
     let hit = spot.is_none_or(|spot| spot.was_hit(world, case.mode));
-    ensure!(hit, "nothing went wrong where it was to: {spot:?}");
+    ensure!(hit, "the injected failure hit no call: {spot:?}");
     Ok(())
 }
 
@@ -127,7 +127,7 @@ async fn statuses_are_clean(client: Client, namespace: &str) -> anyhow::Result<(
 fn is_clean(said: &Value) -> anyhow::Result<()> {
     let text = said.to_string();
     let mut tags = text.match_indices('<').filter_map(|(at, _)| text.get(at + 1..)?.chars().next());
-    ensure!(!tags.any(|next| next == '/' || next.is_ascii_alphabetic()), "a tag in {text}");
+    ensure!(!tags.any(|next| next == '/' || next.is_ascii_alphabetic()), "markup in {text}");
     ensure!(!text.contains(PASSWORD), "the password in {text}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Every kind of call to the cloud fails in every way, once during the creation of a cluster and once
-//! during its deletion. Both succeed in the end.
+//! Tests of error injection: every kind of call to the cloud fails in every way, once during the creation of a cluster
+//! and once during its deletion. Both succeed in the end.
 //!
 //! A third of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
 //! and `CAPSTAN_FAULTS=all` runs all of them, which takes four minutes.
@@ -18,10 +18,10 @@ use tokio::task::JoinSet;
 use injection::{FailureMode, Spot, TROUBLES};
 use life::{Whole, live, undisturbed};
 
-/// Concurrent clouds: a case mostly waits for intervals that the cloud or the provider sets.
+/// Number of concurrent clouds: a case mostly waits for intervals that the cloud or the provider sets.
 const CLOUDS: usize = 6;
 
-/// One case of this many is selected.
+/// Number of cases of which one is selected.
 const DRAWN: usize = 3;
 
 /// Call of the creation that fails, call of the deletion that fails, and the way of failure.
@@ -86,12 +86,12 @@ async fn no_fault_of_the_cloud_keeps_a_cluster_from_coming_and_going() {
     }
     let wrong = workers.join_all().await.concat();
     eprintln!(
-        "{} kinds of calls of a creation and {} of a deletion, {} troubles each: {lives} lives in {:?}",
+        "{} kinds of calls of a creation and {} of a deletion, {} failure modes each: {lives} runs in {:?}",
         whole.creating.len(),
         whole.deleting.len(),
         TROUBLES.len(),
         begun.elapsed()
     );
     assert!(whole.creating.len() > 25 && whole.deleting.len() > 18, "{whole:#?}");
-    assert!(wrong.is_empty(), "{} of {lives} lives went wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {lives} runs failed:\n{}", wrong.len(), wrong.join("\n"));
 }

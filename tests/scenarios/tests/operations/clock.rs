@@ -1,4 +1,4 @@
-//! Wall clock that jumps by hours, forward and back.
+//! Tests of operations with a wall clock that jumps by hours, forward and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,10 +78,10 @@ async fn cut_before_the_call(worker: &mut Worker) -> (String, (String, String)) 
         if fuse.effects().last().is_some_and(|effect| effect == "reboot_server") {
             return requested;
         }
-        assert!(fuse.is_blown(), "Nova was never called");
+        assert!(fuse.is_blown(), "the operation did not call Nova");
         worker.testbed.settle(&worker.testbed.controllers()).await;
     }
-    unreachable!("there are more numbers")
+    unreachable!("the range has no end")
 }
 
 /// A process ended before its call, or with the call on its way; the next one cannot know. It waits for a
@@ -93,9 +93,9 @@ async fn jump_while_a_call_may_be_on_its_way(seconds: i64) {
     next.round().await.unwrap();
     worker.testbed.world.clock.jump(seconds);
     next.round().await.unwrap();
-    assert_eq!(worker.testbed.calls(), Calls::new(), "it did not wait: a jump of {seconds} s");
+    assert_eq!(worker.testbed.calls(), Calls::new(), "no wait after a jump of {seconds} s");
     worker.testbed.settle(&next).await;
-    worker.check(&HARD, &name, goal, "after a jump while a call may be on its way").await;
+    worker.check(&HARD, &name, goal, "after a jump while a call may be in flight").await;
     worker.testbed.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! Controllers that are cut before and after every single effect.
+//! Tests of operations by controllers that are cut before and after every single effect.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ async fn cut_everywhere(plan: Plan, root: Root) {
     }
     worker.check(&plan, &name, goal, &format!("{}, cut after every effect", plan.name)).await;
     worker.testbed.end().await;
-    assert!(cuts > 12 && lives > 6, "{}: {cuts} cuts, {lives} lives", plan.name);
-    eprintln!("{}: {cuts} cuts, and one in {lives} lives, in {:?}", plan.name, begun.elapsed());
+    assert!(cuts > 12 && lives > 6, "{}: {cuts} cuts, {lives} processes in a row", plan.name);
+    eprintln!("{}: {cuts} cuts, {lives} processes in a row, in {:?}", plan.name, begun.elapsed());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Soft reboot that does not end in time, and the hard one that follows.
+//! Test of a soft reboot that does not end in time, and of the hard one that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::worker::{Plan, Worker};
 /// enough for the rest of the test.
 const REBOOT_TIME: Duration = Duration::from_secs(10);
 
-/// Concurrent workers: each mostly waits.
+/// Number of concurrent workers: each mostly waits.
 const WORKERS: usize = 4;
 
 /// Body of a reboot that times out at once by the operations' clock.

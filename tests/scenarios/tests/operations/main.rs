@@ -1,5 +1,5 @@
-//! Actions, requested as users do, by controllers that are cut or cancelled at every step, or whose clock
-//! is wrong. The cloud's own log shows the result.
+//! Tests of actions, requested as users do, by controllers that are cut or cancelled at every step, or whose clock is
+//! wrong. Nova's action log shows the result.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod clock;

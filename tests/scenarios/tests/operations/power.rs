@@ -1,4 +1,4 @@
-//! Changes of a server's power state by controllers that die before and after every single effect.
+//! Tests of power-off and power-on by controllers that die before and after every single effect.
 
 use std::sync::Arc;
 
@@ -54,10 +54,10 @@ async fn happens_once(testbed: &Testbed, power: &Power, fuse: &Arc<Fuse>) {
     let first = Controllers::start(&testbed.world, fuse);
     tokio::select! {
         () = fuse.blows() => {}
-        result = first.until("the operation is over", is_over_everywhere) => result.unwrap(),
+        result = first.until("the operation is finished", is_over_everywhere) => result.unwrap(),
     }
     let second = testbed.controllers();
-    second.until("the operation is over", is_over_everywhere).await.unwrap();
+    second.until("the operation is finished", is_over_everywhere).await.unwrap();
     let case = format!("{}, cut at {:?}", power.action, fuse.effects().last());
     let operation = testbed.operation(&name).await;
     let phase = operation.status.as_ref().and_then(|status| status.phase);
@@ -69,7 +69,7 @@ async fn happens_once(testbed: &Testbed, power: &Power, fuse: &Arc<Fuse>) {
         let machine = kube::Api::<Machine>::namespaced(client, "ns").get("w").await?;
         Ok(machine.condition("InfrastructureReady").is_some_and(|it| it.holds() == power.ready))
     };
-    third.until(&format!("{case}: the Machine says so"), reported).await.unwrap();
+    third.until(&format!("{case}: the Machine reports the power state"), reported).await.unwrap();
     for _ in 0..3 {
         third.round().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Cloud that fails once, in the one call of an operation.
+//! Tests of a cloud that fails once, in the one call of an operation.
 
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 
@@ -50,7 +50,7 @@ async fn each_trouble_of_each_call(plans: &[Plan]) {
                 *calls.entry(call.to_owned()).or_default() += 1;
             }
             let wrong = calls.keys().filter(|made| made.starts_with(&format!("{call}: "))).count();
-            assert!(wrong > 0, "{case}: the call did not go wrong: {calls:?}");
+            assert!(wrong > 0, "{case}: the call did not fail: {calls:?}");
             calls.retain(|made, _| !made.contains(": "));
             assert_eq!(calls, expected(plan), "{case}");
             worker.is_done(&name, goal, &case).await;

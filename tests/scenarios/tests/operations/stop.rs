@@ -1,4 +1,4 @@
-//! Cancellation of operations, and deletion of their Machines, at every step.
+//! Tests of the cancellation of operations, and of the deletion of their Machines, at every step.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ async fn stop_after_every_round(plan: Plan, root: Root, how: How) {
 
 async fn finish(worker: Worker, plan: Plan, how: How, [untouched, done]: [usize; 2]) {
     worker.testbed.end().await;
-    assert!(untouched > 2 && done > 0, "{}: {untouched} stopped, {done} done", plan.name);
-    eprintln!("{}, {how:?}: {untouched} were stopped, {done} were done", plan.name);
+    assert!(untouched > 2 && done > 0, "{}: {untouched} had no effect, {done} were completed", plan.name);
+    eprintln!("{}, {how:?}: {untouched} had no effect, {done} were completed", plan.name);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_machine_that_is_deleted_in_its_replacement_leaves_nothing() {
             let case = format!("{}, its Machine deleted at cut {n}, {:?}", plan.name, fuse.effects().last());
             worker.testbed.machine_is_gone(&case).await;
             let created = worker.testbed.calls().remove("POST servers").unwrap_or_default();
-            assert!(created <= 1, "{case}: {created} servers were made");
+            assert!(created <= 1, "{case}: {created} servers were created");
             worker.again().await;
             if !fuse.is_blown() {
                 break;

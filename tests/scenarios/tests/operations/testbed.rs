@@ -1,4 +1,4 @@
-//! Testbed: a cluster with one worker, as observed from outside.
+//! Testbed: a cluster with one worker, as a client observes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Testbed {
         self.world.create(&manifest).await.unwrap();
         self.settle(&self.controllers()).await;
         if !self.whole.is_empty() {
-            assert_eq!(self.world.counts(), self.whole, "after another worker was made");
+            assert_eq!(self.world.counts(), self.whole, "after another worker was created");
         }
     }
 
@@ -79,7 +79,7 @@ impl Testbed {
     /// Makes rounds until all operations are over, and the worker is ready. The latter uses another process,
     /// which has no list of servers some seconds old.
     pub(crate) async fn settle(&self, controllers: &Controllers) {
-        controllers.until("all operations are over", is_over_everywhere).await.unwrap();
+        controllers.until("all operations are finished", is_over_everywhere).await.unwrap();
         controllers.round().await.unwrap();
         self.controllers().until("the worker is ready", is_ready).await.unwrap();
     }
@@ -195,14 +195,14 @@ impl Testbed {
     pub(crate) async fn end(self) {
         let clusters: Api<Cluster> = Api::namespaced(self.world.admin(), NAMESPACE);
         clusters.delete("c", &DeleteParams::background()).await.unwrap();
-        self.controllers().until("the cluster is gone", cluster_is_gone).await.unwrap();
-        assert_eq!(self.world.counts(), self.empty, "the cluster was deleted");
+        self.controllers().until("the cluster is deleted", cluster_is_gone).await.unwrap();
+        assert_eq!(self.world.counts(), self.empty, "resources remain after the deletion of the cluster");
     }
 
     /// Waits until the worker is deleted, and checks that it left nothing.
     pub(crate) async fn machine_is_gone(&self, case: &str) {
         let controllers = self.controllers();
-        controllers.until(&format!("{case}: the worker is gone"), worker_is_gone).await.unwrap();
+        controllers.until(&format!("{case}: the worker is deleted"), worker_is_gone).await.unwrap();
         let inventory = self.world.cloud.inventory("demo");
         assert!(inventory.servers.is_empty(), "{case}: {:?}", inventory.servers);
         assert!(inventory.volumes.is_empty(), "{case}: {:?}", inventory.volumes);

@@ -1,4 +1,4 @@
-//! Two operations on the same worker.
+//! Tests of two operations on the same worker.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn one_at_a_time(testbed: &Testbed, case: &str) {
     let phase = |phase| {
         all.iter().filter(move |it| it.status.as_ref().and_then(|status| status.phase) == Some(phase))
     };
-    assert!(phase(OperationPhase::Running).count() <= 1, "{case}: two are under way");
+    assert!(phase(OperationPhase::Running).count() <= 1, "{case}: two operations are in flight");
 }
 
 /// Returns start and end of an operation.
@@ -37,7 +37,7 @@ async fn a_second_verb_is_refused_and_names_the_first() {
     // Either may be first.
     let (first, refused) = match (one, other) {
         (Ok(first), Err(refused)) | (Err(refused), Ok(first)) => (first, refused.to_string()),
-        both => panic!("both or none: {both:?}"),
+        both => panic!("both requests or none were accepted: {both:?}"),
     };
     assert!(refused.contains(&format!("machineoperation \"{first}\" is not finished")), "{refused}");
     let refused = testbed.request("upgrade", json!({"version": "v1.30.0"})).await.unwrap_err().to_string();
@@ -86,7 +86,7 @@ async fn a_declared_second_waits_for_the_first_wherever_they_are_cut() {
             let (one, other) =
                 (span(&testbed.operation(&name).await), span(&testbed.operation(&second).await));
             // Of operations of the same second, the one whose name sorts first is first.
-            assert!(one.1 <= other.0 || other.1 <= one.0, "{case}: at one time: {one:?}, {other:?}");
+            assert!(one.1 <= other.0 || other.1 <= one.0, "{case}: they overlap: {one:?}, {other:?}");
             worker.check(&TWO_REBOOTS, &name, goal, &case).await;
             if !fuse.is_blown() {
                 break;

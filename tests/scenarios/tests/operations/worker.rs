@@ -1,4 +1,4 @@
-//! Worker on which operations are repeated.
+//! Test worker on which operations are repeated.
 
 use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use serde_json::{Value, json};

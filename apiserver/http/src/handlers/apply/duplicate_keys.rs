@@ -1,4 +1,4 @@
-//! Duplicate keys in YAML maps: the last one counts, and the author may have meant the first.
+//! Check for duplicate keys in the YAML maps of an apply: the last one counts, and the author may have meant the first.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Options, Spanned};
 
-/// Most keys that are reported, as for JSON.
+/// Maximum number of keys that are reported, as for JSON.
 const MOST: usize = 100;
 
 /// Returns a warning for each duplicate key, in the order of the decoded maps. Invalid YAML has none.

@@ -1,4 +1,4 @@
-//! Handler of server-side apply: a patch that is a configuration.
+//! Handler of server-side apply, a patch whose body is the configuration that the client declares.
 
 mod duplicate_keys;
 
@@ -20,10 +20,10 @@ use crate::response::negotiation;
 use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
-/// Media type of a configuration.
+/// Media type of the configuration in a server-side apply.
 pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
 
-/// Returns true if a patch is a configuration.
+/// Returns true if a patch is a server-side apply.
 pub(super) fn is_meant(call: &Call) -> bool {
     call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim() == MEDIA_TYPE
 }

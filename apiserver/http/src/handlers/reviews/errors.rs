@@ -1,4 +1,4 @@
-//! Errors of reviews, in upstream's words.
+//! Errors of reviews, with upstream's texts.
 
 use apiserver_machinery::reviews::Review;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -68,7 +68,8 @@ fn of_selector(resource: &Value, field: &str) -> Option<FieldError> {
     }
 }
 
-/// A review is not stored, so its metadata is empty; a local one may name its namespace.
+/// Returns the error of a review's metadata: it must be empty, because a review is not stored. A local review may name
+/// its namespace.
 pub(super) fn of_metadata(review: &Review, metadata: &Value) -> Option<FieldError> {
     let says_more = metadata.as_object()?.iter().any(|(field, value)| {
         let is_known = field == "namespace" && review.namespaced;

@@ -1,5 +1,5 @@
-//! Handler of reviews: identity and permissions, decided by the server's own authorizer, on the direct endpoint alone.
-//! A host serves reviews itself.
+//! Handler of reviews: identity and permissions, decided by the server's own authorizer, on the direct endpoint only. A
+//! host serves reviews itself.
 
 mod errors;
 

@@ -33,14 +33,14 @@ const LIFETIMES: [f64; 14] = [
     31_104_000.0,
 ];
 
-/// User names that upstream shows; others are of people, and too many.
+/// User names that upstream uses as labels. Other names are those of people, and too many.
 const SHOWN: [&str; 5] =
     ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];
 
 /// Labels of all other user names.
 const OTHERS: [&str; 2] = ["email_id", "other"];
 
-/// Decisions of authorization. No opinion of any authorizer is not a denial.
+/// Authorization decisions, as metric labels. A request on which no authorizer has an opinion is not counted as denied.
 pub(crate) const DECISIONS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
 
 #[derive(Debug)]

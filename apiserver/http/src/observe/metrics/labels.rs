@@ -1,4 +1,4 @@
-//! Labels of series. Text that a client can choose is never a label, because series are kept for ever.
+//! Metric labels of series. Text that a client can choose is never a label, because series are kept for ever.
 
 use prometheus_client::encoding::EncodeLabelSet;
 

@@ -1,4 +1,4 @@
-//! Labels of a request.
+//! Metric labels of a request.
 
 use apiserver_machinery::reviews;
 use apiserver_machinery::store::ObjectStore;

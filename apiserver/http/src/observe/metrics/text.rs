@@ -1,4 +1,4 @@
-//! Text format 0.0.4 of Prometheus, which every scraper reads, from the encoder's OpenMetrics.
+//! Prometheus text format 0.0.4, which every scraper reads, converted from the encoder's OpenMetrics.
 
 /// Counters that are older than the convention of `_total`.
 const OLD_COUNTERS: [&str; 2] = ["authentication_attempts", "authenticated_user_requests"];
@@ -42,7 +42,7 @@ fn push_sample(text: &mut String, line: &str) {
     }
 }
 
-/// Smallest bound without an exponent.
+/// Smallest histogram bound that is written without an exponent.
 const SMALLEST_WRITTEN_OUT: f64 = 1e-4;
 
 /// Formats a bound as Prometheus' own libraries do, because queries name it in that form.

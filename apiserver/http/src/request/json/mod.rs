@@ -1,5 +1,5 @@
-//! JSON decoder that reports duplicate fields: other decoders keep the last one without a word, and the author may
-//! have meant the first.
+//! JSON decoder that reports duplicate fields: other decoders keep the last one silently, and the author may have meant
+//! the first.
 
 mod text;
 
@@ -10,13 +10,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// Most fields that are reported: upstream's number.
+/// Maximum number of fields that are reported: upstream's number.
 const MOST: usize = 100;
 
 /// Largest text of all reported paths: they consist of the body's keys, which may be as long as the body. Unit: bytes.
 const MOST_TEXT: usize = 16 * 1024;
 
-/// Below this, a float represents every whole number.
+/// Limit below which a float represents every whole number: 2^53.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Decodes a text; returns the value with the paths of duplicate fields, each once. Whole numbers become integers,

@@ -1,4 +1,5 @@
-//! Invalid Unicode in JSON: Go's decoder replaces it by U+FFFD, where `serde_json` would refuse the whole body.
+//! Replacement of invalid Unicode in JSON: Go's decoder replaces it by U+FFFD, where `serde_json` would refuse the
+//! whole body.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Negotiation: the view of an object, and its encoding.
+//! Content negotiation: the view of an object, and its encoding.
 //!
 //! The rules are upstream's: the clauses of `Accept` by weight, and for each of them the first encoding that it names
 //! and that supports its parameters. Parameters request another view of the object (`as`, `g`, `v`), a stream, or

@@ -1,3 +1,5 @@
+//! Tests of content negotiation: views, encodings and parameters of `Accept`.
+
 use super::*;
 
 fn accept(text: &str) -> HeaderMap {

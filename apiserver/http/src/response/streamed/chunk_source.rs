@@ -1,4 +1,4 @@
-//! Source of the chunks of a response body: made one after the other, as fast as the client takes them.
+//! Source of the chunks of a response body: it creates one after the other, as fast as the client reads them.
 
 use bytes::Bytes;
 
@@ -39,7 +39,7 @@ impl ChunkSource for BoxedSource {
     }
 }
 
-/// Bytes at hand, followed by those of another source, if any.
+/// Bytes in memory, followed by those of another source, if any.
 pub(crate) struct AtHand {
     pub(crate) first: Option<Bytes>,
     pub(crate) rest: Option<BoxedSource>,

@@ -1,4 +1,4 @@
-//! Indented JSON, from compact JSON: indented while it is sent, without a tree.
+//! JSON indenter: indents compact JSON while it is sent, without building a tree.
 
 use bytes::Bytes;
 

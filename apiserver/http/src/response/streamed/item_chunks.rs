@@ -1,4 +1,4 @@
-//! Chunks of cached objects: an encoder turns them into bytes one after the other, between a head and a tail.
+//! Chunks of cached objects: an encoder turns the objects into bytes one after the other, between a head and a tail.
 
 use std::sync::Arc;
 

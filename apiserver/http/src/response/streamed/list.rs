@@ -1,5 +1,6 @@
-//! List body: its items are in the cache as they are sent, and are copied from there a chunk at a time, as fast as the
-//! client takes them. So a list costs the server one chunk, whatever its length and however many clients read it.
+//! List body: its items are in the cache in the form that is sent, and are copied from there a chunk at a time, as fast
+//! as the client reads them. So a list costs the server one chunk, whatever its length and however many clients read
+//! it.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use crate::response::streamed::chunk_source::ChunkSource;
 use crate::response::streamed::item_chunks::{ItemChunks, ItemEncoder};
 
-/// Size of a chunk: large enough that its overhead is small, small enough to stay in a core's cache between encoding and
-/// encryption. Unit: bytes.
+/// Size of a chunk: large enough that its overhead is small, small enough to stay in a core's cache between encoding
+/// and encryption. Unit: bytes.
 const CHUNK: usize = 64 * 1024;
 
 /// End of an item's metadata.

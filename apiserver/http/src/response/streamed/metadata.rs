@@ -13,7 +13,8 @@ use crate::response::compression::WORTHWHILE;
 use crate::response::streamed::chunk_source::ChunkSource;
 use crate::response::streamed::item_chunks::{ItemChunks, ItemEncoder};
 
-/// Encoder of an item. Of an object its metadata alone are decoded: once for the length of the list, and once to encode.
+/// Encoder of an item. Of an object its metadata alone are decoded: once for the length of the list, and once to
+/// encode.
 #[derive(Debug)]
 struct MetadataEncoder(PartialList);
 
@@ -28,7 +29,7 @@ impl ItemEncoder for MetadataEncoder {
     }
 }
 
-/// Creates the body of a list with this `metadata`, in this version of `meta.k8s.io`. A short one is at hand.
+/// Creates the body of a list with this `metadata`, in this version of `meta.k8s.io`. A short list is encoded at once.
 ///
 /// # Errors
 /// 500 that names an item that cannot be read.

@@ -1,4 +1,4 @@
-//! Table body, encoded while it is sent: its rows show the objects' fields in other words.
+//! Table body, encoded while it is sent: each row is computed from one cached object.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ struct RowEncoder {
 impl ItemEncoder for RowEncoder {
     const SEPARATOR: Option<u8> = Some(b',');
 
-    /// Some 30 rows of Machines, in less than a millisecond. A table that is smaller is at hand before it is sent, and
-    /// has a length. All others are large enough to be compressed.
+    /// Size of a chunk: some 30 rows of Machines, encoded in less than a millisecond. A smaller table is complete
+    /// before it is sent, and has a length. All others are large enough to be compressed.
     const CHUNK: usize = compression::WORTHWHILE;
 
     fn encode(&mut self, item: &CachedObject, to: &mut Vec<u8>) -> ApiResult<()> {

@@ -241,7 +241,7 @@ struct Sets(Mutex<(Shared, usize)>);
 /// content of the sets.
 type Shared = HashSet<Arc<[u8]>, RandomState>;
 
-/// Fewest sets at which unused ones are removed.
+/// Minimum number of sets at which unused ones are removed.
 const CLEANUP_MIN: usize = 1024;
 
 impl Sets {

@@ -1,4 +1,4 @@
-//! Writes of this process that the watch will report to the cache.
+//! Own writes: writes of this process that the watch will report to the cache.
 //!
 //! A write has encoded the object already. The cache would decode the reported value and encode it again. Instead it
 //! takes the JSON of the write, if the reported bytes are those that were sent.
@@ -15,8 +15,8 @@ use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
 
-/// Most writes that are recorded. It exceeds the usual number of writes in flight; without a limit they would
-/// accumulate while the watch is interrupted.
+/// Maximum number of writes that are recorded. It exceeds the usual number of writes in flight; without a limit they
+/// would accumulate while the watch is interrupted.
 const CAPACITY: usize = 1024;
 
 /// An object that is ready to be stored.

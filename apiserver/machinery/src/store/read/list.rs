@@ -32,7 +32,7 @@ pub struct ListRequest {
     pub labels: LabelSelector,
     /// Field selector.
     pub fields: FieldSelector,
-    /// Most items; 0 means no limit.
+    /// Maximum number of items; 0 means no limit.
     pub limit: usize,
     /// Position of the page.
     pub token: Option<ContinueToken>,

@@ -1,4 +1,4 @@
-//! Number of objects after a page.
+//! Count of the objects after a page of a list (`remainingItemCount`).
 //!
 //! A snapshot does not know the number of keys in a range: counting them takes a step for each. That is done for the
 //! first page of a list. Every other page starts where a counted one ended, at the same revision. So a list costs one
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use storage_contract::Revision;
 
-/// Most pages that are recorded. With many more readers at a time, some pages are counted again.
+/// Maximum number of pages that are recorded. With many more readers at a time, some pages are counted again.
 const MOST: usize = 1024;
 
 /// Start of a page, end of its list, and the revision that it shows.

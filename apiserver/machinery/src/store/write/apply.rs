@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{FieldValidation, Kind, ObjectStore, Origin, Target, WriteOptions, Written};
 
-/// Lost races between creating and changing before an apply fails.
+/// Number of lost races between creating and changing before an apply fails.
 const ATTEMPTS: usize = 20;
 
 /// Configuration that a client applies.

@@ -10,7 +10,7 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
 
-/// Lost races in a row before a deletion fails; see the same number for patches.
+/// Number of lost races in a row before a deletion fails, for the same reason as that of patches.
 const ATTEMPTS: usize = 200;
 
 impl DeleteOptions {

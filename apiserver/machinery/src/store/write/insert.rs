@@ -9,8 +9,8 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WrittenObject};
 
-/// Changes of a namespace in a row, each just before the object is stored, before a create fails. No client changes
-/// namespaces so often.
+/// Number of changes of a namespace in a row, each just before the object is stored, before a create fails. No client
+/// changes namespaces so often.
 const ATTEMPTS: usize = 8;
 
 impl ObjectStore {

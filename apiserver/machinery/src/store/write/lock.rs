@@ -67,7 +67,7 @@ impl ObjectStore {
         }
     }
 
-    /// Returns a lock. If that fails, it is taken over in time.
+    /// Releases a lock. If that fails, a waiter takes the lock over after a timeout.
     pub async fn unlock(&self, lock: Lock) {
         // A failure needs no action.
         let _ = self.store.delete(&lock.key, lock.revision).await;

@@ -44,7 +44,7 @@ pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> 
     errors
 }
 
-/// Returns every error of an updated object's metadata, as often as upstream.
+/// Returns every error of an updated object's metadata, each as often as upstream reports it.
 pub(crate) fn validate_update(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let written = Written::of(new, &path);
@@ -53,7 +53,7 @@ pub(crate) fn validate_update(new: &Value, before: Previous<'_>) -> Vec<FieldErr
     errors
 }
 
-/// The same with one layer fewer: without that of the kind itself.
+/// Returns the same errors with one layer of validation fewer: without that of the kind itself.
 pub(crate) fn validate_update_once(new: &Value, before: Previous<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     validate_version(new, before, &path, &Written::of(new, &path))

@@ -12,7 +12,7 @@ use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, Kind, ObjectStore};
 
-/// Another source of namespaces than the store: the host cluster.
+/// Source of namespaces besides the store: the host cluster.
 #[async_trait]
 pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the namespace object, if it is known without a request.
@@ -27,7 +27,7 @@ pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
     async fn namespace(&self, name: &str) -> ApiResult<Option<Value>>;
 }
 
-/// No other source.
+/// Source without namespaces: all of them are in the store.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnNamespaces;
 
@@ -75,7 +75,7 @@ impl ObjectStore {
         self.stored_namespace_state(kind, namespace, name).await
     }
 
-    /// The same from the store, for a namespace that is not cached or has changed.
+    /// Returns the same state from the store, for a namespace that is not cached or has changed.
     pub(crate) async fn stored_namespace_state<'a>(
         &self,
         kind: Kind<'_>,

@@ -1,4 +1,4 @@
-//! The subresource `scale`: one number of the object, written like any other update.
+//! Scale subresource: one number of the object, written like any other update.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

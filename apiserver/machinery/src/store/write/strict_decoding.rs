@@ -1,4 +1,4 @@
-//! Checks of a decoded body, before it is an object of its kind.
+//! Strict decoding: checks of a decoded body before it is an object of its kind.
 
 use serde_json::Value;
 

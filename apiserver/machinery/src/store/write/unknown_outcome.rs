@@ -1,9 +1,10 @@
-//! Unknown outcomes: a read finds out whether an unconfirmed write happened.
+//! Resolution of unknown outcomes: a read finds out whether an unconfirmed write happened.
 //!
 //! A change is sent again only if it is proved that the first one did not happen. The proof of an update is the key's
-//! revision: if the key still has the one that the update started from, the update has not happened, and the same update
-//! can be sent again, because of two updates from one revision the store accepts only one. The proof of a deletion is the
-//! object's uid: an object that was deleted does not return with its uid. In all other cases the client gets 504.
+//! revision: if the key still has the one that the update started from, the update has not happened, and the same
+//! update can be sent again, because of two updates from one revision the store accepts only one. The proof of a
+//! deletion is the object's uid: an object that was deleted does not return with its uid. In all other cases the client
+//! gets 504.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::store::{Kind, ObjectStore};
 /// deadline of the write already; a store that works again answers at once.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Times that an unconfirmed write is sent again. The second one is confirmed, unless the store fails again.
+/// Number of times that an unconfirmed write is sent again. The second one is confirmed, unless the store fails again.
 const ATTEMPTS: usize = 3;
 
 impl ObjectStore {
@@ -38,8 +39,8 @@ impl ObjectStore {
     /// Returns the object that an unconfirmed create stored. Its uid is the proof.
     ///
     /// # Errors
-    /// 504 if there is no such object: it may have been deleted since, or the create may happen still. 500 for an object
-    /// that cannot be decoded.
+    /// 504 if there is no such object: it may have been deleted since, or the create may happen still. 500 for an
+    /// object that cannot be decoded.
     pub(crate) async fn resolve_create(
         &self,
         kind: Kind<'_>,
@@ -81,8 +82,8 @@ impl ObjectStore {
         Err(ApiError::storage(unknown))
     }
 
-    /// Returns true if the object with this uid is gone after an unconfirmed deletion from revision `from`, which is sent
-    /// again if it did not happen. Returns false if it is proved that the deletion did not happen and never will.
+    /// Returns true if the object with this uid is gone after an unconfirmed deletion from revision `from`, which is
+    /// sent again if it did not happen. Returns false if it is proved that the deletion did not happen and never will.
     ///
     /// # Errors
     /// 504 if the store confirms none of several attempts; 500 for an object that cannot be decoded.

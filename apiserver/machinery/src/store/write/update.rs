@@ -16,8 +16,8 @@ use crate::patch::Patch;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written};
 
-/// Lost races in a row before a patch fails. Each loss means that another client won, so only an extreme load reaches
-/// this limit; the request's deadline usually ends it first.
+/// Number of lost races in a row before a patch fails. Each loss means that another client won, so only an extreme load
+/// reaches this limit; the request's deadline usually ends it first.
 const ATTEMPTS: usize = 200;
 
 /// Part of an object that a write may change.

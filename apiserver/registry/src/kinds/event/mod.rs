@@ -25,10 +25,10 @@ pub(crate) const SELECTABLE: &[&str] = &[
     "source.component",
 ];
 
-/// Longest action, reason and reporting instance of an Event with an `eventTime`: upstream's limit.
+/// Longest action, reason and reporting instance of an Event with an `eventTime`: upstream's limit. Unit: bytes.
 const LONGEST_WORD: usize = 128;
 
-/// Longest message of an Event with an `eventTime`: upstream's limit.
+/// Longest message of an Event with an `eventTime`: upstream's limit. Unit: bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// Namespaces of Events about cluster-scoped objects.

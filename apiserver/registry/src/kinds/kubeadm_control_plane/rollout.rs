@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Lifetime of a certificate authority: kubeadm's default. Unit: days.
 const AUTHORITY_DAYS: i64 = 3650;
 
-/// Fewest machines of which one can be removed before its replacement exists.
+/// Minimum number of machines of which one can be removed before its replacement exists.
 const LEAST_TO_SCALE_IN: i64 = 3;
 
 /// Adds every error of a rollout. As in upstream, nothing is validated without a strategy.

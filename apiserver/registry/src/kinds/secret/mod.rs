@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// Largest data of a Secret: upstream's limit.
+/// Largest data of a Secret: upstream's limit. Unit: bytes.
 const LARGEST: usize = 1024 * 1024;
 
 /// Strategy of Secret. Errors name keys, never values.

@@ -10,7 +10,7 @@ const REQUEST: u64 = 3 * 1024 * 1024;
 /// Quotes, brackets or braces. Unit: bytes.
 const AROUND: u64 = 2;
 
-/// Most bytes of a letter. `maxLength` counts letters.
+/// Maximum number of bytes of a letter. `maxLength` counts letters.
 const WIDEST_LETTER: u64 = 4;
 
 /// Shortest and longest texts of a format in JSON. Unit: bytes.

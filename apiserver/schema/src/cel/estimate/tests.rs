@@ -1,5 +1,5 @@
-//! The costs in `costs.tsv` are computed by `k8s.io/apiserver` 0.36.3 with cel-go 0.29, as Cluster API 1.14.2 contains
-//! it. The columns are the name of a schema, the cost, and the expression.
+//! Tests of estimated costs. Those in `costs.tsv` are computed by `k8s.io/apiserver` 0.36.3 with cel-go 0.29, as
+//! Cluster API 1.14.2 contains it. The columns are the name of a schema, the cost, and the expression.
 
 use serde_json::{Value, json};
 

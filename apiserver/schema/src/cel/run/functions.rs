@@ -1,5 +1,5 @@
-//! Functions. Frequent ones, and those that the engine lacks or implements differently, are here. The engine evaluates
-//! the others.
+//! Functions of CEL. Frequent ones, and those that the engine lacks or implements differently, are here. The engine
+//! evaluates the others.
 
 use std::sync::Arc;
 

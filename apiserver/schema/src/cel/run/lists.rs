@@ -1,4 +1,4 @@
-//! List functions. They copy as little as possible, because a low cost must mean a short time.
+//! List functions of CEL. They copy as little as possible, because a low cost must mean a short time.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

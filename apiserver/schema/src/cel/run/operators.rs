@@ -1,4 +1,4 @@
-//! Operators.
+//! Operators of CEL.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The results in `runs.jsonl` are computed by `k8s.io/apiextensions-apiserver` 0.36.3 with cel-go 0.29. A line has the
-//! name of a schema (as in the estimates), a value of `samples.json`, an expression, its cost, and its value or error.
-//! The old value is the same value.
+//! Tests of evaluation. The results in `runs.jsonl` are computed by `k8s.io/apiextensions-apiserver` 0.36.3 with cel-go
+//! 0.29. A line has the name of a schema (as in the estimates), a value of `samples.json`, an expression, its cost, and
+//! its value or error. The old value is the same value.
 
 use std::time::{Duration, Instant};
 

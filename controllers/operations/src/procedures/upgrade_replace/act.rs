@@ -16,7 +16,10 @@ pub(super) async fn act(target: &Target, effect: &Effect) -> Result<Change, Reco
     match effect {
         Effect::Claim => {
             claim::claim(target).await?;
-            Ok(Change::of([StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone")]))
+            Ok(Change::of([StepUpdate::done(
+                claim::STEP,
+                "claimed the server; its reconciler does not change it",
+            )]))
         }
         Effect::Snapshot => snapshot(target).await,
         Effect::DeleteServer(id) => gone(target.cloud.delete_server(id).await),
@@ -44,7 +47,7 @@ fn blueprint(target: &Target) -> Result<Blueprint, ReconcileError> {
 /// The status is written by the next pass: writing the journal makes this one's revision old.
 async fn snapshot(target: &Target) -> Result<Change, ReconcileError> {
     let old = target.server(target.server_id().unwrap_or_default()).await?;
-    let old = old.ok_or_else(|| missing(format!("{SNAPSHOT}: the server has just gone")))?;
+    let old = old.ok_or_else(|| missing(format!("{SNAPSHOT}: the server does not exist any more")))?;
     Blueprint::draw(target, &old).await?.write(target).await?;
     Ok(Change::default())
 }

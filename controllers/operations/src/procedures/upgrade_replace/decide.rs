@@ -52,7 +52,7 @@ fn prepare(observed: &Observed) -> Option<Decision<Effect>> {
         return Some(Decision::act(SNAPSHOT, Effect::Snapshot));
     }
     let updates = [
-        StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone"),
+        StepUpdate::done(claim::STEP, "claimed the server; its reconciler does not change it"),
         StepUpdate::done(SNAPSHOT, "stored the description of the new server"),
         StepUpdate::running(DELETE, "deleting the old server; its ports stay"),
     ];
@@ -97,7 +97,7 @@ fn abandon(observed: &Observed) -> Option<Decision<Effect>> {
     if let Some(new) = observed.new.first().filter(|_| !observed.recorded) {
         return Some(Decision::act(RECORD, Effect::Record(new.id.clone())));
     }
-    let message = format!("{}; the old server was gone by then", stop.why);
+    let message = format!("{}; the old server was already deleted", stop.why);
     let outcome =
         Outcome { phase: OperationPhase::Failed, reason: stop.reason, ..Outcome::cancelled(message) };
     Some(Decision::End(outcome))
@@ -113,9 +113,10 @@ fn volume(observed: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
     if let Some(stale) = slot.stale.first() {
         return Some(match stale.status.as_str() {
             "available" | "error" => delete(&stale.id),
-            other => {
-                Decision::wait(VOLUMES, format!("waiting for old volume {} to go: it is {other}", stale.id))
-            }
+            other => Decision::wait(
+                VOLUMES,
+                format!("waiting for the deletion of old volume {}: it is {other}", stale.id),
+            ),
         });
     }
     if let Some(surplus) = slot.new.get(1) {
@@ -129,10 +130,9 @@ fn volume(observed: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
     match volume.status.as_str() {
         "available" => None,
         "error" if !slot.created_lately => Some(delete(&volume.id)),
-        "error" => Some(Decision::wait(
-            VOLUMES,
-            format!("Cinder could not make volume {:?}; trying again", slot.name),
-        )),
+        "error" => {
+            Some(Decision::wait(VOLUMES, format!("Cinder could not create volume {:?}; retrying", slot.name)))
+        }
         other => Some(Decision::wait(VOLUMES, format!("waiting for volume {:?}: it is {other}", slot.name))),
     }
 }
@@ -169,10 +169,7 @@ fn create(observed: &Observed) -> Option<Decision<Effect>> {
         "ACTIVE" => None,
         "ERROR" if observed.created_lately => {
             let fault = new.fault.as_deref().unwrap_or("Nova gave no reason");
-            Some(Decision::wait(
-                CREATE,
-                format!("Nova could not build the new server: {fault}; trying again"),
-            ))
+            Some(Decision::wait(CREATE, format!("Nova could not build the new server: {fault}; retrying")))
         }
         "ERROR" => Some(delete(new)),
         other => {

@@ -150,7 +150,7 @@ impl Procedure for Replace {
     }
 }
 
-/// Finds what this operation has created, and what is left of the old server.
+/// Finds the resources that this operation has created, and the parts of the old server that still exist.
 async fn find_parts(
     target: &Target,
     blueprint: &Blueprint,

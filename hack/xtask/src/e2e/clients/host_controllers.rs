@@ -73,7 +73,7 @@ pub(in crate::e2e) fn collects(lab: &Lab) -> anyhow::Result<()> {
             HOST.user,
             &["delete", "machinedeployment", &format!("md-{name}"), "-n", "collected", &flag],
         )?;
-        until("the chain is collected", || {
+        until("the dependents are deleted", || {
             Ok(!exists(lab, "machineset", &format!("ms-{name}"))?
                 && !exists(lab, "machine", &format!("m-{name}"))?)
         })?;
@@ -110,7 +110,7 @@ pub(in crate::e2e) fn outage(lab: &Lab) -> anyhow::Result<()> {
         Ok(lab.try_kubectl(HOST.user, &["get", "machines", "-n", "collected"])?.0)
     })?;
     lab.kubectl(HOST.user, &["delete", "machinedeployment", "md-gone", "-n", "collected"])?;
-    until("the dependents of the deleted owner are collected", || Ok(!exists(lab, "machine", "m-gone")?))?;
+    until("the dependents of the deleted owner are deleted", || Ok(!exists(lab, "machine", "m-gone")?))?;
     for (kind, name) in [("machinedeployment", "md-kept"), ("machineset", "ms-kept"), ("machine", "m-kept")] {
         ensure!(exists(lab, kind, name)?, "{kind} {name} was wrongly deleted");
     }

@@ -39,14 +39,14 @@ type Part = fn(&Session<'_>) -> anyhow::Result<()>;
 
 const PARTS: [(&str, Part); 9] = [
     ("discovery and explain", discovery),
-    ("apply from the client", client_side),
-    ("apply by the server", server_side),
+    ("client-side apply", client_side),
+    ("server-side apply", server_side),
     ("patch, label, annotate, edit, replace", changes),
     ("tables, selectors, sorting", tables),
     ("scale", scale),
     ("wait", wait),
     ("prune and apply sets", prune),
-    ("delete in all orders", deletion),
+    ("delete with each propagation policy", deletion),
 ];
 
 /// One kubectl with one endpoint and one namespace.
@@ -182,7 +182,7 @@ fn server_side(session: &Session<'_>) -> anyhow::Result<()> {
         "-f",
         &other,
     ]))?;
-    ensure!(code == 0, "diff of what was applied ended with {code}: {text}");
+    ensure!(code == 0, "diff after apply ended with {code}: {text}");
     Ok(())
 }
 
@@ -267,7 +267,7 @@ fn prune(session: &Session<'_>) -> anyhow::Result<()> {
     for (file, expected) in [(&both, "pruned serverside-applied"), (&one, "pruned pruned")] {
         let mut command = session.command(&[&set[..], &[file.as_str()], &["--force-conflicts"]].concat());
         let (code, text) = session.attempt(command.env("KUBECTL_APPLYSET", "true"))?;
-        ensure!(code == 0 && text.contains(expected), "the apply set ended with {code}: {text}");
+        ensure!(code == 0 && text.contains(expected), "apply with an ApplySet ended with {code}: {text}");
     }
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! Tests of a Cluster's topology against its class: versions, upgrades, and changes of the class.
+
 use async_trait::async_trait;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests of the variables of a topology: defaults, overrides and validation.
+
 use super::*;
 
 fn class() -> Value {

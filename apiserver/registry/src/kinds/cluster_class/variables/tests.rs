@@ -1,3 +1,5 @@
+//! Tests of the variables of a class: structural schemas, defaults and validation rules.
+
 use super::*;
 
 fn found(schema: &Value) -> Vec<String> {
