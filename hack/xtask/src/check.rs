@@ -27,8 +27,10 @@ const CHECKS: [Check; 8] = [
 
 /// Runs all checks and names those that fail.
 pub(crate) fn run() -> anyhow::Result<()> {
+    let (mut failed, mut suites, started) = (Vec::new(), Suites::new("check"), Instant::now());
     prerequisites::build()?;
-    let (mut failed, mut suites) = (Vec::new(), Suites::new("check"));
+    prerequisites::cargo_deny()?;
+    suites.add("tools", started.elapsed());
     for (name, remedy, check) in CHECKS {
         let started = Instant::now();
         let result = check();

@@ -42,7 +42,7 @@ enum Command {
     E2e(e2e::Arguments),
     /// Benchmark Capstan and a kube-apiserver with CRDs, and write the report
     Bench(bench::Arguments),
-    /// Check format, lints, docs, layers, language, dependencies, generated files and hot paths
+    /// Check format, lints, docs, layers, modules, language, dependencies and generated files
     Check,
     /// Write the generated files
     Generate,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
@@ -25,13 +25,14 @@ const SHORTEST: f64 = 5.0;
 #[derive(Debug)]
 pub(crate) struct Suites {
     command: &'static str,
+    started: Instant,
     taken: Vec<(String, f64)>,
 }
 
 impl Suites {
     /// Creates an empty list for the suites of a command.
     pub(crate) fn new(command: &'static str) -> Self {
-        Self { command, taken: Vec::new() }
+        Self { command, started: Instant::now(), taken: Vec::new() }
     }
 
     /// Records the duration of a suite.
@@ -74,7 +75,8 @@ impl Suites {
             let _ = writeln!(table, "  {name:<42} {taken:>9.1} {budget:>9}{verdict}");
         }
         let total: f64 = self.taken.iter().map(|(_, taken)| taken).sum();
-        let _ = write!(table, "  {:<42} {total:>9.1}", "sum (each concurrent suite counts in full)");
+        let _ = writeln!(table, "  {:<42} {total:>9.1}", "sum (each concurrent suite counts in full)");
+        let _ = write!(table, "  {:<42} {:>9.1}", "elapsed", self.started.elapsed().as_secs_f64());
         (table, over)
     }
 }

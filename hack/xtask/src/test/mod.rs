@@ -52,8 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ("CAPSTAN_ETCD_DISTRIBUTION", prerequisites::distribution_etcd()?),
         ("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?),
     ];
-    let started = Instant::now();
+    let (mut suites, started) = (Suites::new("test"), Instant::now());
     let mut programs = programs::build()?;
+    suites.add("build", started.elapsed());
     eprintln!("ok      build ({:.1} s)", started.elapsed().as_secs_f64());
     programs.retain(|program| {
         let is_long = LONG.contains(&program.package.as_str());
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     });
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.extend(alone.iter().map(|program| one(program, &environment)));
-    summary(results)
+    summary(suites, results)
 }
 
 /// One program that has run.
@@ -131,8 +132,8 @@ fn counts(text: &str) -> (usize, usize) {
     (number(" passed"), number(" failed"))
 }
 
-fn summary(results: Vec<anyhow::Result<Run>>) -> anyhow::Result<()> {
-    let (mut suites, mut taken) = (Suites::new("test"), BTreeMap::<String, Duration>::new());
+fn summary(mut suites: Suites, results: Vec<anyhow::Result<Run>>) -> anyhow::Result<()> {
+    let mut taken = BTreeMap::<String, Duration>::new();
     let (mut passed, mut failed, mut broken) = (0, 0, Vec::new());
     for result in results {
         let run = result?;
