@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_takes_its_infrastructure_and_then_its_endpoint() {
+    fn a_cluster_adopts_its_infrastructure_and_then_copies_its_endpoint() {
         let endpoint = |port| ApiEndpoint { host: Some("10.0.0.1".to_owned()), port };
         let mut owned = infrastructure(&cluster());
         owned.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
@@ -166,7 +166,7 @@ mod tests {
 
     /// MachineDeployments were left behind: only Machines went with their Cluster.
     #[test]
-    fn workers_go_first_then_control_planes_and_the_network_last() {
+    fn workers_are_deleted_first_then_control_planes_and_the_network_last() {
         let of = |kind, name: &str, deleting| {
             let (name, uid) = (name.to_owned(), Some(name.to_owned()));
             Descendant { kind, name, uid, deleting }

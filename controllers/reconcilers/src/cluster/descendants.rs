@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_labelled_or_owned_belongs_to_a_cluster() {
+    fn only_labelled_or_owned_objects_belong_to_a_cluster() {
         let cluster = cluster();
         let labelled = |name: &str| ObjectMeta {
             labels: Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_line_and_long_lists_are_cut() {
+    fn every_kind_has_a_line_and_long_lists_are_truncated() {
         let of = |kind, name: &str| Descendant { kind, name: name.to_owned(), uid: None, deleting: false };
         let mut all = vec![of(Kind::Worker, "w"), of(Kind::MachinePool, "p")];
         all.extend((0..7).map(|index| of(Kind::MachineDeployment, &format!("md-{index}"))));

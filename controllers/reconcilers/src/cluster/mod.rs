@@ -32,7 +32,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule {
             groups: &["cluster.x-k8s.io"],
-            resources: &["machinepools", "machinedeployments", "machinesets"],
+            resources: &["machinehealthchecks", "machinepools", "machinedeployments", "machinesets"],
             verbs: &["list", "delete"],
         },
         PolicyRule {

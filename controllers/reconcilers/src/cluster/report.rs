@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gates_of_the_spec_reach_available() {
+    fn availability_gates_affect_the_available_condition() {
         let gate = Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) };
         let spec = ClusterSpec { availability_gates: Some(vec![gate]), ..ClusterSpec::default() };
         let mut cluster = Cluster::new("c", spec);
