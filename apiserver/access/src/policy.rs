@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_agrees_with_the_decisions() {
+    fn listed_rules_agree_with_the_decisions() {
         let bob = rules(&User::authenticated("bob", []));
         assert!(bob.iter().any(|rule| rule.resources == ["selfsubjectreviews"]), "{bob:?}");
         assert!(!bob.iter().any(|rule| rule.resources == ["*"]), "{bob:?}");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_user_gets_what_the_policy_says_and_no_more() {
+    fn each_user_may_do_exactly_what_the_policy_allows() {
         let master = || User::authenticated("a", ["system:masters".to_owned()]);
         let bob = || User::authenticated("bob", []);
         let controller = || User::controller("machine-controller");

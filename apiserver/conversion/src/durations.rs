@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_refused_in_the_words_of_go() {
+    fn invalid_durations_get_the_error_messages_of_go() {
         for good in ["0", "0s", "1h30m", "1.5h", ".5s", "+2m", "1500ms", "2562047h"] {
             assert_eq!(error(good), None, "{good}");
         }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn emptiness_spreads_upwards_until_it_means_something() {
+    fn objects_that_become_empty_are_dropped_unless_emptiness_is_significant() {
         let mut value =
             json!({"a": {"b": {}, "c": []}, "taints": [], "d": {"taints": []}, "e": [{"f": {}}], "g": ""});
         drop_all(&mut value, &["taints"]);
@@ -63,14 +63,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_empty_by_an_earlier_path_goes_with_a_later_one() {
+    fn a_parent_that_an_earlier_path_emptied_is_dropped_by_a_later_path() {
         let mut value = json!({"a": {"b": "", "c": []}, "d": "x", "e": {}});
         drop_each(&mut value, &["a.b", "a.c", "a", "d"]);
         assert_eq!(value, json!({"d": "x", "e": {}}));
     }
 
     #[test]
-    fn numbers_begin_at_one() {
+    fn numbers_below_one_are_dropped() {
         let mut value = json!({"a": 0, "b": -3, "c": 1, "d": "0"});
         for path in ["a", "b", "c", "d", "e"] {
             drop_below_one(&mut value, path);

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_move_and_empty_parents_go() {
+    fn fields_are_renamed_and_empty_parents_are_dropped() {
         let mut object = json!({"spec": {"a": {"b": 1}, "c": [{"x": 1}, {"x": 2}]}});
         rename(&mut object, "spec.a.b", "spec.d.e");
         drop_empty(&mut object, "spec.a");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_and_written_as_go_does() {
+    fn durations_are_parsed_and_formatted_like_in_go() {
         let table = [
             ("10m0s", 600),
             ("1h", 3600),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lose_their_version_and_get_it_back() {
+    fn references_convert_to_contract_references_and_back() {
         let old = json!({"apiVersion": "g.x-k8s.io/v1beta2", "kind": "K", "name": "n", "namespace": "ns"});
         let new = contract_reference(old.clone()).unwrap();
         assert_eq!(new, json!({"apiGroup": "g.x-k8s.io", "kind": "K", "name": "n"}));

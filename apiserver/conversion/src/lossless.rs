@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_both_can_say_needs_no_annotation() {
+    fn fields_that_both_versions_have_need_no_annotation() {
         let two = toy().stored(older(&json!({"wait": "1m0s"})));
         assert_eq!(two, stored(&json!({"waitSeconds": 60})));
         assert_eq!(toy().served(two), older(&json!({"wait": "1m0s"})));
     }
 
     #[test]
-    fn what_one_alone_can_say_comes_back_as_it_was() {
+    fn fields_that_only_one_version_has_survive_a_round_trip() {
         for spec in [json!({"old": 1, "wait": "60s"}), json!({"wait": "1500ms"}), json!({"old": {"a": [1]}})]
         {
             assert_eq!(toy().served(toy().stored(older(&spec))), older(&spec), "{spec}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_changes_a_field_wins_and_the_rest_is_kept() {
+    fn a_changed_field_wins_over_the_annotation_and_other_fields_are_kept() {
         let mut one = toy().served(stored(
             &json!({"new": 1, "waitSeconds": 5, "items": [{"name": "a", "new": 1}, {"name": "b", "new": 2}]}),
         ));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_cannot_be_read_says_nothing() {
+    fn an_unreadable_annotation_is_ignored() {
         let mut one = older(&json!({"wait": "5s"}));
         one["metadata"]["annotations"] = json!({STORED_DATA: "{"});
         let mut expected = stored(&json!({"waitSeconds": 5}));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_into_the_annotation_stays() {
+    fn an_annotation_of_another_writer_is_kept() {
         for text in ["garbage", "{}", r#"{"spec":{}}"#, r#"{"spec":{"waitSeconds":5}}"#, "[1]"] {
             let mut one = older(&json!({"wait": "5s"}));
             one["metadata"]["annotations"] = json!({STORED_DATA: text});
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_older_version_only_what_differs_is_kept() {
+    fn the_annotation_holds_only_the_differences_of_the_older_version() {
         let files = json!(["x".repeat(1000)]);
         let two = toy().stored(older(&json!({"old": 1, "wait": "60s", "files": files})));
         let note = two["metadata"]["annotations"]["conversion.capstan.dev/v1"].as_str().unwrap();

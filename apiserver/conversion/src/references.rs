@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_to_a_served_group_has_the_version_of_the_contract() {
+    fn a_reference_to_a_served_group_gets_the_contract_version() {
         for (written, expected) in [
             ("infrastructure.cluster.x-k8s.io/v1beta1", "infrastructure.cluster.x-k8s.io/v1beta2"),
             ("infrastructure.cluster.x-k8s.io/v1alpha7", "infrastructure.cluster.x-k8s.io/v1beta2"),

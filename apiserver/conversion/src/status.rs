@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_version_finds_its_own_conditions() {
+    fn each_version_has_its_own_conditions() {
         let older = json!({"status": {"conditions": ["old"], "failureReason": "r",
             "v1beta2": {"conditions": ["new"]}, "observedGeneration": 3}});
         let stored = json!({"status": {"conditions": ["new"], "observedGeneration": 3,
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_says_nothing_is_none() {
+    fn an_empty_status_is_dropped() {
         let mut object = json!({"status": {"v1beta2": {}, "observedGeneration": 0}});
         to_stored(&mut object, CONDITIONS, CONDITIONS);
         assert_eq!(object, json!({}));

@@ -1,5 +1,5 @@
 //! Tests of conversion with typical resource sets, addresses and extensions, in their older versions and in v1beta2.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_conversion::conversion;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn new_condition() -> Value {
 }
 
 #[test]
-fn conditions_change_places() {
+fn conditions_move_between_their_old_and_new_fields() {
     for (group, kind, version) in [
         ("addons.cluster.x-k8s.io", "ClusterResourceSet", "v1beta1"),
         ("ipam.cluster.x-k8s.io", "IPAddressClaim", "v1beta1"),
@@ -45,7 +45,7 @@ fn conditions_change_places() {
 }
 
 #[test]
-fn what_is_wanted_is_the_same_in_every_version() {
+fn specs_are_the_same_in_every_version() {
     let set = json!({"spec": {"strategy": "Reconcile", "clusterSelector": {"matchLabels": {"cni": "calico"}},
         "resources": [{"kind": "ConfigMap", "name": "calico"}]}});
     let binding = json!({"spec": {"clusterName": "a", "bindings": [{"clusterResourceSetName": "cni", "resources": [
@@ -90,7 +90,7 @@ fn a_claim_names_its_cluster_by_a_label_in_v1alpha1() {
 
 /// v1alpha1 has no new conditions. They are kept when a client of v1alpha1 writes.
 #[test]
-fn a_claim_keeps_what_v1alpha1_does_not_show() {
+fn a_claim_keeps_fields_that_v1alpha1_lacks() {
     let (group, kind) = ("ipam.cluster.x-k8s.io", "IPAddressClaim");
     let conversion = conversion(group, kind, "v1alpha1").unwrap();
     let stored = whole(

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::needless_pass_by_value,
-    reason = "a test says what is wrong by panicking"
+    reason = "a test fails by panicking"
 )]
 
 use apiserver_conversion::{Lossless, conversion};
@@ -68,7 +68,7 @@ fn machine_specs() -> (Value, Value) {
 }
 
 #[test]
-fn a_machine_is_grouped_otherwise() {
+fn fields_of_a_machine_are_regrouped() {
     let (old, new) = conditions();
     let (older, stored) = machine_specs();
     assert_both(
@@ -83,7 +83,7 @@ fn a_machine_is_grouped_otherwise() {
 }
 
 #[test]
-fn a_set_counts_in_two_ways() {
+fn a_machine_set_keeps_both_replica_counts() {
     let (older, mut stored) = machine_specs();
     stored["minReadySeconds"] = json!(30);
     assert_both(
@@ -102,7 +102,7 @@ fn a_set_counts_in_two_ways() {
 }
 
 #[test]
-fn a_deployments_strategy_falls_into_three() {
+fn a_deployments_strategy_is_split_into_three_fields() {
     let (older, stored) = machine_specs();
     assert_both(
         "MachineDeployment",
@@ -121,7 +121,7 @@ fn a_deployments_strategy_falls_into_three() {
 }
 
 #[test]
-fn a_pool_reports_milestones() {
+fn ready_fields_of_a_pool_become_initialization_fields() {
     let (older, mut stored) = machine_specs();
     stored["minReadySeconds"] = json!(5);
     assert_both(
@@ -150,7 +150,7 @@ fn health_checks() -> (Value, Value) {
 }
 
 #[test]
-fn a_health_check_tells_checks_from_remediation() {
+fn a_health_check_is_split_into_checks_and_remediation() {
     let (mut older, mut stored) = health_checks();
     for spec in [&mut older, &mut stored] {
         spec["clusterName"] = json!("c");
@@ -165,13 +165,13 @@ fn a_health_check_tells_checks_from_remediation() {
 }
 
 #[test]
-fn a_drain_rule_is_the_same() {
+fn a_drain_rule_is_unchanged() {
     let spec = json!({"drain": {"behavior": "Drain", "order": 5}, "pods": [{"selector": {}}]});
     assert_both("MachineDrainRule", json!({"spec": spec}), json!({"spec": spec}));
 }
 
 #[test]
-fn a_cluster_names_its_failure_domains() {
+fn failure_domains_of_a_cluster_become_a_list() {
     let (old, new) = conditions();
     assert_both(
         "Cluster",
@@ -193,7 +193,7 @@ fn a_cluster_names_its_failure_domains() {
 }
 
 #[test]
-fn a_topologys_parts_follow() {
+fn fields_of_a_topology_are_regrouped() {
     let (mut older, mut stored) = health_checks();
     older["enable"] = json!(true);
     stored["enabled"] = json!(true);
@@ -219,7 +219,7 @@ fn a_topologys_parts_follow() {
 }
 
 #[test]
-fn a_class_has_its_templates_elsewhere() {
+fn template_references_of_a_class_are_regrouped() {
     let (older, stored) = health_checks();
     let schema = json!({"openAPIV3Schema": {"type": "string", "default": "x"}});
     let patch = |extension: &str| json!([{"name": "p", "external": {extension: "e"}}]);
@@ -251,7 +251,7 @@ fn a_class_has_its_templates_elsewhere() {
 }
 
 #[test]
-fn what_clients_in_go_write_for_nothing_is_absent() {
+fn zero_values_of_go_clients_are_dropped() {
     let (older, stored) = both(
         "Cluster",
         json!({"spec": {"paused": true, "availabilityGates": [], "controlPlaneEndpoint": {"host": "", "port": 0},
@@ -265,7 +265,7 @@ fn what_clients_in_go_write_for_nothing_is_absent() {
 }
 
 #[test]
-fn what_only_v1beta2_can_say_survives_an_edit_in_v1beta1() {
+fn fields_that_only_v1beta2_has_survive_an_edit_in_v1beta1() {
     let (_, stored) = both(
         "Machine",
         json!({}),

@@ -1,5 +1,5 @@
 //! Tests of conversion with typical kubeadm configurations and control planes, in v1beta1 and in v1beta2.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_conversion::conversion;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn configs(older: &Value, stored: &Value) {
 }
 
 #[test]
-fn flags_are_a_list() {
+fn extra_args_become_a_list() {
     configs(
         &json!({
             "clusterConfiguration": {
@@ -55,7 +55,7 @@ fn flags_are_a_list() {
 }
 
 #[test]
-fn timeouts_have_a_place_of_their_own() {
+fn timeouts_move_to_their_own_field() {
     configs(
         &json!({
             "clusterConfiguration": {"apiServer": {"timeoutForControlPlane": "10m0s"}},
@@ -72,7 +72,7 @@ fn timeouts_have_a_place_of_their_own() {
 }
 
 #[test]
-fn what_is_done_to_a_machine_is_the_same() {
+fn files_users_commands_and_disks_are_unchanged() {
     let machine = json!({
         "format": "cloud-config", "verbosity": 5, "mounts": [["LABEL=etcd_disk", "/var/lib/etcddisk"]],
         "files": [{"path": "/etc/cloud.conf", "owner": "root", "permissions": "0600", "encoding": "base64",
@@ -92,7 +92,7 @@ fn what_is_done_to_a_machine_is_the_same() {
 }
 
 #[test]
-fn a_config_reports_under_other_names() {
+fn status_fields_of_a_config_are_renamed() {
     same(
         "bootstrap.cluster.x-k8s.io",
         "KubeadmConfig",
@@ -111,7 +111,7 @@ fn a_config_reports_under_other_names() {
 }
 
 #[test]
-fn control_planes_are_grouped_otherwise() {
+fn fields_of_a_control_plane_are_regrouped() {
     same(
         "controlplane.cluster.x-k8s.io",
         "KubeadmControlPlane",
@@ -154,7 +154,7 @@ fn control_planes_are_grouped_otherwise() {
 }
 
 #[test]
-fn templates_of_control_planes_follow() {
+fn fields_of_a_control_plane_template_are_regrouped() {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
     same(
         "controlplane.cluster.x-k8s.io",
@@ -170,7 +170,7 @@ fn templates_of_control_planes_follow() {
 
 /// Fields that only v1beta1 has, or that the stored version lacks in this case, come back.
 #[test]
-fn what_the_stored_version_cannot_say_is_kept() {
+fn fields_that_the_stored_version_lacks_are_kept() {
     let conversion = conversion("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "v1beta1").unwrap();
     for spec in [
         json!({"useExperimentalRetryJoin": true}),
@@ -189,7 +189,7 @@ fn what_the_stored_version_cannot_say_is_kept() {
 
 /// A duplicate flag is shown once, and both are kept when other fields are edited.
 #[test]
-fn an_edit_in_the_older_version_leaves_alone_what_it_cannot_see() {
+fn an_edit_in_the_older_version_keeps_fields_that_it_lacks() {
     let conversion = conversion("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "v1beta1").unwrap();
     let flags = json!([{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]);
     let stored = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",

@@ -1,5 +1,5 @@
 //! Tests of conversion with typical OpenStack objects in either version.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_conversion::{Lossless, conversion};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn same(kind: &str, older: &Value, stored: &Value) {
 }
 
 #[test]
-fn clusters() {
+fn the_spec_of_a_cluster_converts_both_ways() {
     let network = json!({"filter": {"name": "shop"}});
     same(
         "OpenStackCluster",
@@ -59,7 +59,7 @@ fn clusters() {
 }
 
 #[test]
-fn what_was_observed_of_clusters() {
+fn the_status_of_a_cluster_converts_both_ways() {
     same(
         "OpenStackCluster",
         &json!({"spec": {}, "status": {"ready": true,
@@ -76,7 +76,7 @@ fn what_was_observed_of_clusters() {
 }
 
 #[test]
-fn machines_and_their_templates() {
+fn machines_and_their_templates_convert_both_ways() {
     let older = json!({"flavorID": "f1", "image": {"filter": {"name": "jammy"}}, "sshKeyName": "ops",
         "ports": [{"disablePortSecurity": true, "tags": ["a"]}, {"description": "second"}]});
     let stored = json!({"flavor": {"id": "f1"}, "image": {"filter": {"name": "jammy"}}, "sshKeyName": "ops",
@@ -112,7 +112,7 @@ fn failures_of_older_controllers_are_kept() {
 
 /// Clients of the newer version get the labels of a template back.
 #[test]
-fn an_older_client_does_not_lose_what_it_cannot_see() {
+fn an_older_client_keeps_fields_that_its_version_lacks() {
     let stored = object(
         "OpenStackClusterTemplate",
         "v1beta2",

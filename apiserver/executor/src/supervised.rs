@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_restarts_its_parts_is_counted_from_zero() {
+    async fn a_restart_counter_starts_at_zero() {
         let supervisor = Supervisor::default();
         let counter = supervisor.restart_counter("controllers");
         assert_eq!(supervisor.restarts(), [("controllers".into(), 0)]);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_ends_with_the_process_is_no_failure() {
+    async fn a_task_that_ends_at_shutdown_is_no_failure() {
         let supervisor = Supervisor::default();
         let shutdown = supervisor.shutdown().clone();
         supervisor.spawn("listener", async move { shutdown.cancelled().await });
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_finite_task_may_end_and_may_not_panic() {
+    async fn a_finite_task_may_end_but_not_panic() {
         let supervisor = Supervisor::default();
         supervisor.spawn_finite("start hooks", async {});
         supervisor.wait().await;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_restarting_task_comes_back_after_growing_pauses_and_is_counted() {
+    async fn a_restarting_task_restarts_with_backoff_and_is_counted() {
         let (supervisor, begun) = (Supervisor::default(), Instant::now());
         let (starts, mut started) = tokio::sync::mpsc::unbounded_channel();
         supervisor.spawn_restarting("host events", move || {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_panic_of_a_detached_task_is_its_own() {
+    async fn the_panic_of_a_detached_task_stays_inside_it() {
         let (done, awaited) = tokio::sync::oneshot::channel::<()>();
         spawn_detached("web socket", async move {
             let _done = done;

@@ -22,7 +22,7 @@ impl Wake for Counting {
 }
 
 #[test]
-fn members_that_wake_each_other_do_not_wake_the_task() {
+fn children_that_wake_each_other_do_not_wake_the_task() {
     let mut executor = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<u32>>();
     let spawner = executor.spawner();
@@ -43,7 +43,7 @@ fn members_that_wake_each_other_do_not_wake_the_task() {
 }
 
 #[test]
-fn who_wakes_from_outside_wakes_the_task_once() {
+fn wakeups_from_outside_wake_the_task_once() {
     let mut executor = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<()>();
     executor.spawner().execute(async move { while asked.next().await.is_some() {} });
@@ -63,7 +63,7 @@ fn who_wakes_from_outside_wakes_the_task_once() {
 
 /// Children that are woken while they are polled, as one that sends on a stream is.
 #[test]
-fn the_head_hears_what_all_members_say_at_a_time() {
+fn the_driver_is_polled_after_a_batch_of_children() {
     const MANY: usize = 20;
     let heard = || {
         let mut executor = InlineExecutor::default();
@@ -106,7 +106,7 @@ fn driver_polls(defers: bool) -> usize {
 }
 
 #[test]
-fn an_answer_waits_for_others_that_follow() {
+fn a_deferred_flush_suppresses_the_second_poll_of_the_driver() {
     // On a busy machine a time slice may end after the first poll.
     assert!((0..20).any(|_| driver_polls(false) == 2), "the driver goes on at once");
     for _ in 0..20 {
@@ -116,7 +116,7 @@ fn an_answer_waits_for_others_that_follow() {
 }
 
 #[test]
-fn nobody_keeps_the_thread() {
+fn a_child_that_wakes_itself_yields_the_thread() {
     let mut executor = InlineExecutor::default();
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -132,7 +132,7 @@ fn nobody_keeps_the_thread() {
 
 /// Children with much to do take several time slices, and the driver is polled in each of them.
 #[test]
-fn a_turn_is_no_longer_for_many() {
+fn a_time_slice_is_not_longer_for_many_children() {
     let mut executor = InlineExecutor::default();
     for _ in 0..3 {
         executor.spawner().execute(async { std::thread::sleep(LONGEST_SLICE) });
@@ -154,7 +154,7 @@ fn a_turn_is_no_longer_for_many() {
 
 /// The coop budget of the task is not for the children alone.
 #[tokio::test]
-async fn members_that_leave_nothing_come_second() {
+async fn children_do_not_use_up_the_coop_budget_of_the_driver() {
     let mut executor = InlineExecutor::default();
     executor.spawner().execute(async {
         loop {
@@ -178,7 +178,7 @@ async fn members_that_leave_nothing_come_second() {
 }
 
 #[test]
-fn a_panic_ends_only_who_panicked() {
+fn a_panic_ends_only_the_child_that_panicked() {
     let mut executor = InlineExecutor::default();
     let (done, mut is_done) = oneshot::channel();
     executor.spawner().execute(async { panic!("on purpose") });
@@ -190,7 +190,7 @@ fn a_panic_ends_only_who_panicked() {
 }
 
 #[test]
-fn what_is_added_to_a_group_that_ended_is_dropped() {
+fn a_child_that_is_added_to_a_dropped_executor_is_dropped() {
     let executor = InlineExecutor::default();
     let spawner = executor.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();
@@ -201,7 +201,7 @@ fn what_is_added_to_a_group_that_ended_is_dropped() {
 
 /// A child that holds a spawner does not keep its executor alive.
 #[test]
-fn a_group_that_is_dropped_drops_its_members() {
+fn a_dropped_executor_drops_its_children() {
     let mut executor = InlineExecutor::default();
     let spawner = executor.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_host_is_told_everything_and_believed_for_a_while() {
+    async fn the_host_gets_all_attributes_and_its_decision_is_cached() {
         let host = Fake::new(review(&json!({"allowed": true, "reason": "RBAC: because"})));
         let authorizer = HostAuthorizer::new(host.client());
         let decided = authorizer.explain(&listing("team")).await;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_host_does_not_answer_is_neither_yes_nor_no_and_forgotten() {
+    async fn a_failed_review_is_an_error_and_is_not_cached() {
         let host = Fake::new(status(500));
         let authorizer = HostAuthorizer::new(host.client());
         assert!(matches!(authorizer.authorize(&listing("team")).await, Decision::Error(_)));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_is_too_long_is_not_kept() {
+    async fn a_review_that_is_too_long_is_not_cached() {
         let host = Fake::new(review(&json!({"allowed": true})));
         let authorizer = HostAuthorizer::new(host.client());
         for _ in 0..2 {

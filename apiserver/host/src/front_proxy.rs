@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_words_are_read() {
+    fn the_front_proxy_configuration_of_the_host_is_parsed() {
         let data = BTreeMap::from([
             ("requestheader-client-ca-file".to_owned(), "PEM".to_owned()),
             ("requestheader-allowed-names".to_owned(), r#"["front-proxy-client"]"#.to_owned()),

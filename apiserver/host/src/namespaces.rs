@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_known_is_not_asked_for_and_the_rest_is() {
+    async fn watched_namespaces_are_cached_and_others_are_requested() {
         let host = Fake::new(status(404));
         let namespaces = HostNamespaces::new(host.client());
         let mut fresh = HashMap::new();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_the_host_is_silent_what_is_known_holds_and_the_rest_is_put_off() {
+    async fn while_the_host_is_down_known_namespaces_are_served_and_others_fail() {
         let host = Fake::new(status(503));
         let namespaces = HostNamespaces::new(host.client());
         namespaces.take(&mut HashMap::new(), Event::Apply(namespace("team", "Active")));

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_temporary_is_tried_five_times_and_the_rest_once() {
+    async fn transient_errors_are_tried_five_times_and_others_once() {
         for (code, expected, seconds) in [(500, 5, 4.0), (429, 5, 4.0), (403, 1, 0.0), (503, 1, 0.0)] {
             let (tries, started) = (AtomicU32::new(0), Instant::now());
             let answer = with_retries(|| async {

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_hosts_secret_is_read_once_in_a_while() {
+    async fn a_secret_of_the_host_is_cached() {
         let (host, own, secrets) = world();
         host.answer(secret("1"));
         let many = (0..50).map(|_| secrets.secret("n", "s"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_host_lacks_is_ours_or_nobodys() {
+    async fn a_secret_that_the_host_lacks_is_read_from_the_store() {
         let (_host, own, secrets) = world();
         assert_eq!(version(secrets.secret("n", "s").await), None);
         own.answer(secret("own"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_good_copy_outlives_the_host() {
+    async fn a_cached_copy_is_used_while_the_host_is_down() {
         let (host, _own, secrets) = world();
         host.answer(secret("1"));
         secrets.secret("n", "s").await.unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_copy_our_own_store_still_has_a_say() {
+    async fn without_a_cached_copy_the_store_is_used_while_the_host_is_down() {
         let (host, own, secrets) = world();
         host.hang();
         assert!(secrets.secret("n", "s").await.is_err(), "the host may have one");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_copy_does_not_outlive_the_permission() {
+    async fn a_cached_copy_is_not_used_after_permission_is_revoked() {
         let (host, own, secrets) = world();
         host.answer(secret("1"));
         secrets.secret("n", "s").await.unwrap();

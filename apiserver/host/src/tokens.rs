@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_host_says_who_it_is_and_is_believed_for_a_while() {
+    async fn the_host_reviews_a_token_and_its_answer_is_cached() {
         let host = Fake::new(alice());
         let tokens = HostTokens::new(host.client());
         let many = futures::future::join_all((0..100).map(|_| tokens.review("t"))).await;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_answer_is_nobodys_refusal() {
+    async fn a_failed_token_review_is_not_a_refusal() {
         let host = Fake::new(status(503));
         let tokens = HostTokens::new(host.client());
         assert!(tokens.review("t").await.unwrap_err().0.contains("try again"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_yes_is_a_yes() {
+    fn only_an_authenticated_status_with_a_user_name_is_accepted() {
         let table = [
             (json!({}), false),
             (json!({"user": {"username": "a"}}), false),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_used_stays_and_nothing_stays_too_long() {
+    async fn used_entries_stay_and_all_entries_expire() {
         let cache = TtlCache::new(Duration::from_secs(10), 2);
         cache.insert("a", 1);
         cache.insert("b", 2);

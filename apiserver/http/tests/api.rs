@@ -2,7 +2,7 @@
 //! store.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -16,7 +16,7 @@ fn gadget(name: &str) -> Value {
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
 #[tokio::test]
-async fn what_is_created_is_read_listed_and_deleted() {
+async fn an_object_is_created_read_listed_and_deleted() {
     let server = Server::start().await;
     let (code, created) = server.post(GADGETS, &gadget("a")).await;
     assert_eq!(code, 201, "{created}");
@@ -91,7 +91,7 @@ async fn unknown_fields_are_dropped_with_a_warning() {
 }
 
 #[tokio::test]
-async fn updates_are_guarded_and_status_is_apart() {
+async fn stale_updates_conflict_and_status_has_its_own_endpoint() {
     let server = Server::start().await;
     let (_, first) = server.post(GADGETS, &gadget("a")).await;
     let path = format!("{GADGETS}/a");
@@ -117,7 +117,7 @@ async fn updates_are_guarded_and_status_is_apart() {
 }
 
 #[tokio::test]
-async fn fifty_patches_at_once_all_succeed() {
+async fn fifty_concurrent_patches_all_succeed() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let path = format!("{GADGETS}/a");
@@ -144,7 +144,7 @@ async fn futures_join(tasks: impl Iterator<Item = tokio::task::JoinHandle<u16>>)
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_until_the_last_is_gone() {
+async fn finalizers_keep_an_object_until_the_last_is_removed() {
     let server = Server::start().await;
     let mut object = gadget("a");
     object["metadata"]["finalizers"] = json!(["example.com/x"]);
@@ -166,7 +166,7 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
 }
 
 #[tokio::test]
-async fn preconditions_protect_a_namesake() {
+async fn a_uid_precondition_protects_an_object_of_the_same_name() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let path = format!("{GADGETS}/a");
@@ -205,7 +205,7 @@ async fn pages_show_one_revision_and_every_item_once() {
 }
 
 #[tokio::test]
-async fn selectors_and_other_forms_work_on_lists() {
+async fn selectors_tables_and_metadata_work_on_lists() {
     let server = Server::start().await;
     let mut labelled = gadget("a");
     labelled["metadata"]["labels"] = json!({"app": "web"});
@@ -230,7 +230,7 @@ async fn selectors_and_other_forms_work_on_lists() {
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_what_is_there_and_goes_on() {
+async fn a_watch_sends_initial_events_and_then_changes() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let path = format!(
@@ -253,7 +253,7 @@ async fn a_watch_begins_with_what_is_there_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_after_a_revision_and_sees_objects_enter_and_leave_its_selection() {
+async fn a_watch_resumes_at_a_revision_and_reports_objects_that_start_and_stop_matching() {
     let server = Server::start().await;
     let (_, first) = server.post(GADGETS, &gadget("a")).await;
     let revision = first["metadata"]["resourceVersion"].as_str().unwrap();
@@ -279,7 +279,7 @@ async fn namespaces_must_exist() {
 }
 
 #[tokio::test]
-async fn documents_are_complete_and_tagged() {
+async fn discovery_and_openapi_documents_are_complete_and_have_etags() {
     let server = Server::start().await;
     let (_, list) = server.get("/apis/toys.example.com/v1").await;
     assert_eq!(list["resources"][1]["name"], "gadgets/status");

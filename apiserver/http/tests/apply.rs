@@ -2,7 +2,7 @@
 //! ownership.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -31,7 +31,7 @@ fn owners(object: &Value) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn fifty_patches_of_one_object_at_once_all_come_through() {
+async fn fifty_concurrent_patches_of_one_object_all_succeed() {
     let server = Server::of_widgets().await;
     let (code, _) = server.post(WIDGETS, &widget("a", json!({"labelsMap": {}}))).await;
     assert_eq!(code, 201);
@@ -51,7 +51,7 @@ async fn fifty_patches_of_one_object_at_once_all_come_through() {
 }
 
 #[tokio::test]
-async fn twenty_appliers_at_once_make_one_object_and_each_owns_its_part() {
+async fn twenty_concurrent_appliers_create_one_object_and_each_owns_its_fields() {
     let server = Server::of_widgets().await;
     let applies = (0..20).map(|number| {
         let server = server.clone();
@@ -72,7 +72,7 @@ async fn twenty_appliers_at_once_make_one_object_and_each_owns_its_part() {
 }
 
 #[tokio::test]
-async fn who_may_not_create_may_apply_to_what_is_there() {
+async fn apply_without_create_permission_works_on_existing_objects() {
     let server = Server::of_widgets().await;
     let patcher = server.as_patcher();
     let (code, answer) = patcher.apply(&at("a"), "p", &widget("a", json!({"replicas": 1}))).await;
@@ -85,7 +85,7 @@ async fn who_may_not_create_may_apply_to_what_is_there() {
 }
 
 #[tokio::test]
-async fn options_and_bodies_are_refused_in_the_words_of_a_real_server() {
+async fn invalid_options_and_bodies_get_the_errors_of_kube_apiserver() {
     let server = Server::of_widgets().await;
     let header = "apiVersion: lab.example.io/v1\nkind: Widget\nmetadata:";
     let apply = "application/apply-patch+yaml";
@@ -115,7 +115,7 @@ async fn options_and_bodies_are_refused_in_the_words_of_a_real_server() {
 }
 
 #[tokio::test]
-async fn preconditions_in_a_configuration_hold() {
+async fn preconditions_in_an_applied_configuration_are_checked() {
     let server = Server::of_widgets().await;
     let apply = |metadata: Value, replicas: i64| {
         let server = server.clone();
@@ -139,7 +139,7 @@ async fn preconditions_in_a_configuration_hold() {
 }
 
 #[tokio::test]
-async fn an_entry_is_compared_in_the_version_that_it_was_written_in() {
+async fn a_managed_fields_entry_is_compared_in_its_own_version() {
     let server = Server::start().await;
     let old = json!({"apiVersion": "toys.example.com/v1beta1", "kind": "Gadget", "metadata": {"name": "a"},
         "spec": {"width": 3}});
@@ -164,7 +164,7 @@ async fn an_entry_is_compared_in_the_version_that_it_was_written_in() {
 }
 
 #[tokio::test]
-async fn every_write_has_an_owner_and_a_write_of_nothing_is_none() {
+async fn every_write_has_a_field_manager_and_an_empty_change_is_no_write() {
     let server = Server::of_widgets().await;
     let agent = [("user-agent", "kubectl/v1.36.3 (linux/amd64)")];
     let body = widget("a", json!({"replicas": 1})).to_string();
@@ -184,7 +184,7 @@ async fn every_write_has_an_owner_and_a_write_of_nothing_is_none() {
 }
 
 #[tokio::test]
-async fn owners_of_the_wrong_shape_are_a_malformed_request() {
+async fn malformed_managed_fields_are_a_bad_request() {
     let server = Server::of_widgets().await;
     let (_, made) = server.post(WIDGETS, &widget("a", json!({"replicas": 1}))).await;
     for owners in [json!("x"), json!([{"manager": 5}]), json!([{"time": "soon"}])] {
@@ -197,7 +197,7 @@ async fn owners_of_the_wrong_shape_are_a_malformed_request() {
 }
 
 #[tokio::test]
-async fn an_object_that_its_owners_make_too_large_is_stored_without_them() {
+async fn an_object_that_managed_fields_make_too_large_is_stored_without_them() {
     let server = Server::of_widgets().await;
     // A little under what the store takes; the owners, which repeat the keys, are beyond.
     let map: serde_json::Map<String, Value> =
@@ -210,7 +210,7 @@ async fn an_object_that_its_owners_make_too_large_is_stored_without_them() {
 }
 
 #[tokio::test]
-async fn the_number_of_a_scale_has_owners_that_those_of_the_object_know() {
+async fn managed_fields_of_a_scale_and_its_object_agree() {
     let server = Server::of_widgets().await;
     let (_, made) = server.post(WIDGETS, &widget("a", json!({"replicas": 1, "name": "n"}))).await;
     assert_eq!(owners(&made)[0].0, "tester:Update");

@@ -1,5 +1,5 @@
 //! Tests of request and response bodies: protobuf, duplicate fields, warnings, compression and long lists in parts.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -18,7 +18,7 @@ fn gadget(name: &str) -> Value {
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
 #[tokio::test]
-async fn options_of_a_deletion_may_come_in_protobuf_and_objects_of_unknown_kinds_may_not() {
+async fn delete_options_may_be_protobuf_and_custom_objects_may_not() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let path = format!("{GADGETS}/a");
@@ -34,7 +34,7 @@ async fn options_of_a_deletion_may_come_in_protobuf_and_objects_of_unknown_kinds
 }
 
 #[tokio::test]
-async fn fields_that_occur_twice_are_reported_as_asked() {
+async fn duplicate_fields_are_reported_as_field_validation_requests() {
     let server = Server::start().await;
     let body = |name: &str| {
         format!(
@@ -81,7 +81,7 @@ async fn fields_that_occur_twice_are_reported_as_asked() {
 }
 
 #[tokio::test]
-async fn warnings_stay_within_what_a_header_can_be() {
+async fn warnings_stay_within_the_header_size_limit() {
     let server = Server::start().await;
     let mut object = gadget("a");
     for index in 0..300 {
@@ -108,7 +108,7 @@ async fn create_large(server: &Server, count: usize) {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_ask() {
+async fn large_answers_are_compressed_for_clients_that_accept_gzip() {
     let server = Server::start().await;
     let gzip = [("accept-encoding", "gzip")];
     create_large(&server, 3).await;
@@ -129,7 +129,7 @@ async fn large_answers_are_compressed_for_those_who_ask() {
 }
 
 #[tokio::test]
-async fn a_table_too_long_to_be_made_at_once_is_the_same_in_parts() {
+async fn a_streamed_table_equals_the_unstreamed_one() {
     let server = Server::start().await;
     create_large(&server, 9).await;
     let table = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
@@ -167,7 +167,7 @@ async fn a_table_too_long_to_be_made_at_once_is_the_same_in_parts() {
 
 /// Lists for people, small ones and such as are indented while they are sent.
 #[tokio::test]
-async fn lists_are_indented_for_people_in_every_form() {
+async fn lists_for_curl_are_indented_in_every_form() {
     let server = Server::start().await;
     let forms = ["Table;v=v1;g=meta.k8s.io", "PartialObjectMetadataList;v=v1;g=meta.k8s.io"];
     let forms = forms.map(|form| format!("application/json;as={form}"));
@@ -190,7 +190,7 @@ async fn lists_are_indented_for_people_in_every_form() {
 
 /// As the garbage collector requests it.
 #[tokio::test]
-async fn a_long_list_of_metadata_in_protobuf_is_the_same_in_parts() {
+async fn a_streamed_metadata_list_in_protobuf_equals_the_json_one() {
     let server = Server::start().await;
     create_large(&server, 9).await;
     let form = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";

@@ -1,5 +1,5 @@
 //! Tests of discovery and OpenAPI, fetched as aggregators and clients fetch them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -10,7 +10,7 @@ use server::Server;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[tokio::test]
-async fn legacy_discovery_lists_versions_and_what_they_have() {
+async fn legacy_discovery_lists_versions_and_resources() {
     let server = Server::start().await;
     let (_, group) = server.get("/apis/toys.example.com").await;
     let version =
@@ -48,7 +48,7 @@ async fn legacy_discovery_lists_versions_and_what_they_have() {
 }
 
 #[tokio::test]
-async fn aggregated_discovery_is_tagged_and_whole() {
+async fn aggregated_discovery_has_an_etag_and_is_complete() {
     let server = Server::start().await;
     let old = AGGREGATED.replace("v2", "v2beta1");
     for accept in [
@@ -153,7 +153,7 @@ async fn open_api_v3_is_cached_by_hash() {
 }
 
 #[tokio::test]
-async fn open_api_v3_says_what_clients_decide_by() {
+async fn open_api_v3_has_all_parts_that_clients_use() {
     let server = Server::start().await;
     let (_, document) = server.get("/openapi/v3/apis/toys.example.com/v1").await;
     let item = &document["paths"]["/apis/toys.example.com/v1/namespaces/{namespace}/swarms/{name}"];

@@ -1,6 +1,6 @@
 //! Tests of error responses: code, reason, message and details are those with which a kube-apiserver 1.36.3 answers for
 //! a custom resource.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -35,7 +35,7 @@ async fn check(server: &Server, cases: Vec<Case<'_>>) {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "one table")]
-async fn bodies_that_are_not_what_they_should_be() {
+async fn invalid_bodies_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     let post = |media, body: &str, code, reason, message| {
         Case("POST", GADGETS.to_owned(), media, body.to_owned(), code, reason, message)
@@ -147,7 +147,7 @@ async fn bodies_that_are_not_what_they_should_be() {
 }
 
 #[tokio::test]
-async fn patches_that_cannot_be_read_or_done() {
+async fn invalid_patches_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let patch = |media, body: &str, code, reason, message| {
@@ -182,7 +182,7 @@ async fn patches_that_cannot_be_read_or_done() {
 }
 
 #[tokio::test]
-async fn deletions_with_bad_options() {
+async fn invalid_delete_options_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     let (_, made) = server.post(GADGETS, &gadget("a")).await;
     let (uid, revision) =
@@ -227,7 +227,7 @@ async fn deletions_with_bad_options() {
 }
 
 #[tokio::test]
-async fn objects_that_are_missing_taken_or_stale() {
+async fn missing_existing_and_stale_objects_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     let (_, made) = server.post(GADGETS, &gadget("a")).await;
     let (code, missing) = server.get(&format!("{GADGETS}/zzz")).await;

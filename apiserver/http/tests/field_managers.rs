@@ -1,5 +1,5 @@
 //! Tests of `managedFields` in responses: within a write their sets are text, and responses must show them as trees.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -29,7 +29,7 @@ fn widget(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_write_shows_sets_as_trees() {
+async fn every_write_returns_field_sets_as_json_objects() {
     let server = Server::of_widgets().await;
     let (at, dry) = (format!("{WIDGETS}/a"), "?dryRun=All");
     sets(&server.post(&format!("{WIDGETS}{dry}"), &widget("a")).await);
@@ -63,7 +63,7 @@ async fn every_write_shows_sets_as_trees() {
 }
 
 #[tokio::test]
-async fn every_version_shows_sets_as_trees() {
+async fn every_version_returns_field_sets_as_json_objects() {
     let server = Server::start().await;
     let (old, new) = (format!("{OLD_GADGETS}/a"), format!("{GADGETS}/a"));
     let gadget = json!({"apiVersion": "toys.example.com/v1beta1", "kind": "Gadget", "metadata": {"name": "a"},
@@ -81,7 +81,7 @@ async fn every_version_shows_sets_as_trees() {
 }
 
 #[tokio::test]
-async fn a_set_that_is_sent_as_text_is_none() {
+async fn a_field_set_that_is_sent_as_a_string_is_ignored() {
     let server = Server::of_widgets().await;
     let hostile =
         "{}}],\"name\":\"b\"},\"spec\":{\"labelsMap\":{\"x\":\"y\"}},\"more\":{\"a\":[{\"b\":{\"c\":{}";

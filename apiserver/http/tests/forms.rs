@@ -1,5 +1,5 @@
 //! Tests of response formats: encodings of errors and metadata, watch frames, indentation and lengths.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -21,7 +21,7 @@ async fn with_a_gadget() -> Server {
 }
 
 #[tokio::test]
-async fn errors_come_in_the_encoding_that_was_asked_for() {
+async fn errors_use_the_requested_encoding() {
     let server = with_a_gadget().await;
     let missing = format!("{GADGETS}/zzz");
     let table = [
@@ -117,7 +117,7 @@ async fn a_watch_of_metadata_is_a_stream_of_frames() {
 }
 
 #[tokio::test]
-async fn people_get_indented_json_and_heads_have_a_length() {
+async fn curl_gets_indented_json_and_head_responses_have_a_length() {
     let server = with_a_gadget().await;
     let curl = [("user-agent", "curl/8.5.0")];
     for (path, lines) in [

@@ -1,7 +1,7 @@
 //! Tests of the server under load, at shutdown, and after timeouts, panics and disconnects.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -23,10 +23,10 @@ use server::{Server, Setup};
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
 #[derive(Debug)]
-struct Anything;
+struct AllowAll;
 
 #[async_trait]
-impl Authorizer for Anything {
+impl Authorizer for AllowAll {
     async fn authorize(&self, _: &Attributes) -> Decision {
         Decision::Allow
     }
@@ -49,10 +49,10 @@ fn hanging(server: &Server) -> Sender<Bytes> {
 }
 
 #[tokio::test]
-async fn one_who_asks_too_much_is_told_so_and_others_are_served() {
+async fn a_user_above_the_limit_gets_429_and_others_are_served() {
     let settings = Settings { writes_at_once: 4, ..Settings::default() };
     let server =
-        Server::start_with(Setup { settings, authorizer: Arc::new(Anything), ..Setup::default() }).await;
+        Server::start_with(Setup { settings, authorizer: Arc::new(AllowAll), ..Setup::default() }).await;
     let (alice, bob) = (server.as_user(user("alice")), server.as_user(user("bob")));
     // Three of the four seats, and fifty that wait.
     let held: Vec<_> = (0..53).map(|_| hanging(&alice)).collect();
@@ -81,8 +81,8 @@ async fn one_who_asks_too_much_is_told_so_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn a_lister_of_everything_does_not_slow_down_another_users_get() {
-    let server = Server::start_with(Setup { authorizer: Arc::new(Anything), ..Setup::default() }).await;
+async fn a_user_with_large_lists_does_not_delay_the_get_of_another() {
+    let server = Server::start_with(Setup { authorizer: Arc::new(AllowAll), ..Setup::default() }).await;
     for number in 0..1500 {
         let (code, answer) = server.post(GADGETS, &gadget(&format!("g{number}"))).await;
         assert_eq!(code, 201, "{answer}");
@@ -121,7 +121,7 @@ async fn slow_gets(server: &Server) -> Duration {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_come_to_an_end_is_ended() {
+async fn a_request_with_an_endless_body_times_out() {
     let server = Server::start().await;
     let (sender, body) = Channel::<Bytes>::new(1);
     tokio::time::pause();
@@ -150,7 +150,7 @@ impl NamespaceSource for SlowNamespaces {
 }
 
 #[tokio::test]
-async fn a_write_is_carried_through_when_its_client_goes_away() {
+async fn a_write_completes_after_its_client_disconnects() {
     let namespaces = Arc::new(SlowNamespaces(Duration::from_millis(200)));
     let server = Server::start_with(Setup { namespaces, ..Setup::default() }).await;
     let path = GADGETS.replace("default", "elsewhere");
@@ -166,7 +166,7 @@ async fn a_write_is_carried_through_when_its_client_goes_away() {
 }
 
 #[tokio::test]
-async fn a_write_that_takes_too_long_is_answered_before_its_client_gives_up() {
+async fn a_slow_write_is_answered_with_a_timeout_before_its_client_times_out() {
     let namespaces = Arc::new(SlowNamespaces(Duration::from_secs(3600)));
     let server = Server::start_with(Setup { namespaces, ..Setup::default() }).await;
     tokio::time::pause();
@@ -177,7 +177,7 @@ async fn a_write_that_takes_too_long_is_answered_before_its_client_gives_up() {
 }
 
 #[tokio::test]
-async fn a_panic_is_one_requests_and_is_written_down() {
+async fn a_panic_affects_one_request_and_is_logged() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("audit.log");
     let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
@@ -210,7 +210,7 @@ async fn a_panic_is_one_requests_and_is_written_down() {
 }
 
 #[tokio::test]
-async fn the_log_tells_of_a_request_when_it_is_known_who_asks() {
+async fn the_audit_log_has_a_request_once_its_user_is_known() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("audit.log");
     let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
@@ -232,7 +232,7 @@ async fn the_log_tells_of_a_request_when_it_is_known_who_asks() {
     assert!(events[0]["user"]["username"].is_string(), "{}", events[0]);
 }
 
-async fn face(
+async fn response_of(
     server: &Server,
     path: &str,
     version: Version,
@@ -247,7 +247,7 @@ async fn face(
 }
 
 #[tokio::test]
-async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
+async fn at_shutdown_readiness_fails_first_and_then_new_requests_are_refused() {
     let setup = Setup::default();
     let shutdown = setup.shutdown.clone();
     let server = Server::start_with(setup).await;
@@ -264,30 +264,30 @@ async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
     assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201, "everything is served on");
     assert_eq!(watch.next().await["type"], "ADDED");
     let outside = Connection::default();
-    assert_eq!(face(&server, "/livez", Version::HTTP_11, &outside).await.2, None);
+    assert_eq!(response_of(&server, "/livez", Version::HTTP_11, &outside).await.2, None);
     server.server.start_draining();
     assert_eq!(
-        face(&server, "/livez", Version::HTTP_11, &outside).await,
+        response_of(&server, "/livez", Version::HTTP_11, &outside).await,
         (200, "ok".to_owned(), Some("close".to_owned()))
     );
-    assert_eq!(face(&server, "/livez", Version::HTTP_2, &outside).await.2, None);
+    assert_eq!(response_of(&server, "/livez", Version::HTTP_2, &outside).await.2, None);
     server.server.stop_accepting();
     let text = "The apiserver is shutting down, please try again later.\n".to_owned();
-    let found = face(&server, GADGETS, Version::HTTP_11, &outside).await;
+    let found = response_of(&server, GADGETS, Version::HTTP_11, &outside).await;
     assert_eq!(found, (429, text.clone(), Some("close".to_owned())));
-    assert_eq!(face(&server, "/apis", Version::HTTP_2, &outside).await, (429, text, None));
-    assert_eq!(face(&server, "/livez", Version::HTTP_2, &outside).await.0, 200);
-    assert_eq!(face(&server, "/readyz", Version::HTTP_2, &outside).await.0, 500);
+    assert_eq!(response_of(&server, "/apis", Version::HTTP_2, &outside).await, (429, text, None));
+    assert_eq!(response_of(&server, "/livez", Version::HTTP_2, &outside).await.0, 200);
+    assert_eq!(response_of(&server, "/readyz", Version::HTTP_2, &outside).await.0, 500);
     assert_eq!(server.get(GADGETS).await.0, 200, "our own controllers finish their work");
     assert!(watch.ended().await, "watches end");
 }
 
 #[tokio::test]
-async fn connections_of_nobody_are_closed_and_of_others_now_and_then() {
+async fn unauthenticated_http2_connections_are_closed_and_others_at_random() {
     let server = Server::start().await;
     let closed = |version, user: Option<User>, api: Server| async move {
         let connection = Connection { internal: user.map(Arc::new), ..Connection::default() };
-        face(&api, "/livez", version, &connection).await;
+        response_of(&api, "/livez", version, &connection).await;
         connection.close.is_cancelled()
     };
     assert!(closed(Version::HTTP_2, None, server.clone()).await);
@@ -299,7 +299,7 @@ async fn connections_of_nobody_are_closed_and_of_others_now_and_then() {
 }
 
 #[tokio::test]
-async fn health_index_and_names_are_as_upstream_has_them() {
+async fn health_endpoints_and_the_index_match_kube_apiserver() {
     let server = Server::start().await;
     let answer = |method: &'static str, path: &'static str| {
         let server = server.clone();
@@ -362,7 +362,7 @@ async fn health_index_and_names_are_as_upstream_has_them() {
 }
 
 #[tokio::test]
-async fn every_answer_says_which_request_it_was() {
+async fn every_answer_has_an_audit_id() {
     let server = Server::start().await;
     let id = |given: &'static str, path: &'static str| {
         let server = server.clone();

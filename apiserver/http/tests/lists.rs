@@ -1,7 +1,7 @@
 //! Tests of lists: the revision that they show, their pages, and their cost for the store.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod counted;
 mod server;
@@ -69,7 +69,7 @@ async fn worlds() -> Vec<(World, [u64; 3])> {
 }
 
 #[tokio::test]
-async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
+async fn invalid_list_options_get_the_errors_of_kube_apiserver() {
     let (world, _) = world().await;
     let continued = token(1, "a\0");
     let invalid = |why: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {why}");
@@ -116,7 +116,7 @@ async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
 }
 
 #[tokio::test]
-async fn each_row_of_the_matrix_shows_the_state_it_names() {
+async fn each_combination_of_list_options_returns_the_right_revision() {
     for (world, [first, second, third]) in worlds().await {
         let table = [
             (String::new(), vec!["a", "b", "c"], None),
@@ -172,7 +172,7 @@ async fn a_list_not_older_than_a_revision_waits_for_it() {
 
 /// Pages of any size, read while objects are written.
 #[tokio::test]
-async fn every_page_says_how_much_comes_after() {
+async fn every_page_has_the_number_of_remaining_items() {
     for (world, _) in worlds().await {
         for name in ["d", "e", "f", "g"] {
             world.server.post(GADGETS, &gadget(name)).await;
@@ -196,7 +196,7 @@ async fn every_page_says_how_much_comes_after() {
 }
 
 #[tokio::test]
-async fn pages_say_how_much_comes_after_unless_somebody_selects() {
+async fn pages_have_the_number_of_remaining_items_unless_a_selector_is_set() {
     for (world, [_, _, third]) in worlds().await {
         let late = Server::start_on(Arc::clone(&world.store)).await;
         for (server, at) in [(&world.server, ""), (&late, &*format!("&resourceVersion={third}"))] {
@@ -226,7 +226,7 @@ async fn pages_say_how_much_comes_after_unless_somebody_selects() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_forgotten_revision_comes_with_a_way_to_go_on() {
+async fn a_page_of_a_compacted_revision_returns_a_token_to_continue() {
     for (world, [first, _, third]) in worlds().await {
         world.store.compact(Revision::new(third)).await.unwrap();
         let late = Server::start_on(Arc::clone(&world.store)).await;
@@ -286,7 +286,7 @@ async fn consistent_reads_are_fresh_and_read_nothing_from_the_store() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_named_and_never_left_out() {
+async fn an_undecodable_object_is_named_in_the_error_and_never_omitted() {
     let (world, _) = world().await;
     let key = Key::new("/capstan/toys.example.com/gadgets/default/broken").unwrap();
     let mut watch = world.server.watch(&format!("{GADGETS}?watch=true&labelSelector=app")).await;
@@ -311,7 +311,7 @@ async fn an_object_that_cannot_be_read_is_named_and_never_left_out() {
 }
 
 #[tokio::test]
-async fn tables_carry_what_is_asked_for() {
+async fn tables_contain_the_requested_objects() {
     let (world, _) = world().await;
     let get = async |query: &str, version: &str| {
         let accept = format!("application/json;as=Table;v={version};g=meta.k8s.io");

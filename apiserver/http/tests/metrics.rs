@@ -1,6 +1,6 @@
 //! Tests of request metrics: the requests that are counted, and their labels. The expected values were recorded from a
 //! real kube-apiserver.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -44,7 +44,7 @@ fn set(lines: &[&str]) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_watch_in_the_old_form_is_a_read_until_it_has_ended() {
+async fn a_watch_with_the_path_prefix_counts_as_a_read_until_it_ends() {
     let gauge = "apiserver_longrunning_requests";
     let total = "apiserver_request_total";
     let cases = [
@@ -75,7 +75,7 @@ async fn a_watch_in_the_old_form_is_a_read_until_it_has_ended() {
 }
 
 #[tokio::test]
-async fn what_is_at_no_path_of_a_kind_is_not_counted() {
+async fn requests_that_match_no_route_of_a_kind_are_not_counted() {
     let server = Server::start().await;
     let gadget = json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}});
     let gadget = gadget.to_string();
@@ -98,7 +98,7 @@ async fn what_is_at_no_path_of_a_kind_is_not_counted() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_marked_as_one_and_says_nothing_of_the_level_of_service() {
+async fn a_dry_run_is_labelled_and_excluded_from_the_sli() {
     for (query, dry_run) in [
         ("dryRun=All", "All"),
         ("dryRun=All&dryRun=All", "All"),
@@ -115,7 +115,7 @@ async fn a_dry_run_is_marked_as_one_and_says_nothing_of_the_level_of_service() {
 }
 
 #[tokio::test]
-async fn the_verb_is_what_method_and_parameters_say() {
+async fn the_verb_label_follows_method_and_parameters() {
     let server = Server::start().await;
     let apply = "application/apply-patch+yaml";
     let one = format!("{GADGETS}/a");
@@ -148,7 +148,7 @@ async fn the_verb_is_what_method_and_parameters_say() {
 }
 
 #[tokio::test]
-async fn the_bodies_of_writes_are_measured_as_far_as_they_are_read() {
+async fn the_sizes_of_write_bodies_are_measured_if_they_are_read() {
     let server = Server::start().await;
     let one = format!("{GADGETS}/a");
     for (method, path, kind) in [

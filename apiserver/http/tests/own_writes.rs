@@ -1,5 +1,5 @@
 //! Tests of own writes in the cache, which are not decoded when the store reports them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 mod stores;
@@ -55,7 +55,7 @@ async fn write_all(server: &Server) {
 }
 
 #[tokio::test]
-async fn are_what_a_server_reads_that_starts_anew() {
+async fn own_writes_are_served_as_another_replica_reads_them() {
     for (store, _kept) in stores::all().await {
         let writer = Server::start_on(Arc::clone(&store)).await;
         write_all(&writer).await;

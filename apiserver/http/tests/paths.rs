@@ -1,5 +1,5 @@
 //! Tests of unknown paths, methods, query parameters and headers.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -10,7 +10,7 @@ use server::Server;
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
 #[tokio::test]
-async fn what_is_not_there_and_what_is_not_allowed() {
+async fn unknown_paths_and_methods_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     let not_found = "404 page not found\n";
     let unsupported = " is not supported on resources of kind \\\"gadgets.toys.example.com\\\"";
@@ -64,7 +64,7 @@ async fn what_is_not_there_and_what_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn all_errors_of_the_options_are_told_at_once() {
+async fn all_errors_of_the_options_are_reported_together() {
     let server = Server::start().await;
     let (code, answer) =
         server.post(&format!("{GADGETS}?dryRun=x&fieldManager=a%0A&fieldValidation=Foo"), &json!({})).await;
@@ -81,7 +81,7 @@ async fn all_errors_of_the_options_are_told_at_once() {
 }
 
 #[tokio::test]
-async fn whoever_uses_a_version_on_its_way_out_is_told() {
+async fn a_deprecated_version_returns_a_warning() {
     let server = Server::start().await;
     let relics = "/apis/old.example.com/v1/namespaces/default/relics";
     let warning = "299 - \"old.example.com/v1 Relic is deprecated; use toys.example.com/v1 Gadget\"";

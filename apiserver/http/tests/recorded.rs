@@ -1,6 +1,6 @@
 //! Replay of recorded random writes by several clients, in two versions, to an object and its status: after each write
 //! the object and its field managers equal those that a real kube-apiserver returned.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use server::Server;
 
 #[tokio::test]
-async fn recorded_writes_come_out_as_on_a_real_server() {
+async fn recorded_writes_match_kube_apiserver() {
     let server = Server::of_widgets().await;
     let recorded: Value = serde_json::from_str(tests_widget::RECORDED).unwrap();
     let mut steps = 0;

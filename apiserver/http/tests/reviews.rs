@@ -1,5 +1,5 @@
 //! Tests of reviews of identity and permissions, and of impersonation.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -10,7 +10,7 @@ const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[tokio::test]
-async fn users_learn_what_they_may() {
+async fn access_reviews_return_the_permissions_of_a_user() {
     let server = Server::start().await;
     let bob = server.seen_by("bob", &["dev"]);
     let ask = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "gadgets", "group": "toys.example.com"}}});
@@ -47,7 +47,7 @@ async fn users_learn_what_they_may() {
 }
 
 #[tokio::test]
-async fn questions_come_in_protobuf_and_are_checked() {
+async fn access_reviews_may_be_protobuf_and_are_validated() {
     let server = Server::start().await;
     let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
     let headers = [
@@ -109,7 +109,7 @@ async fn questions_come_in_protobuf_and_are_checked() {
 }
 
 #[tokio::test]
-async fn what_is_asked_must_make_sense() {
+async fn invalid_access_reviews_are_refused() {
     let server = Server::start().await;
     let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
     let cases = [
@@ -151,7 +151,7 @@ async fn what_is_asked_must_make_sense() {
 }
 
 #[tokio::test]
-async fn who_may_acts_as_somebody_else() {
+async fn impersonation_requires_permission() {
     let server = Server::start().await;
     let as_bob = [
         ("impersonate-user", "bob"),

@@ -1,5 +1,5 @@
 //! Tests of the subresource `scale` as autoscalers and `kubectl scale` use it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -22,7 +22,7 @@ fn scale(metadata: &Value, replicas: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_scale_shows_the_numbers_of_its_object() {
+async fn a_scale_has_the_replicas_of_its_object() {
     let server = with_swarms().await;
     let status = json!({"status": {"replicas": 1, "selector": "app=a"}});
     server.patch(&format!("{SWARMS}/a/status"), "merge", &status).await;
@@ -45,7 +45,7 @@ async fn a_scale_shows_the_numbers_of_its_object() {
 }
 
 #[tokio::test]
-async fn refusals_are_those_of_upstream() {
+async fn invalid_scales_get_the_errors_of_kube_apiserver() {
     let server = with_swarms().await;
     let (code, answer) = server.get(&format!("{SWARMS}/bare/scale")).await;
     let text = "the spec replicas field \".spec.replicas\" does not exist";
@@ -101,7 +101,7 @@ async fn refusals_are_those_of_upstream() {
 }
 
 #[tokio::test]
-async fn a_patch_with_a_wrong_type_is_refused_as_by_upstream() {
+async fn a_patch_with_a_wrong_type_gets_the_error_of_kube_apiserver() {
     let server = with_swarms().await;
     let path = format!("{SWARMS}/a/scale");
     let replace = json!([{"op": "replace", "path": "/spec/replicas", "value": "x"}]);
@@ -120,7 +120,7 @@ async fn a_patch_with_a_wrong_type_is_refused_as_by_upstream() {
 }
 
 #[tokio::test]
-async fn the_number_is_replaced_and_patched_and_nothing_else() {
+async fn updates_and_patches_of_a_scale_change_only_the_replicas() {
     let server = with_swarms().await;
     let path = format!("{SWARMS}/a/scale");
     let (code, scaled) = server.put(&path, &scale(&json!({"name": "a"}), &json!(3))).await;
@@ -149,7 +149,7 @@ async fn the_number_is_replaced_and_patched_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_told_or_refused() {
+async fn unknown_fields_return_a_warning_or_an_error() {
     let server = with_swarms().await;
     let path = format!("{SWARMS}/a/scale");
     let mut body = scale(&json!({"name": "a"}), &json!(3));

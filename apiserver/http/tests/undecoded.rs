@@ -1,5 +1,5 @@
 //! Tests of raw fields: a kind whose rules do not read the status gives the same responses as one whose rules do.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -68,7 +68,7 @@ fn patched() -> Vec<Step> {
 }
 
 /// Returns the same for the status.
-fn told() -> Vec<Step> {
+fn status_written() -> Vec<Step> {
     let path = |path: &str| json!([{"op": "copy", "from": path, "path": "/status/selector"}]);
     let whole = |status: Value| widget("v1", &json!({"spec": {"replicas": 9}, "status": status}));
     vec![
@@ -178,10 +178,10 @@ async fn answer(server: &Server, (method, path, form, body, _): &Step) -> (u16, 
 }
 
 #[tokio::test]
-async fn who_looks_at_the_status_and_who_does_not_are_answered_the_same() {
-    let (ignoring, looking) = (Server::of_widgets().await, Server::of_widgets_that_look_at_status().await);
+async fn strategies_that_decode_the_status_and_those_that_do_not_answer_the_same() {
+    let (ignoring, looking) = (Server::of_widgets().await, Server::of_widgets_that_read_status().await);
     let mut last = Value::Null;
-    for step in [made(), patched(), told(), applied(), deleted()].concat() {
+    for step in [made(), patched(), status_written(), applied(), deleted()].concat() {
         let (found, wanted) = (answer(&ignoring, &step).await, answer(&looking, &step).await);
         assert_eq!(found, wanted, "{step:?}");
         assert_eq!(found.0, step.4, "{step:?}: {}", found.1);
@@ -204,7 +204,7 @@ async fn who_looks_at_the_status_and_who_does_not_are_answered_the_same() {
 }
 
 #[tokio::test]
-async fn an_older_version_is_patched_as_a_whole() {
+async fn a_patch_in_an_older_version_decodes_the_whole_object() {
     let server = Server::of_widgets().await;
     for step in made() {
         answer(&server, &step).await;

@@ -1,5 +1,5 @@
 //! Replay of the server-side apply vectors: requests and the responses that a real kube-apiserver gave.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -30,7 +30,7 @@ struct Answer {
 }
 
 #[tokio::test]
-async fn every_vector_comes_out_as_on_a_real_server() {
+async fn every_vector_matches_kube_apiserver() {
     let server = Server::of_widgets().await;
     let vectors: Value = serde_json::from_str(tests_widget::VECTORS).unwrap();
     let mut differences = Vec::new();

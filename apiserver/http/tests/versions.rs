@@ -1,5 +1,5 @@
 //! Tests of one kind in two versions: each is written and read as if there were no other.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -20,7 +20,7 @@ fn old(name: &str, width: i64) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_is_one_in_every_version() {
+async fn an_object_is_the_same_in_every_version() {
     let server = Server::start().await;
     let (code, made) = server.post(OLD, &old("a", 3)).await;
     assert_eq!((code, &made["spec"]), (201, &json!({"width": 3, "colour": "red"})), "{made}");
@@ -50,7 +50,7 @@ async fn an_object_is_one_in_every_version() {
 }
 
 #[tokio::test]
-async fn each_version_is_held_to_its_own_schema() {
+async fn each_version_is_validated_with_its_own_schema() {
     let server = Server::start().await;
     let (code, status) = server.post(OLD, &old("a", 0)).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.width")), "{status}");
@@ -63,7 +63,7 @@ async fn each_version_is_held_to_its_own_schema() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_its_version_from_both_writers() {
+async fn a_watch_returns_its_version_for_writers_of_both_versions() {
     let server = Server::start().await;
     let (mut new, mut older) =
         (server.watch(&format!("{NEW}?watch=true")).await, server.watch(&format!("{OLD}?watch=true")).await);
@@ -93,7 +93,7 @@ async fn discovery_prefers_the_version_that_is_stored() {
 }
 
 #[tokio::test]
-async fn what_was_stored_in_another_version_is_read_in_every_one_and_rewritten_when_written() {
+async fn objects_stored_in_another_version_are_served_and_migrated_when_written() {
     let directory = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
     let stored = |api_version: &str, name: &str| {

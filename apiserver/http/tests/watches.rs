@@ -1,7 +1,7 @@
 //! Tests of watches: initial events, later events, bookmarks, resumption and end.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 mod stores;
@@ -40,7 +40,7 @@ fn brief(events: &[Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_watch_begins_as_its_options_say() {
+async fn a_watch_starts_as_its_options_request() {
     let server = Server::start().await;
     server.post(GADGETS, &gadget("a")).await;
     let (_, b) = server.post(GADGETS, &gadget("b")).await;
@@ -91,7 +91,7 @@ async fn a_watch_begins_as_its_options_say() {
 }
 
 #[tokio::test]
-async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
+async fn invalid_watch_options_get_the_errors_of_kube_apiserver() {
     let server = Server::start().await;
     let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
     let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
@@ -129,7 +129,7 @@ async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
 }
 
 #[tokio::test]
-async fn what_enters_and_leaves_a_selection_is_added_and_deleted_at_the_revision_of_the_change() {
+async fn objects_that_start_and_stop_matching_are_added_and_deleted_at_that_revision() {
     let server = Server::start().await;
     let mut all = server.watch(&format!("{GADGETS}?watch=true")).await;
     let mut watch = server.watch(&format!("{GADGETS}?watch=true&labelSelector=app%3Dx")).await;
@@ -175,7 +175,7 @@ async fn what_enters_and_leaves_a_selection_is_added_and_deleted_at_the_revision
 }
 
 #[tokio::test]
-async fn bookmarks_come_before_the_end_and_cover_what_was_told_and_nothing_else() {
+async fn bookmarks_come_before_the_end_and_cover_exactly_the_delivered_events() {
     let server = Server::start().await;
     let (_, a) = server.post(GADGETS, &gadget("a")).await;
     let from = revision(&a);
@@ -199,7 +199,7 @@ async fn bookmarks_come_before_the_end_and_cover_what_was_told_and_nothing_else(
 }
 
 #[tokio::test]
-async fn a_server_that_came_later_tells_what_was_before_it_or_says_that_it_is_gone() {
+async fn a_server_that_starts_later_replays_older_events_or_returns_410() {
     for (store, _kept) in stores::all().await {
         let server = Server::start_on(Arc::clone(&store)).await;
         let first = revision(&server.post(GADGETS, &gadget("a")).await.1);
@@ -223,7 +223,7 @@ async fn a_server_that_came_later_tells_what_was_before_it_or_says_that_it_is_go
 }
 
 #[tokio::test]
-async fn whoever_takes_no_events_is_closed_and_misses_nothing_by_coming_back() {
+async fn a_watch_of_a_stalled_client_is_closed_and_resumes_without_loss() {
     const MANY: usize = 300;
     let server = Server::start().await;
     let (_, a) = server.post(GADGETS, &gadget("a")).await;
@@ -251,7 +251,7 @@ async fn whoever_takes_no_events_is_closed_and_misses_nothing_by_coming_back() {
 }
 
 #[tokio::test]
-async fn tables_and_metadata_are_watched_as_they_are_listed() {
+async fn watches_of_tables_and_metadata_match_their_lists() {
     let server = Server::start().await;
     let a = server.post(GADGETS, &gadget("a")).await.1;
     server.post(GADGETS, &gadget("b")).await;

@@ -1,7 +1,7 @@
 //! Tests of watches over a WebSocket, as browsers use them.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -81,7 +81,7 @@ async fn every_event_is_a_message_until_the_watch_ends() {
 }
 
 #[tokio::test]
-async fn refusals_are_answers_and_a_client_may_leave() {
+async fn refusals_are_http_answers_and_a_client_may_close() {
     let server = Server::start().await;
     let (_, head) = connect(&server, "&resourceVersion=abc").await;
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
@@ -93,7 +93,7 @@ async fn refusals_are_answers_and_a_client_may_leave() {
 }
 
 #[tokio::test]
-async fn the_protocol_that_a_browser_asks_for_is_repeated() {
+async fn the_requested_subprotocol_is_returned() {
     let server = Server::start().await;
     let head = async |headers: &str| connect_with(&server, "", headers).await.1.to_lowercase();
     let one = head("Sec-WebSocket-Protocol: base64.binary.k8s.io\r\n").await;

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_kubectl_prints_them() {
+    fn ages_are_formatted_like_in_kubectl() {
         let table = [
             (0, "0s"),
             (119, "119s"),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstream_takes_is_taken() {
+    fn tokens_that_kube_apiserver_accepts_are_accepted() {
         let begins_anew = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"/"}"#);
         let (first, second) = begins_anew.split_at(9);
         for text in [&begins_anew, &format!("{first}\r\n{second}\n")] {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tokens_are_refused_in_upstreams_words() {
+    fn invalid_tokens_get_the_errors_of_kube_apiserver() {
         let forged = |json: &str| URL_SAFE_NO_PAD.encode(json);
         let token = |rv: &str, start: &str| {
             forged(&format!(r#"{{"v":"meta.k8s.io/v1","rv":{rv},"start":"{start}"}}"#))
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_may_have_a_slash_before_it() {
+    fn a_start_key_may_begin_with_a_slash() {
         for start in ["ns/name", "/ns/name"] {
             let text =
                 URL_SAFE_NO_PAD.encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":7,"start":"{start}"}}"#));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_value_opens_only_at_its_own_key_and_shows_nothing() {
+    fn an_encrypted_value_decrypts_only_under_its_own_key() {
         let rules = encryption(&[("k1", 1)]);
         let stored = rules.seal("secrets", "/capstan/a", Bytes::from("hunter2")).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:k1:"));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn new_rules_hold_from_then_on() {
+    fn replaced_rules_apply_at_once() {
         let encryption = encryption(&[("k1", 1)]);
         let old = encryption.seal("secrets", "/a", Bytes::from("v")).unwrap();
         let key = |name, byte| Provider::aes_gcm(name, &[byte; 32]).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn other_resources_stay_as_they_are() {
+    fn other_resources_are_not_encrypted() {
         let rules = encryption(&[("k1", 1)]);
         assert_eq!(rules.seal("machines.cluster.x-k8s.io", "/a", Bytes::from("{}")).unwrap(), "{}");
     }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_there_and_nothing_else() {
+    fn an_excerpt_has_only_the_requested_fields() {
         let mut excerpt = Excerpt::default();
         for path in [&["a", "b"][..], &["a", "c", "d"], &["list"], &["quo\"ted"]] {
             excerpt.add(path.iter().copied());

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_where_they_say() {
+    fn paths_find_the_values_they_select() {
         let object = json!({
             "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}, "ownerReferences": [{"kind": "Machine", "name": "m"}]},
             "status": {"conditions": [{"type": "A", "status": "False"}, {"type": "Ready", "status": "True"}], "list": [1, 2]}

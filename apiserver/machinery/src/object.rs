@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_measured_and_owners_may_be_deeper() {
+    fn depth_and_size_are_measured_and_managed_fields_may_nest_deeper() {
         for (value, expected) in
             [(json!(1), (0, 1)), (json!({}), (1, 1)), (json!({"a": [1, [2]], "b": 1}), (3, 6))]
         {

@@ -260,7 +260,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn versions_are_preferred_as_kubernetes_does() {
+    fn versions_are_ordered_like_in_kubernetes() {
         let mut versions = ["v1alpha1", "v1beta1", "other", "v2", "v1beta2", "v1", "v10", "v1alpha2"];
         versions.sort_by_key(|version| Reverse(priority(version)));
         assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1", "other"]);

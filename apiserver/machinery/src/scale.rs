@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_from_their_paths_and_go_back_there() {
+    fn replicas_are_read_from_and_written_to_their_paths() {
         let scale = Scale {
             spec_replicas: ".spec.replicas".to_owned(),
             status_replicas: ".status.count".to_owned(),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_reported_in_the_words_of_go() {
+    fn a_wrong_type_gets_the_error_message_of_go() {
         for (scale, expected) in [
             (
                 json!({"spec": {"replicas": "x"}}),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_in_the_words_of_go() {
+    fn a_value_that_is_no_number_gets_the_error_message_of_go() {
         let expected = |text: &str, kind: &str| {
             Err(format!(".spec.replicas accessor error: {text} is of the type {kind}, expected int64"))
         };

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_those_of_a_kube_apiserver() {
+    fn cells_match_kube_apiserver() {
         let now = Timestamp::from_second(2_000_000_000).unwrap();
         let table = [
             ("integer", json!(1), json!(1)),

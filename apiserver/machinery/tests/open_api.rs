@@ -1,6 +1,6 @@
 //! Tests of OpenAPI documents, compared with those of a kube-apiserver.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_machinery::open_api;
 use apiserver_machinery::resource::Registry;

@@ -3,7 +3,7 @@
 //! An update whose outcome was unknown used to be applied again on the object of the other client: a JSON patch
 //! appended its element twice.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -406,7 +406,7 @@ async fn a_deletion_deletes_the_object_that_was_there_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_finalizers_hold_is_recorded_once() {
+async fn a_deletion_that_waits_for_finalizers_is_recorded_once() {
     let lab = Lab::open().await;
     for (happens, other) in
         [(true, Other::None), (false, Other::None), (true, Other::Updates), (true, Other::Deletes)]

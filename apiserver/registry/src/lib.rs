@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_kubernetes_itself_are_the_only_ones_that_the_host_does_not_get() {
+    fn all_kinds_are_hosted_except_those_of_kubernetes() {
         let registry = registry();
         for resource in registry.resources() {
             let is_core = ["", "coordination.k8s.io"].contains(&resource.group.as_str());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_but_the_first_of_a_kind_is_converted() {
+    fn every_version_except_the_stored_one_has_a_conversion() {
         for (index, descriptor) in DESCRIPTORS.iter().enumerate() {
             let is_kind =
                 |other: &Descriptor| (other.group, other.kind) == (descriptor.group, descriptor.kind);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_one_list_lacks_is_noticed() {
+    fn a_kind_missing_from_one_list_is_detected() {
         assert!(are_all_in(LISTED, DESCRIPTORS));
         assert!(!are_all_in(DESCRIPTORS, &LISTED[1..]));
         assert!(!are_all_in(DESCRIPTORS, &LISTED[..LISTED.len() - 1]));

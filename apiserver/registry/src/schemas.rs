@@ -28,7 +28,7 @@ fn named(name: &str) -> Value {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_is_packed_is_what_the_types_say() {
+    fn embedded_schemas_match_the_types() {
         for descriptor in apiserver_types::DESCRIPTORS {
             assert_eq!(
                 Some(super::of(descriptor)),
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_has_the_schema_of_its_body() {
+    fn every_action_has_a_body_schema() {
         for resource in crate::registry().resources() {
             for verb in &resource.verbs {
                 let schema = verb.request_schema().published();

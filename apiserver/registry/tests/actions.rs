@@ -1,7 +1,7 @@
 //! Tests of actions on Machines, by POST and by declared MachineOperation, over HTTP.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -45,7 +45,7 @@ async fn finish(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_reboot_becomes_an_operation_that_says_all_about_it() {
+async fn a_reboot_creates_a_complete_operation() {
     let server = start().await;
     let (code, answer) = server.with(&["create machines/reboot"], "POST", REBOOT, &Value::Null).await;
     assert_eq!(code, 201, "{answer}");
@@ -65,7 +65,7 @@ async fn a_reboot_becomes_an_operation_that_says_all_about_it() {
 }
 
 #[tokio::test]
-async fn only_one_operation_is_under_way_however_many_ask() {
+async fn only_one_of_many_concurrent_requests_creates_an_operation() {
     let server = start().await;
     let calls: Vec<_> = (0..20)
         .map(|index| {
@@ -98,7 +98,7 @@ async fn only_one_operation_is_under_way_however_many_ask() {
 }
 
 #[tokio::test]
-async fn the_same_key_gets_the_first_answer_and_another_wish_under_it_none() {
+async fn an_idempotency_key_returns_the_first_operation_and_refuses_other_parameters() {
     let server = start().await;
     let body = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineReboot", "idempotencyKey": "k"});
     let calls: Vec<_> = (0..10)
@@ -130,7 +130,7 @@ async fn the_same_key_gets_the_first_answer_and_another_wish_under_it_none() {
 }
 
 #[tokio::test]
-async fn a_dry_run_answers_the_plan_and_does_nothing() {
+async fn a_dry_run_returns_the_plan_and_changes_nothing() {
     let server = start().await;
     let (code, plan) =
         server.admin("POST", &format!("{UPGRADE}?dryRun=All"), &json!({"version": "v1.31.0"})).await;
@@ -140,7 +140,7 @@ async fn a_dry_run_answers_the_plan_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_with_its_reason() {
+async fn invalid_actions_are_refused_with_the_reason() {
     let server = start().await;
     let path = format!("{MACHINES}/m1");
     let mut foreign = machine();
@@ -188,7 +188,7 @@ async fn what_cannot_be_done_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn verbs_are_found_in_discovery_and_described() {
+async fn actions_are_in_discovery_and_openapi() {
     let server = start().await;
     let (_, list) = server.admin("GET", "/apis/cluster.x-k8s.io/v1beta2", &Value::Null).await;
     let names: Vec<&str> =
@@ -236,7 +236,7 @@ async fn an_action_without_parameters_takes_the_common_fields_only() {
 }
 
 #[tokio::test]
-async fn an_action_without_parameters_can_be_declared_with_its_permission_alone() {
+async fn an_operation_without_parameters_needs_only_the_permission_for_its_action() {
     for (subresource, action, kind) in WITHOUT_PARAMETERS {
         let server = start().await;
         let operation = |name: &str, extra: Value| {
@@ -264,7 +264,7 @@ async fn an_action_without_parameters_can_be_declared_with_its_permission_alone(
 }
 
 #[tokio::test]
-async fn declaring_an_operation_needs_the_verbs_permission_and_records_who_did() {
+async fn creating_an_operation_needs_the_permission_for_the_action_and_records_the_user() {
     let server = start().await;
     let operation = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineOperation",
         "metadata": {"name": "o1"}, "spec": {"machineName": "m1", "action": "Reboot",

@@ -1,6 +1,6 @@
 //! Tests of whole objects in all steps between a request and the store: pruning, preparation, defaulting, and
 //! validation of metadata, of the schema and by the strategy.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<Strin
 }
 
 #[test]
-fn good_objects_are_admitted_when_new_and_when_unchanged() {
+fn valid_objects_are_admitted_on_create_and_unchanged_update() {
     for object in objects() {
         let kind = object["kind"].as_str().unwrap();
         let resource = resource(kind);
@@ -172,7 +172,7 @@ fn bad_fields_of_infrastructure_are_named() {
 }
 
 #[test]
-fn rules_of_infrastructure_name_their_object() {
+fn errors_of_infrastructure_rules_name_their_field() {
     let hint = json!([{"name": "a", "value": {"type": "Bool", "number": 1}}]);
     let disk = json!([{"name": "a", "sizeGiB": 1, "storage": {"type": "Volume",
         "volume": {"availabilityZone": {"from": "Machine", "name": "b"}}}}]);
@@ -253,7 +253,7 @@ fn places(value: &Value, path: &str, found: &mut Vec<String>) {
 /// Validation rules usually get valid objects, but an older server may have stored anything. No shape may make them
 /// panic, on either side of an update.
 #[test]
-fn no_shape_of_an_object_makes_a_rule_panic() {
+fn malformed_objects_do_not_make_rules_panic() {
     let junk = [
         json!(null),
         json!(true),
@@ -289,7 +289,7 @@ fn no_shape_of_an_object_makes_a_rule_panic() {
 
 /// Strategies get objects without the status, unless they read it.
 #[test]
-fn strategies_do_not_depend_on_the_status_unless_they_say_so() {
+fn strategies_do_not_depend_on_the_status_unless_declared() {
     let (registry, objects) = (apiserver_registry::registry(), objects());
     let stored = registry.resources().iter().filter(|resource| resource.conversion.is_none());
     let (reading, ignoring): (Vec<_>, Vec<_>) = stored.partition(|resource| resource.strategy.reads_status());

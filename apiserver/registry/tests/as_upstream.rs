@@ -1,6 +1,6 @@
 //! Comparison with upstream's verdicts: results of its definitions and webhooks on nearly valid objects, recorded from
 //! a kube-apiserver with Cluster API 1.14.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -55,7 +55,7 @@ fn with(mut base: Value, pointer: &str, value: Value) -> Value {
 
 /// Manifests and charts contain them although they have no meaning there.
 #[tokio::test]
-async fn empty_texts_of_the_older_version_are_nothing() {
+async fn empty_strings_of_the_older_version_are_dropped() {
     let server = Server::start().await;
     for field in ["failureDomain", "providerID", "version"] {
         let (code, _, answer) =
@@ -77,7 +77,7 @@ async fn empty_texts_of_the_older_version_are_nothing() {
 }
 
 #[tokio::test]
-async fn an_empty_choice_is_the_default() {
+async fn an_empty_enum_value_means_the_default() {
     let server = Server::start().await;
     let spec = json!({"clusterSelector": {"matchLabels": {"a": "b"}}, "strategy": "",
         "resources": [{"kind": "Secret", "name": "s"}]});
@@ -97,7 +97,7 @@ async fn an_empty_choice_is_the_default() {
 }
 
 #[tokio::test]
-async fn a_class_of_the_older_version_has_templates() {
+async fn a_class_of_the_older_version_requires_templates() {
     let server = Server::start().await;
     let of = |holder: &str| ["apiVersion", "kind", "name"].map(|field| format!("spec.{holder}.ref.{field}"));
     let all: Vec<String> = [of("controlPlane"), of("infrastructure")].concat();
@@ -121,7 +121,7 @@ async fn a_class_of_the_older_version_has_templates() {
 
 /// Typed clients could not read a list with such an object.
 #[tokio::test]
-async fn what_go_cannot_read_is_refused() {
+async fn values_that_overflow_go_types_are_refused() {
     let server = Server::start().await;
     let older = |value: Value| {
         with(
@@ -159,7 +159,7 @@ async fn what_go_cannot_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_class_that_cannot_be_named_is_told_by_its_field() {
+async fn an_invalid_class_reference_is_reported_with_its_field() {
     let server = Server::start().await;
     let spec = json!({"topology": {"classRef": {"name": "abc", "namespace": ".."}, "version": "v1.34.1"}});
     let (code, fields, answer) = create(&server, "v1beta2", "Cluster", &spec).await;

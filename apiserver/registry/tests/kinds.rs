@@ -1,5 +1,5 @@
 //! Tests of typical objects of the kinds, as users and tools write them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -139,7 +139,7 @@ async fn a_providers_template_is_applied_in_both_versions_and_again_without_a_ch
 }
 
 #[tokio::test]
-async fn a_duration_that_is_none_is_refused_with_its_path() {
+async fn an_invalid_duration_is_refused_with_its_path() {
     let server = Server::start().await;
     let mut machine = object(
         "cluster.x-k8s.io/v1beta1",
@@ -223,7 +223,7 @@ fn fields(answer: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_class_is_kept_for_its_clusters() {
+async fn a_class_in_use_stays_compatible_and_cannot_be_deleted() {
     let server = Server::start().await;
     let (classes, clusters) = (path(CORE, "v1beta2", "clusterclasses"), path(CORE, "v1beta2", "clusters"));
     for name in ["a", "b"] {
@@ -261,7 +261,7 @@ async fn a_class_is_kept_for_its_clusters() {
 }
 
 #[tokio::test]
-async fn the_topology_controller_may_try_what_would_become_of_a_template() {
+async fn the_topology_controller_may_dry_run_template_changes() {
     let server = Server::start().await;
     let group = "infrastructure.cluster.x-k8s.io";
     let at = path(group, "v1beta2", "openstackmachinetemplates");
@@ -277,7 +277,7 @@ async fn the_topology_controller_may_try_what_would_become_of_a_template() {
 }
 
 #[tokio::test]
-async fn an_address_is_out_of_the_pool_that_was_asked() {
+async fn an_address_must_be_from_the_pool_of_its_claim() {
     let server = Server::start().await;
     let group = "ipam.cluster.x-k8s.io";
     let pool = |name: &str| json!({"apiGroup": "ipam.example.com", "kind": "Pool", "name": name});

@@ -1,5 +1,5 @@
 //! Tests of the deletion of a namespace: first its content, then the namespace itself.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -14,7 +14,7 @@ fn secret(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_ends_when_it_is_finalized() {
+async fn a_terminating_namespace_is_removed_when_it_is_finalized() {
     let server = Server::start().await;
     assert_eq!(server.admin("POST", SECRETS, &secret("a")).await.0, 201);
     let (_, live) = server.admin("GET", NAMESPACE, &Value::Null).await;
@@ -47,7 +47,7 @@ async fn a_namespace_ends_when_it_is_finalized() {
 }
 
 #[tokio::test]
-async fn finalizers_in_the_spec_are_written_by_finalize_alone() {
+async fn finalizers_in_the_spec_are_only_written_by_the_finalize_subresource() {
     let server = Server::start().await;
     let (_, live) = server.admin("GET", NAMESPACE, &Value::Null).await;
     let (_, patched) = server
@@ -81,7 +81,7 @@ async fn finalizers_in_the_spec_are_written_by_finalize_alone() {
 }
 
 #[tokio::test]
-async fn the_last_finalizer_is_the_last_wherever_it_stands() {
+async fn a_namespace_is_removed_with_its_last_finalizer_in_spec_or_metadata() {
     let server = Server::start().await;
     server.admin("PATCH", NAMESPACE, &json!({"metadata": {"finalizers": ["a.b/c"]}})).await;
     let (_, mut ending) = server.admin("DELETE", NAMESPACE, &Value::Null).await;
@@ -93,7 +93,7 @@ async fn the_last_finalizer_is_the_last_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn what_everybody_counts_on_stays() {
+async fn system_namespaces_cannot_be_deleted() {
     let server = Server::start().await;
     for name in ["default", "capstan-system"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

@@ -1,5 +1,5 @@
 //! Tests of requests in older versions with values that the stored version cannot represent or does not require.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -47,7 +47,7 @@ fn causes((code, answer): (u16, Value)) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_duration_that_is_none_is_refused_and_not_replaced_by_the_default() {
+async fn an_invalid_duration_is_refused_and_not_replaced_by_the_default() {
     let server = Server::start().await;
     let template = json!({"clusterName": "c", "template": {"spec": machine()}});
     for (kind, plural, spec, field) in [
@@ -73,7 +73,7 @@ async fn a_duration_that_is_none_is_refused_and_not_replaced_by_the_default() {
 }
 
 #[tokio::test]
-async fn a_reference_to_no_group_and_version_is_refused() {
+async fn a_reference_with_an_invalid_api_version_is_refused() {
     let server = Server::start().await;
     let mut spec = machine();
     spec["infrastructureRef"]["apiVersion"] = json!("a/b/c");
@@ -84,7 +84,7 @@ async fn a_reference_to_no_group_and_version_is_refused() {
 }
 
 #[tokio::test]
-async fn a_control_plane_has_something_to_run_on() {
+async fn a_control_plane_requires_an_infrastructure_reference() {
     let server = Server::start().await;
     let collection = path(PLANE, "v1beta1", "kubeadmcontrolplanes");
     let mut empty = older(PLANE, "KubeadmControlPlane", Some(&plane()));
@@ -104,7 +104,7 @@ async fn a_control_plane_has_something_to_run_on() {
 }
 
 #[tokio::test]
-async fn an_object_without_a_spec_is_judged_like_one_with_an_empty_one() {
+async fn an_object_without_a_spec_is_validated_like_one_with_an_empty_spec() {
     let server = Server::start().await;
     for (group, kind, plural) in [
         (PLANE, "KubeadmControlPlane", "kubeadmcontrolplanes"),
@@ -147,7 +147,7 @@ async fn references_are_in_the_namespace_of_their_object() {
 }
 
 #[tokio::test]
-async fn references_show_the_version_of_the_contract_whatever_was_written() {
+async fn references_are_served_with_the_contract_version() {
     let server = Server::start().await;
     let collection = path(CORE, "v1beta1", "machines");
     let (code, made) = server.admin("POST", &collection, &older(CORE, "Machine", Some(&machine()))).await;
@@ -174,7 +174,7 @@ async fn an_integer_that_the_stored_version_cannot_hold_is_refused() {
 }
 
 #[tokio::test]
-async fn a_number_or_a_text_that_is_neither_has_three_causes() {
+async fn an_int_or_string_of_another_type_has_three_causes() {
     let server = Server::start().await;
     let mut spec = check();
     spec["maxUnhealthy"] = json!(true);

@@ -1,5 +1,5 @@
 //! Tests of the kinds that typed clients send in protobuf, with hand-written bytes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_machinery::protobuf;
 use apiserver_schema::field_errors::FieldPath;
@@ -43,7 +43,7 @@ fn metadata() -> Vec<u8> {
 const MOMENT: u64 = 1_795_000_000;
 
 #[test]
-fn namespaces_and_secrets() {
+fn namespaces_and_secrets_are_decoded() {
     let raw = [metadata(), part(2, part(1, "kubernetes")), part(3, part(1, ""))].concat();
     let expected = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "ns"},
         "spec": {"finalizers": ["kubernetes"]}, "status": {}});
@@ -61,7 +61,7 @@ fn namespaces_and_secrets() {
 }
 
 #[test]
-fn events() {
+fn events_are_decoded() {
     let reference = |fields: [&str; 7]| -> Vec<u8> {
         (1..).zip(fields).flat_map(|(number, text)| part(number, text)).collect()
     };
@@ -95,7 +95,7 @@ fn events() {
 }
 
 #[test]
-fn leases() {
+fn leases_are_decoded() {
     let spec = [
         part(1, ""),
         number(2, 15),
@@ -115,7 +115,7 @@ fn leases() {
 }
 
 #[test]
-fn our_own_kinds_have_no_such_form() {
+fn hosted_kinds_have_no_protobuf_form() {
     let registry = apiserver_registry::registry();
     for resource in registry.resources().iter().filter(|resource| resource.hosted) {
         assert!(resource.strategy.protobuf().is_none(), "{}", resource.kind);

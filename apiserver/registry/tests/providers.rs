@@ -1,6 +1,6 @@
 //! Tests of the kinds of bootstrap, control plane, addons, addresses and extensions: whole objects in every served
 //! version, in all steps between a request and the store.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn good_objects_are_admitted_in_every_version() {
 type Change<'a> = (&'a str, &'a str, Value, &'a str);
 
 #[test]
-fn what_may_not_change_is_named() {
+fn changes_of_immutable_fields_name_the_field() {
     let registry = apiserver_registry::registry();
     let table: [Change<'_>; 7] = [
         (

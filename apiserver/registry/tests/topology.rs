@@ -1,5 +1,5 @@
 //! Tests of Clusters of a class: requests as users write them, and the resulting objects.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
@@ -42,7 +42,7 @@ fn check(cluster: &Value, what: &str) {
 }
 
 #[tokio::test]
-async fn variables_come_from_the_class_whoever_writes_the_cluster() {
+async fn variables_get_class_defaults_in_every_version_and_write() {
     let server = Server::start().await;
     assert_eq!(server.admin("POST", CLASSES, &class()).await.0, 201);
     for version in ["v1beta2", "v1beta1"] {
@@ -68,7 +68,7 @@ async fn variables_come_from_the_class_whoever_writes_the_cluster() {
 }
 
 #[tokio::test]
-async fn a_default_that_comes_later_comes_with_the_next_update() {
+async fn a_default_added_later_is_set_by_the_next_update() {
     let server = Server::start().await;
     assert_eq!(server.admin("POST", CLASSES, &class()).await.0, 201);
     assert_eq!(server.admin("POST", CLUSTERS, &cluster("v1beta2", "c")).await.0, 201);
@@ -88,7 +88,7 @@ async fn a_default_that_comes_later_comes_with_the_next_update() {
 }
 
 #[tokio::test]
-async fn a_class_that_moves_on_holds_what_is_written_and_not_what_is_there() {
+async fn a_changed_class_applies_to_new_writes_and_not_to_stored_clusters() {
     let server = Server::start().await;
     assert_eq!(server.admin("POST", CLASSES, &class()).await.0, 201);
     let mut held = cluster("v1beta2", "c");

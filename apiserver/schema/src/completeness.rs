@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_no_wherever_something_would_be_filled_in() {
+    fn an_object_that_needs_defaulting_is_incomplete() {
         let inner = json!({"type": "object", "properties": {
             "a": {"type": "string", "default": "x"}, "b": {"type": "integer"},
             "n": {"type": "string", "nullable": true}}});

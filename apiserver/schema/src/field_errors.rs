@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_value_is_shown_where_one_is() {
+    fn a_replaced_value_is_shown_in_errors_that_have_one() {
         let path = || FieldPath::new("a");
         for (error, expected) in [
             (

@@ -37,7 +37,7 @@ mod tests {
 
     /// The expected text is from kube-apiserver 1.36.3.
     #[test]
-    fn what_nobody_sees_is_escaped() {
+    fn invisible_characters_are_escaped() {
         let text = "é\0\u{200b}\n\"\\<>&\u{7f}\u{e0001}'";
         assert_eq!(quoted(text), r#""é\x00\u200b\n\"\\<>&\x7f\U000e0001'""#);
     }

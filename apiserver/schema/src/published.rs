@@ -128,7 +128,7 @@ mod tests {
     use crate::tests::TestMetadata;
 
     #[test]
-    fn a_schema_that_cannot_be_compiled_refuses_everything_and_says_why() {
+    fn an_invalid_schema_refuses_every_object_with_the_compilation_error() {
         let schema = KindSchema::new(
             &TestMetadata,
             || json!({"type": "object", "properties": {"spec": {"type": "text"}}}),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_share_what_is_compiled_and_know_metadata() {
+    fn copies_share_the_compiled_schema_and_know_metadata() {
         let schema = KindSchema::new(&TestMetadata, || json!({"type": "object", "properties": {}}));
         let copy = schema.clone();
         copy.check().unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_no_metadata_unless_its_schema_says_so() {
+    fn a_body_has_no_metadata_unless_declared() {
         let schema =
             KindSchema::of_body(|| json!({"type": "object", "properties": {"kind": {"type": "string"}}}));
         let mut body = json!({"kind": "Reboot", "metadata": {"name": "a"}});

@@ -163,7 +163,7 @@ fn each_broken_rule_names_its_field() {
 }
 
 #[test]
-fn pruning_goes_through_what_is_kept() {
+fn pruning_also_visits_preserved_fields() {
     let mut value = json!({"size": 1,
         "inner": {"apiVersion": "v1", "kind": "A", "metadata": {"x": 1}, "free": 1},
         "kept": [{"known": {"gone": 1}, "free": {"x": 1}}]});
@@ -176,7 +176,7 @@ fn pruning_goes_through_what_is_kept() {
 }
 
 #[test]
-fn null_stays_only_where_it_may() {
+fn null_is_kept_only_in_nullable_fields() {
     let mut value = json!({"size": 1, "maybe": null, "name": null, "labels": {"a": null, "b": "c"}});
     gadget().fill_in(&mut value);
     assert_eq!(value, json!({"size": 1, "maybe": null, "colour": "red", "labels": {"b": "c"}}));
@@ -184,7 +184,7 @@ fn null_stays_only_where_it_may() {
 }
 
 #[test]
-fn what_did_not_change_is_not_held_against_an_update() {
+fn unchanged_invalid_values_do_not_fail_an_update() {
     let old = json!({"size": 99, "colour": "red"});
     let new = json!({"size": 99, "colour": "blue"});
     assert_eq!(gadget().validate(&new, Some(&old), &FieldPath::new("spec")), []);
@@ -262,7 +262,7 @@ fn formats_are_those_of_custom_resource_definitions() {
 /// The expected errors are from a real server, for a field of one schema, without the path before it.
 #[test]
 #[allow(clippy::too_many_lines, reason = "one table")]
-fn values_of_wrong_types_are_refused_as_upstream_does() {
+fn errors_for_wrong_types_match_upstream() {
     let number = |format: &str| json!({"type": "integer", "format": format, "minimum": 3});
     let time = json!({"type": "string", "format": "date-time"});
     let word = json!({"type": "string", "enum": ["A", "B"]});
@@ -322,7 +322,7 @@ fn values_of_wrong_types_are_refused_as_upstream_does() {
 }
 
 #[test]
-fn schemas_are_put_together_as_upstream_does() {
+fn combined_schemas_match_upstream() {
     let said = |what: &str| format!("<nil>: Invalid value: \"\": \"f\" {what}");
     let required = || "f.p: Required value".to_owned();
     let of_object = |name: &str, parts: Value| {

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_late_changes_neither_the_record_nor_the_history() {
+    async fn a_server_with_an_outdated_record_neither_updates_it_nor_compacts() {
         let directory = tempfile::tempdir().unwrap();
         let embedded = EmbeddedStore::open(&directory.path().join("s")).unwrap();
         let store = Counting(embedded, AtomicUsize::new(0));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_own_roles_reach_every_kind_and_its_subresources() {
+    fn aggregated_host_roles_cover_every_kind_and_its_subresources() {
         let (registry, objects) = objects();
         for (name, write) in [("view", false), ("edit", true), ("admin", true)] {
             let is_role =

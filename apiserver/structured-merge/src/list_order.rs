@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_in_the_live_list_comes_once_when_it_is_applied() {
+    fn an_applied_element_replaces_all_its_live_duplicates() {
         let names = |text: &str| text.split_whitespace().map(Element::field).collect::<Vec<_>>();
         assert_eq!(merged_order(&names("a a b"), &names("a")), [Source::Applied(0), Source::Live(2)]);
         let kept = [Source::Live(0), Source::Live(1), Source::Applied(0)];

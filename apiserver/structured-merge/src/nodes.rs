@@ -200,7 +200,7 @@ mod tests {
     proptest! {
         /// After any inserts and removals, few or many, the nodes equal those of a tree.
         #[test]
-        fn nodes_are_a_map(steps in prop::collection::vec((0..120_u8, any::<bool>(), any::<bool>()), 0..300)) {
+        fn nodes_equal_a_tree(steps in prop::collection::vec((0..120_u8, any::<bool>(), any::<bool>()), 0..300)) {
             let (mut nodes, mut tree) = (Nodes::default(), BTreeMap::new());
             for (name, member, stays) in steps {
                 let element = Element::field(name.to_string());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn many_in_the_worst_order_take_no_longer() {
+    fn many_inserts_in_reverse_order_stay_fast() {
         let mut nodes = Nodes::default();
         // In one list there would be twenty thousand million moves.
         (0..200_000_u32)

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_serialized_object_is_deserialized_as_it_was() {
+    fn a_serialized_object_is_deserialized_unchanged() {
         let with_set = object(&json!({"f:spec": {"f:b": {}, "f:a\"": {}}}));
         let mut serialized = with_set.clone();
         serialize_sets(&mut serialized);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_was_sent_as_text_is_invalid() {
+    fn a_set_that_is_sent_as_a_string_is_invalid() {
         let mut sent = object(&json!("{}"));
         serialize_sets(&mut sent);
         assert_eq!(sent, object(&json!([])));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_set_is_refused() {
+    fn a_string_that_is_no_set_is_refused() {
         assert!(set("{").is_err() && set("[]").is_err() && set(r#"{"k:1":{}}"#).is_err());
         assert_eq!(fields_v1::text(&set(r#"{"f:a":{}}"#).unwrap()), r#"{"f:a":{}}"#);
     }

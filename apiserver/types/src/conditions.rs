@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_is_a_change_of_status_and_nothing_else() {
+    fn only_a_status_change_sets_the_transition_time() {
         let (no, yes) = (ConditionStatus::False, ConditionStatus::True);
         let mut conditions = vec![Condition::new("Paused", no, "NotPaused", "", Time::default())];
         assert!(set_condition(&mut conditions, ready(no, "quota", 1)));

@@ -228,7 +228,7 @@ mod tests {
     use crate::{Described, MachineOperation};
 
     #[test]
-    fn every_action_has_a_subresource_a_body_and_a_word_in_the_schema() {
+    fn every_action_has_a_subresource_a_body_and_an_enum_value() {
         let schema = MachineOperation::schema();
         let words: Vec<&str> = ACTIONS.iter().map(|action| action.name).collect();
         assert_eq!(schema["properties"]["spec"]["properties"]["action"]["enum"], json!(words));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_go_up_one_minor_version_at_a_time() {
+    fn machines_are_upgraded_one_minor_version_at_a_time() {
         let table = [
             (Some("v1.29.0"), "v1.29.0", Some("already")),
             (Some("v1.29.0"), "v1.29.1", None),

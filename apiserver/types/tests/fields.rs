@@ -1,6 +1,6 @@
 //! Comparison of every field of the kinds with a list of upstream's facts: path, type, required or optional, bounds,
 //! list type, default. Differences are named.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 
@@ -123,7 +123,7 @@ fn differences(kind: &str, version: &str, list: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_field_is_as_upstream_has_it() {
+fn every_field_matches_upstream() {
     let mut found = Vec::new();
     for (kind, version, list) in [
         ("Cluster", "v1beta2", include_str!("fields/cluster.txt")),

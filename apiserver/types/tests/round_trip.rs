@@ -1,5 +1,5 @@
 //! Round-trip tests of typical objects: nothing is lost, renamed or added when a type reads and writes them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use apiserver_types::{
     Cluster, ClusterResourceSet, ClusterResourceSetBinding, DESCRIPTORS, ExtensionConfig, IPAddress,
@@ -20,7 +20,7 @@ fn read(text: &str) -> Value {
 }
 
 #[test]
-fn every_kind_comes_back_as_it_was() {
+fn every_kind_survives_a_round_trip() {
     let cluster = read(include_str!("objects/cluster.json"));
     let machine = read(include_str!("objects/machine.json"));
     let openstack_cluster = read(include_str!("objects/openstack_cluster.json"));
@@ -50,7 +50,7 @@ const PROVIDERS: &[(Again, &str)] = &[
 ];
 
 #[test]
-fn kinds_of_providers_come_back_as_they_were() {
+fn provider_kinds_survive_a_round_trip() {
     for (again, text) in PROVIDERS {
         let object = read(text);
         assert_eq!(again(&object), object);
@@ -95,7 +95,7 @@ fn the_schema_knows_every_field_of_the_objects() {
 }
 
 #[test]
-fn an_object_always_says_what_it_is() {
+fn an_object_always_has_api_version_and_kind() {
     let bare: Cluster = serde_json::from_value(json!({"metadata": {"name": "c"}})).unwrap();
     let expected = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
         "metadata": {"name": "c"}, "spec": {}});
@@ -119,7 +119,7 @@ fn conditions_are_found_by_type() {
 }
 
 #[test]
-fn a_wrong_word_is_refused_and_named() {
+fn an_unknown_enum_value_is_refused_and_named() {
     for (pointer, word) in
         [("/spec/action", "Explode"), ("/spec/reboot/type", "soft"), ("/status/phase", "running")]
     {

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_no_secret_is_shown() {
+    fn errors_name_the_field_and_contain_no_secret() {
         let table = [
             ("a: [hunter2", "it is not a clouds.yaml, line"),
             ("clouds: {here: {auth: {password: {x: hunter2}}}}", "it is not a clouds.yaml"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_method_is_named_or_guessed() {
+    fn the_authentication_method_is_given_or_inferred() {
         let user = "username: u, user_domain_name: d";
         let table = [
             (format!("auth: {{auth_url: 'http://k', {user}, password: 123}}"), Method::Password),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_of_interfaces_are_understood() {
+    fn old_interface_names_are_accepted() {
         for (yaml, expected) in [
             ("clouds: {here: {}}", "public"),
             ("clouds: {here: {interface: internal}}", "internal"),

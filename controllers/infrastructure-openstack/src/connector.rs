@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sessions_are_shared_bounded_and_forgotten() {
+    async fn sessions_are_shared_bounded_and_expire() {
         let connector = OpenStackConnector::new();
         let first = connector.slot(&credentials("a".into()));
         assert!(Arc::ptr_eq(&first, &connector.slot(&credentials("a".into()))));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_shared_for_a_moment() {
+    async fn a_failed_login_is_shared_for_a_short_time() {
         let connector = OpenStackConnector::new();
         let one = connector.connect(&credentials("a".into())).await.unwrap_err();
         let two = connector.connect(&credentials("a".into())).await.unwrap_err();

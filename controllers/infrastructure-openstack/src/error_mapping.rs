@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_its_class() {
+    fn every_error_response_has_a_class() {
         let html = "<html><body><h1>Bad Gateway</h1></body></html>";
         let table = [
             (403, None, r#"{"forbidden": {"message": "Quota exceeded for cores"}}"#, ErrorClass::Quota),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_becomes_a_short_sentence() {
+    fn an_html_error_page_becomes_a_short_message() {
         let html = "<html><body><h1>Bad Gateway</h1><hr>nginx</body></html>";
         let error = refused("GET /servers", &answer(502, Some("7"), html));
         assert_eq!(error.to_string(), "GET /servers: 502: Bad Gateway nginx (request id req-1)");

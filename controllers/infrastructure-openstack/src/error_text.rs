@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_service_is_understood() {
+    fn error_messages_of_every_service_are_parsed() {
         let table = [
             (r#"{"badRequest": {"code": 400, "message": "no such flavor"}}"#, "no such flavor", None),
             (
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_is_cut() {
+    fn a_long_message_is_truncated() {
         let read = words("é".repeat(5000).as_bytes(), "500");
         assert_eq!(read.message.chars().count(), LONGEST + 3);
     }

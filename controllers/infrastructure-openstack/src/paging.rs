@@ -52,7 +52,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_next_page_is_found_in_every_dialect() {
+    fn the_next_page_is_found_in_every_link_format() {
         let table = [
             (
                 json!({"servers": [], "servers_links": [{"rel": "next", "href": "http://x/servers?marker=a"}]}),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_cannot_climb_out_of_its_path() {
+    fn an_id_cannot_escape_its_path() {
         for id in ["", ".", ".."] {
             let path = format!("/servers/{}", encode(id));
             assert!(Request::delete(Service::Compute, path).names_nothing(), "{id:?}");

@@ -20,7 +20,7 @@ mod tests {
     use super::utc;
 
     #[test]
-    fn every_form_of_time_ends_in_z() {
+    fn every_time_format_is_normalized_to_utc() {
         let table = [
             ("2026-09-09T10:11:12Z", "2026-09-09T10:11:12Z"),
             ("2026-09-09T10:11:12.000000", "2026-09-09T10:11:12Z"),

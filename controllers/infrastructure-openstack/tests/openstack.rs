@@ -59,7 +59,7 @@ async fn the_suite_passes_on_a_real_cloud() {
 
 /// Keystone's own behaviour for each login method; a simulator has only its author's belief.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_to_log_in_works() {
+async fn every_authentication_method_works() {
     let Some(clouds_yaml) = clouds_yaml() else { return };
     let own_network = async |credentials: Credentials| -> CloudResult<String> {
         let cloud: Arc<dyn Cloud> = OpenStackConnector::new().connect(&credentials).await?;

@@ -45,7 +45,7 @@ async fn the_suite_passes_on_the_simulator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_token_is_renewed_however_the_user_logged_in() {
+async fn an_expired_token_is_renewed_for_every_authentication_method() {
     let lifetime = Duration::from_millis(400);
     let options = SimulatorOptions { token_lifetime: lifetime, ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
@@ -65,7 +65,7 @@ async fn an_expired_token_is_renewed_however_the_user_logged_in() {
 
 /// The caller then looks by name: the network exists although the call failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_answer_is_lost_has_an_unknown_outcome() {
+async fn a_create_with_a_lost_response_has_an_unknown_outcome() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
     let cloud =
         OpenStackConnector::new().connect(&credentials(&simulator.clouds_yaml("demo"))).await.unwrap();

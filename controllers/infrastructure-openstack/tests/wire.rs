@@ -21,8 +21,8 @@ async fn connected() -> (Stub, Arc<dyn Cloud>) {
     (stub, cloud)
 }
 
-fn say(status: u16, body: &str) -> Answer {
-    Answer::Say(status, "", body.to_owned())
+fn response(status: u16, body: &str) -> Answer {
+    Answer::Respond(status, "", body.to_owned())
 }
 
 fn server(id: &str) -> String {
@@ -36,27 +36,27 @@ async fn a_hundred_callers_share_one_login() {
     let credentials = stub.credentials();
     let all = futures::future::join_all((0..100).map(|_| connector.connect(&credentials))).await;
     assert!(all.into_iter().all(|cloud| cloud.is_ok_and(|cloud| cloud.region() == "R")));
-    assert_eq!(stub.seen(LOGIN).len(), 1);
+    assert_eq!(stub.received(LOGIN).len(), 1);
     let other = Credentials { region: Some("R".into()), ..credentials };
     connector.connect(&other).await.unwrap();
-    assert_eq!(stub.seen(LOGIN).len(), 2, "other credentials, another session");
+    assert_eq!(stub.received(LOGIN).len(), 2, "other credentials, another session");
 }
 
 #[tokio::test]
-async fn nova_is_spoken_to_in_the_newest_version_both_know() {
+async fn the_newest_common_microversion_of_nova_is_used() {
     let (stub, cloud) = connected().await;
-    stub.then(SERVERS, say(200, r#"{"servers":[]}"#));
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
     cloud.servers().await.unwrap();
-    let seen = stub.seen(SERVERS).remove(0);
-    assert!(seen.headers.contains("openstack-api-version: compute 2.79\r\n"), "{}", seen.headers);
-    assert!(seen.headers.contains("x-auth-token: secret-token\r\n"));
-    assert_eq!(stub.seen("GET /compute/v2.1/ ").len(), 1);
+    let received = stub.received(SERVERS).remove(0);
+    assert!(received.headers.contains("openstack-api-version: compute 2.79\r\n"), "{}", received.headers);
+    assert!(received.headers.contains("x-auth-token: secret-token\r\n"));
+    assert_eq!(stub.received("GET /compute/v2.1/ ").len(), 1);
 }
 
 #[tokio::test]
-async fn a_nova_that_is_too_old_is_named_so() {
+async fn a_nova_that_is_too_old_is_an_error() {
     let (stub, cloud) = connected().await;
-    stub.then("GET /compute/v2.1/ ", say(200, r#"{"version":{"version":"2.42"}}"#));
+    stub.enqueue("GET /compute/v2.1/ ", response(200, r#"{"version":{"version":"2.42"}}"#));
     let error = cloud.servers().await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Broken);
     assert!(error.message.contains(r#""2.42", but 2.58"#), "{error}");
@@ -67,11 +67,11 @@ async fn every_page_is_read() {
     let (stub, cloud) = connected().await;
     let page = |id: &str, next: &str| {
         let links = format!(r#"[{{"rel":"next","href":"http://unknown.example/servers/detail?{next}"}}]"#);
-        say(200, &format!(r#"{{"servers":[{}],"servers_links":{links}}}"#, server(id)))
+        response(200, &format!(r#"{{"servers":[{}],"servers_links":{links}}}"#, server(id)))
     };
-    stub.then(SERVERS, page("1", "marker=1"));
-    stub.then("GET /compute/v2.1/servers/detail?marker=1", page("2", "marker=2"));
-    stub.then("GET /compute/v2.1/servers/detail?marker=2", say(200, r#"{"servers":[]}"#));
+    stub.enqueue(SERVERS, page("1", "marker=1"));
+    stub.enqueue("GET /compute/v2.1/servers/detail?marker=1", page("2", "marker=2"));
+    stub.enqueue("GET /compute/v2.1/servers/detail?marker=2", response(200, r#"{"servers":[]}"#));
     let ids: Vec<_> = cloud.servers().await.unwrap().into_iter().map(|server| server.id).collect();
     assert_eq!(ids, ["1", "2"]);
 }
@@ -80,20 +80,20 @@ async fn every_page_is_read() {
 async fn an_expired_token_is_renewed_and_the_call_repeated() {
     let (stub, cloud) = connected().await;
     let refusal = r#"{"error":{"code":401,"message":"The request you have made requires authentication."}}"#;
-    stub.then(SERVERS, say(401, refusal));
-    stub.then(SERVERS, say(200, r#"{"servers":[]}"#));
+    stub.enqueue(SERVERS, response(401, refusal));
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
     cloud.servers().await.unwrap();
-    assert_eq!(stub.seen(SERVERS).len(), 2);
-    assert!(stub.seen(LOGIN).len() > 1);
+    assert_eq!(stub.received(SERVERS).len(), 2);
+    assert!(stub.received(LOGIN).len() > 1);
 }
 
 #[tokio::test]
-async fn a_session_the_cloud_refuses_for_good_is_replaced() {
+async fn a_session_that_stays_unauthorized_is_replaced() {
     let stub = Stub::start().await;
     let connector = OpenStackConnector::new();
     let cloud = connector.connect(&stub.credentials()).await.unwrap();
     for _ in 0..4 {
-        stub.then(SERVERS, say(401, r#"{"error":{"message":"no"}}"#));
+        stub.enqueue(SERVERS, response(401, r#"{"error":{"message":"no"}}"#));
     }
     let error = cloud.servers().await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthorized);
@@ -102,29 +102,29 @@ async fn a_session_the_cloud_refuses_for_good_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_create_that_is_cut_off_has_an_unknown_outcome_and_is_not_repeated() {
+async fn a_create_on_a_closed_connection_has_an_unknown_outcome_and_is_not_retried() {
     let (stub, cloud) = connected().await;
-    stub.then(CREATE, Answer::HangUp);
+    stub.enqueue(CREATE, Answer::Disconnect);
     let error = cloud.create_server(&NewServer::default()).await.unwrap_err();
     assert_eq!((error.class, error.operation.as_str()), (ErrorClass::Unknown, "POST /servers"));
-    assert_eq!(stub.seen(CREATE).len(), 1);
+    assert_eq!(stub.received(CREATE).len(), 1);
 }
 
 #[tokio::test]
-async fn a_read_that_is_cut_off_is_repeated() {
+async fn a_read_on_a_closed_connection_is_retried() {
     let (stub, cloud) = connected().await;
-    stub.then(SERVERS, Answer::HangUp);
-    stub.then(SERVERS, say(502, "<html><body><h1>502 Bad Gateway</h1></body></html>"));
-    stub.then(SERVERS, say(200, r#"{"servers":[]}"#));
+    stub.enqueue(SERVERS, Answer::Disconnect);
+    stub.enqueue(SERVERS, response(502, "<html><body><h1>502 Bad Gateway</h1></body></html>"));
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
     cloud.servers().await.unwrap();
-    assert_eq!(stub.seen(SERVERS).len(), 3);
+    assert_eq!(stub.received(SERVERS).len(), 3);
 }
 
 #[tokio::test]
-async fn too_many_is_told_and_heeded() {
+async fn too_many_requests_is_reported_and_retry_after_is_respected() {
     let (stub, cloud) = connected().await;
-    stub.then("GET /network/v2.0/ports", Answer::Say(429, "retry-after: 1\r\n", String::new()));
-    stub.then("GET /network/v2.0/ports", say(200, r#"{"ports":[]}"#));
+    stub.enqueue("GET /network/v2.0/ports", Answer::Respond(429, "retry-after: 1\r\n", String::new()));
+    stub.enqueue("GET /network/v2.0/ports", response(200, r#"{"ports":[]}"#));
     let error = cloud.ports(&PortQuery::default()).await.unwrap_err();
     assert_eq!((error.class, error.retry_after), (ErrorClass::Throttled, Some(Duration::from_secs(1))));
     let started = tokio::time::Instant::now();
@@ -133,10 +133,10 @@ async fn too_many_is_told_and_heeded() {
 }
 
 #[tokio::test]
-async fn answers_that_are_not_the_api_are_broken() {
+async fn responses_that_are_not_from_the_api_have_class_broken() {
     let (stub, cloud) = connected().await;
     for body in ["<html>hello</html>", r#"{"servers":"none"}"#, r#"{"other":[]}"#, ""] {
-        stub.then(SERVERS, say(200, body));
+        stub.enqueue(SERVERS, response(200, body));
         let error = cloud.servers().await.unwrap_err();
         assert_eq!((error.class, error.status), (ErrorClass::Broken, Some(200)), "{body}: {error}");
     }
@@ -145,34 +145,34 @@ async fn answers_that_are_not_the_api_are_broken() {
 #[tokio::test]
 async fn a_reboot_returns_the_request_id_of_its_call() {
     let (stub, cloud) = connected().await;
-    stub.then("POST /compute/v2.1/servers/1/action", Answer::Say(202, "", String::new()));
+    stub.enqueue("POST /compute/v2.1/servers/1/action", Answer::Respond(202, "", String::new()));
     let id = cloud.reboot_server("1", RebootKind::Hard).await.unwrap();
     assert_eq!(id.as_deref(), Some("req-stub"));
-    let seen = stub.seen("POST /compute/v2.1/servers/1/action").remove(0);
-    assert_eq!(seen.body, r#"{"reboot":{"type":"HARD"}}"#);
+    let received = stub.received("POST /compute/v2.1/servers/1/action").remove(0);
+    assert_eq!(received.body, r#"{"reboot":{"type":"HARD"}}"#);
 }
 
 #[tokio::test]
-async fn failed_logins_are_told_apart() {
+async fn failed_logins_have_different_classes() {
     let page = "<html><body>hello</body></html>";
     let table = [
         (
             LOGIN,
-            say(401, r#"{"error":{"code":401,"message":"no","title":"Unauthorized"}}"#),
+            response(401, r#"{"error":{"code":401,"message":"no","title":"Unauthorized"}}"#),
             ErrorClass::Unauthorized,
         ),
         (
             LOGIN,
-            say(403, r#"{"error":{"code":403,"message":"locked","title":"Forbidden"}}"#),
+            response(403, r#"{"error":{"code":403,"message":"locked","title":"Forbidden"}}"#),
             ErrorClass::Forbidden,
         ),
-        (LOGIN, say(500, "oops"), ErrorClass::Broken),
-        ("GET /identity/v3", say(200, page), ErrorClass::Broken),
-        ("GET /identity/v3", say(502, page), ErrorClass::Broken),
+        (LOGIN, response(500, "oops"), ErrorClass::Broken),
+        ("GET /identity/v3", response(200, page), ErrorClass::Broken),
+        ("GET /identity/v3", response(502, page), ErrorClass::Broken),
     ];
     for (call, answer, class) in table {
         let stub = Stub::start().await;
-        stub.then(call, answer);
+        stub.enqueue(call, answer);
         let error = OpenStackConnector::new().connect(&stub.credentials()).await.unwrap_err();
         assert_eq!(error.class, class, "{error:?}");
         assert!(!format!("{error:?}").contains("hunter2"));
@@ -188,7 +188,7 @@ async fn a_service_the_cloud_does_not_have_is_named() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_trusted_if_it_came_with_the_credentials_and_not_otherwise() {
+async fn a_certificate_must_be_in_the_credentials_unless_verification_is_off() {
     let (stub, pem) = Stub::start_tls().await;
     let unknown = stub.credentials();
     let error = OpenStackConnector::new().connect(&unknown).await.unwrap_err();
@@ -213,7 +213,7 @@ async fn a_certificate_is_trusted_if_it_came_with_the_credentials_and_not_otherw
 }
 
 #[tokio::test]
-async fn a_token_and_an_application_credentials_name_are_logged_in_with() {
+async fn logins_with_a_token_and_with_a_named_application_credential_work() {
     let stub = Stub::start().await;
     let with = |auth: &str| {
         let mut credentials = stub.credentials();
@@ -222,14 +222,14 @@ async fn a_token_and_an_application_credentials_name_are_logged_in_with() {
         credentials
     };
     OpenStackConnector::new().connect(&with("token: t0, project_id: p")).await.unwrap();
-    let body = stub.seen(LOGIN).pop().unwrap().body;
+    let body = stub.received(LOGIN).pop().unwrap().body;
     assert!(body.contains(r#""token":{"id":"t0"}"#) && body.contains(r#""project":{"id":"p"}"#), "{body}");
 
     let named = "application_credential_name: n, username: u, user_domain_name: d, project_name: p";
     let named = with(&format!("{named}, application_credential_secret: s"));
-    stub.then(LOGIN, say(201, r#"{"token":{"application_credential":{"id":"by-id"}}}"#));
+    stub.enqueue(LOGIN, response(201, r#"{"token":{"application_credential":{"id":"by-id"}}}"#));
     OpenStackConnector::new().connect(&named).await.unwrap();
-    let [.., asked, logged_in] = &stub.seen(LOGIN)[..] else { panic!("two calls") };
+    let [.., asked, logged_in] = &stub.received(LOGIN)[..] else { panic!("two calls") };
     assert!(asked.body.contains(r#""user":{"domain":{"name":"d"},"name":"u"}"#), "{}", asked.body);
     assert!(logged_in.body.contains(r#""id":"by-id""#) && !logged_in.body.contains("scope"));
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_as_old_as_its_last_time() {
+    fn the_age_of_an_event_follows_its_last_timestamp() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(10);
         let ago = |minutes| Some(Time(now - SignedDuration::from_mins(minutes)));
         let mut event = Event { last_timestamp: ago(61), ..Event::default() };

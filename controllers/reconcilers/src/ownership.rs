@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_owner_controls_is_not_adopted() {
+    fn an_object_with_another_controller_is_not_adopted() {
         let cluster = |uid: &str| {
             let mut cluster = Cluster::new("c", ClusterSpec::default());
             cluster.metadata.uid = Some(uid.to_owned());

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issue_outweighs_what_is_unknown_and_a_reason_stands_in_for_a_message() {
+    fn an_issue_outweighs_an_unknown_condition_and_a_reason_replaces_a_missing_message() {
         let part = Condition::new("Part", ConditionStatus::Unknown, "NotInspected", "", Time::default());
         let gate = Condition::new("Gate", ConditionStatus::True, "Draining", "", Time::default());
         let gates = [Gate { condition_type: "Gate".to_owned(), polarity: Some(Polarity::Negative) }];

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_double_to_a_minute_and_heed_the_cloud() {
+    fn backoff_doubles_up_to_a_minute_and_respects_retry_after() {
         let backoff = Backoff::default();
         let seconds: Vec<u64> = (0..8).map(|_| backoff.failed("a", Duration::ZERO).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_revision_gets_a_pass_at_once() {
+    fn a_new_revision_is_reconciled_at_once() {
         let mut cluster = OpenStackCluster::new("c", OpenStackClusterSpec::default());
         cluster.metadata.uid = Some("u".to_owned());
         cluster.metadata.resource_version = Some("1".to_owned());

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_written_once_and_learns_its_id() {
+    fn an_entry_is_recorded_once_and_gets_its_id_later() {
         let mut journal = Journal::default();
         assert!(journal.intend("network", "a"));
         assert!(!journal.intend("network", "a"));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_of_the_same_name_is_another_owner() {
+    fn an_object_with_the_same_name_and_another_uid_is_another_owner() {
         let mut cluster = OpenStackCluster::new("prod", OpenStackClusterSpec::default());
         cluster.metadata.namespace = Some("team".to_owned());
         cluster.metadata.uid = Some("1".to_owned());

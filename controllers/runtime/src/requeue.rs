@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_not_tried_again_because_it_was_written_down() {
+    fn writing_an_error_to_the_status_does_not_trigger_a_retry() {
         let mut machine = OpenStackMachine::new("m", OpenStackMachineSpec::default());
         machine.metadata.uid = Some("u".to_owned());
         machine.metadata.resource_version = Some("1".to_owned());

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rooms_are_named_in_uses_groups_and_paths() {
+    fn modules_are_found_in_uses_groups_and_paths() {
         let text = "use crate::a::B;\nuse super::{c::{D, E}, f};\nfn g() { crate::h::i() }\n// crate::no\n#[cfg(test)]\nuse crate::t;";
         let module = ["store".to_owned(), "x".to_owned()];
         let found: Vec<String> = targets(text, &module).iter().map(|path| room(path, &["store"])).collect();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_known_by_its_way_back() {
+    fn a_cycle_is_found_by_reachability() {
         let edge = |to: &str| BTreeSet::from([to.to_owned()]);
         let edges = Edges::from([("a".into(), edge("b")), ("b".into(), edge("c")), ("c".into(), edge("a"))]);
         assert!(reaches(&edges, "b", "a"));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suite_over_half_its_budget_more_is_named_and_one_without_a_budget_too() {
+    fn a_suite_far_over_its_budget_or_without_one_is_reported() {
         let mut suites = Suites::new("test");
         suites.add("fast", Duration::from_secs(14));
         suites.add("slow", Duration::from_secs(16));

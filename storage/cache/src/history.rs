@@ -180,7 +180,7 @@ mod tests {
 
         /// The revisions are requested in any order, and twice.
         #[test]
-        fn every_revision_shows_the_items_of_that_moment(
+        fn a_snapshot_at_each_revision_has_the_items_of_that_revision(
             writes in prop::collection::vec((any::<u8>(), any::<bool>()), 1..500),
             requested in prop::collection::vec(any::<prop::sample::Index>(), 100),
         ) {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_kept_once_it_was_requested() {
+    fn a_requested_snapshot_is_kept() {
         let (history, newest, _) = carried_out(&[(1, false), (2, false), (3, false)]);
         let is_kept = |history: &History<usize>| -> Vec<bool> {
             history.records.iter().map(|record| record.after.get().is_some()).collect()

@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_is_met_once_and_in_order(
+        fn every_key_is_returned_once_and_in_order(
             keys in prop::collection::btree_set("/[ab]{1,3}/[a-c0-9é-]{1,9}", 0..300),
             limit in 1..40_usize,
         ) {

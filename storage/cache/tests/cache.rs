@@ -1,5 +1,5 @@
 //! Tests of the cache over a real store: its snapshots, its watches and their order.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ async fn change(watch: &mut ResourceWatch<String>) -> (EventKind, String, Option
 }
 
 #[tokio::test]
-async fn a_read_after_catching_up_shows_every_write_before_it() {
+async fn a_read_after_catching_up_has_every_earlier_write() {
     let world = world();
     for round in 0..20 {
         let revision = world.put("a/x", &round.to_string()).await;
@@ -92,7 +92,7 @@ async fn a_read_after_catching_up_shows_every_write_before_it() {
 }
 
 #[tokio::test]
-async fn sections_keep_to_themselves_and_share_one_revision() {
+async fn resource_caches_are_separate_and_share_one_revision() {
     let world = world();
     world.put("a/x", "1").await;
     let last = world.put("b/y", "2").await;
@@ -102,7 +102,7 @@ async fn sections_keep_to_themselves_and_share_one_revision() {
 }
 
 #[tokio::test]
-async fn an_old_snapshot_shows_what_was_then() {
+async fn an_old_snapshot_has_the_items_of_its_revision() {
     let world = world();
     assert!(world.cache.wait_for(Revision::new(1), LIMIT).await);
     let first = world.put("a/x", "1").await;
@@ -114,7 +114,7 @@ async fn an_old_snapshot_shows_what_was_then() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_each_change_once_with_what_was_before() {
+async fn a_watch_reports_each_change_once_with_the_previous_item() {
     let world = world();
     assert!(world.cache.wait_for(Revision::new(1), LIMIT).await);
     let start = world.cache.revision();
@@ -136,7 +136,7 @@ async fn a_watch_tells_each_change_once_with_what_was_before() {
 
 /// A bookmark names the last reported change, or a later revision of other resources, and never goes back.
 #[tokio::test]
-async fn how_far_a_watch_is_goes_on_without_changes_of_its_own_and_never_back() {
+async fn the_progress_of_a_watch_advances_without_own_changes_and_never_goes_back() {
     let world = world();
     assert!(world.cache.wait_for(Revision::new(1), LIMIT).await);
     let mut watch = world.cache.watch(0, world.cache.revision()).await.unwrap().unwrap();
@@ -194,7 +194,7 @@ async fn a_watch_from_before_the_cache_is_replayed_from_the_store() {
 }
 
 #[tokio::test]
-async fn a_watch_from_before_what_the_store_keeps_is_refused() {
+async fn a_watch_from_a_compacted_revision_is_refused() {
     let world = world();
     let first = world.put("a/x", "1").await;
     let third = world.put("a/x", "2").await;

@@ -1,7 +1,7 @@
 //! Tests of freshness: the store's cost of a linearizable read, and the cache's requests.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn many_reads_at_once_share_a_few_questions_and_read_nothing() {
+async fn concurrent_reads_share_a_few_progress_requests_and_list_nothing() {
     let world = world().await;
     let key = Key::new("/t/a/x").unwrap();
     let mut last = world.store.create(&key, Bytes::from("0")).await.unwrap();
@@ -143,7 +143,7 @@ async fn many_reads_at_once_share_a_few_questions_and_read_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_is_not_served_by_a_question_from_before_it_came() {
+async fn a_reader_is_not_served_by_an_earlier_progress_request() {
     let world = world().await;
     let key = Key::new("/t/a/x").unwrap();
     let mut last = world.store.create(&key, Bytes::from("0")).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_reader_is_not_served_by_a_question_from_before_it_came() {
 }
 
 #[tokio::test]
-async fn where_watches_do_not_say_how_far_they_are_the_store_is_to_be_read() {
+async fn without_progress_reports_the_store_is_read() {
     let world = world().await;
     world.counts.silent.store(true, Ordering::Relaxed);
     assert!(!world.cache.catch_up(LIMIT).await.unwrap());
@@ -168,7 +168,7 @@ async fn where_watches_do_not_say_how_far_they_are_the_store_is_to_be_read() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_for_one_answer_is_read_in_smaller_ones() {
+async fn a_page_that_is_too_large_is_read_in_smaller_pages() {
     let world = world().await;
     for number in 0..1_200 {
         let key = Key::new(format!("/t/a/{number:04}")).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_clean_paths_are_keys() {
+    fn only_normalized_paths_are_keys() {
         for bad in ["", "a", "/", "//", "/a/", "/a//b", "/a/../b", "/a/./b", "/a\nb"] {
             assert!(Key::new(bad).is_err(), "{bad:?}");
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_range_holds_exactly_what_starts_with_it() {
+    fn a_prefix_range_contains_exactly_the_keys_with_that_prefix() {
         let range = KeyRange::prefix("/a/");
         assert!(range.contains(b"/a/"));
         assert!(range.contains(b"/a/\xff\xff"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_range_leaves_out_the_observed_keys() {
+    fn a_resumed_range_excludes_the_keys_already_read() {
         let range = KeyRange::prefix("/a/").after(b"/a/m");
         assert!(!range.contains(b"/a/m"));
         assert!(range.contains(b"/a/m0"));

@@ -1,6 +1,6 @@
 //! Tests of the journal after a kill or a disk failure: all acknowledged writes are read, a torn write is absent, and
 //! a missing one is reported.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ async fn found(path: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_in_the_journal_alone_is_there_after_a_kill() {
+async fn writes_that_are_only_in_the_journal_survive_a_kill() {
     let (_image, path) = killed(5).await;
     assert_eq!(found(&path).await, 5);
     // And again, when the database has it.
@@ -58,7 +58,7 @@ async fn what_is_in_the_journal_alone_is_there_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_last_batch_that_was_cut_short_anywhere_is_not_there_and_the_store_goes_on() {
+async fn a_torn_last_batch_is_discarded_and_the_store_continues() {
     let (_image, path) = killed(4).await;
     let whole = std::fs::read(beside(&path, 0)).unwrap();
     let database = std::fs::read(&path).unwrap();
@@ -82,7 +82,7 @@ async fn a_last_batch_that_was_cut_short_anywhere_is_not_there_and_the_store_goe
 }
 
 #[tokio::test]
-async fn a_batch_that_is_damaged_before_others_is_not_passed_over() {
+async fn a_damaged_batch_before_others_is_an_error() {
     let (_image, path) = killed(4).await;
     let mut journal = std::fs::read(beside(&path, 0)).unwrap();
     journal[3 * BLOCK + 200] ^= 1;
@@ -96,7 +96,7 @@ async fn a_batch_that_is_damaged_before_others_is_not_passed_over() {
 }
 
 #[tokio::test]
-async fn the_journal_of_another_store_is_not_read() {
+async fn the_journal_of_another_store_is_refused() {
     let ((_one, path), (_other, other)) = (killed(2).await, killed(3).await);
     std::fs::copy(beside(&other, 0), beside(&path, 0)).unwrap();
     let error = EmbeddedStore::open(&path).unwrap_err().to_string();
@@ -112,7 +112,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn the_database_of_an_earlier_day_takes_what_the_journal_has_and_no_less() {
+async fn an_older_database_is_recovered_from_a_complete_journal_only() {
     let (alive, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (from, to) = (alive.path().join("store.redb"), image.path().join("store.redb"));
     let store = EmbeddedStore::open(&from).unwrap();
@@ -137,7 +137,7 @@ async fn the_database_of_an_earlier_day_takes_what_the_journal_has_and_no_less()
 }
 
 #[tokio::test]
-async fn a_store_that_was_not_closed_does_not_open_without_its_journal() {
+async fn a_store_that_was_not_closed_cannot_be_opened_without_its_journal() {
     for number in [0, 1] {
         let (_image, path) = killed(2).await;
         std::fs::rename(beside(&path, number), path.with_extension("away")).unwrap();
@@ -149,7 +149,7 @@ async fn a_store_that_was_not_closed_does_not_open_without_its_journal() {
 }
 
 #[tokio::test]
-async fn the_copy_of_a_closed_store_can_be_brought_back() {
+async fn a_copy_of_a_closed_store_can_be_restored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let store = EmbeddedStore::open(&path).unwrap();
@@ -164,7 +164,7 @@ async fn the_copy_of_a_closed_store_can_be_brought_back() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_closed_needs_no_journal() {
+async fn a_closed_store_needs_no_journal() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let store = EmbeddedStore::open(&path).unwrap();
@@ -179,7 +179,7 @@ async fn a_store_that_was_closed_needs_no_journal() {
 }
 
 #[tokio::test]
-async fn a_store_from_before_the_journal_is_taken_over() {
+async fn a_store_of_the_format_without_journal_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let store = EmbeddedStore::open(&path).unwrap();
@@ -255,28 +255,28 @@ fn fill_limited(test: &str, path: &Path, limit: u32) -> (u64, String) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_full_disk_refuses_a_write_and_loses_none() {
+async fn a_full_disk_fails_a_write_and_loses_none() {
     if let Some(path) = std::env::var_os(CHILD) {
         return println!("{}", fill(Path::new(&path)).await);
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     // The journal may grow once, and not again.
-    let (count, said) = fill_limited("a_full_disk_refuses_a_write_and_loses_none", &path, 6 * 1024);
+    let (count, said) = fill_limited("a_full_disk_fails_a_write_and_loses_none", &path, 6 * 1024);
     assert!(said.contains("the journal cannot grow: ") && said.contains("free space on the disk"), "{said}");
     assert_eq!(found(&path).await, count, "{said}");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn where_the_database_cannot_grow_all_that_was_acknowledged_is_in_the_journal() {
+async fn acknowledged_writes_are_in_the_journal_if_the_database_cannot_grow() {
     if let Some(path) = std::env::var_os(CHILD) {
         return println!("{}", fill(Path::new(&path)).await);
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     // The journal has its 16 MiB, and the database is a little larger after the first of them.
-    let test = "where_the_database_cannot_grow_all_that_was_acknowledged_is_in_the_journal";
+    let test = "acknowledged_writes_are_in_the_journal_if_the_database_cannot_grow";
     let (count, said) = fill_limited(test, &path, 17 * 1024);
     assert!(count > 1000 && said.contains("restart capstan"), "{said}");
     assert_eq!(found(&path).await, count, "{said}");

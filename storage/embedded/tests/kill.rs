@@ -2,7 +2,7 @@
 //! acknowledged write is there, and no torn one.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -50,7 +50,7 @@ fn seed_of(found: &Bytes) -> Option<u64> {
 }
 
 /// Writes until it is killed, and prints the acknowledged writes on standard output.
-async fn write_for_ever(path: &Path) {
+async fn write_until_killed(path: &Path) {
     let store = Arc::new(EmbeddedStore::open(path).unwrap());
     let writers = (0..8).map(|writer| {
         let store = Arc::clone(&store);
@@ -109,7 +109,7 @@ fn acknowledgement(line: &str) -> Option<(String, u64, Option<u64>)> {
 fn a_killed_process_loses_nothing_it_acknowledged() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if let Some(path) = std::env::var_os(CHILD) {
-        return runtime.block_on(write_for_ever(Path::new(&path)));
+        return runtime.block_on(write_until_killed(Path::new(&path)));
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");

@@ -1,6 +1,6 @@
 //! Tests of opening a store: by one process at a time, with permissions for its owner only, and again after it was
 //! closed.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use storage_embedded::{EmbeddedStore, OpenError};
 const CHILD: &str = "CAPSTAN_OPEN_TEST_STORE";
 
 #[tokio::test]
-async fn a_second_instance_is_told_that_the_file_is_in_use() {
+async fn a_second_instance_reports_that_the_file_is_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let _first = EmbeddedStore::open(&path).unwrap();
@@ -22,7 +22,7 @@ async fn a_second_instance_is_told_that_the_file_is_in_use() {
 }
 
 #[tokio::test]
-async fn a_second_process_is_told_that_the_file_is_in_use() {
+async fn a_second_process_reports_that_the_file_is_in_use() {
     if let Some(path) = std::env::var_os(CHILD) {
         let error = EmbeddedStore::open(Path::new(&path)).unwrap_err();
         return println!("refused: {error}");
@@ -31,7 +31,7 @@ async fn a_second_process_is_told_that_the_file_is_in_use() {
     let path = directory.path().join("store.redb");
     let _first = EmbeddedStore::open(&path).unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_second_process_is_told_that_the_file_is_in_use", "--nocapture"])
+        .args(["--exact", "a_second_process_reports_that_the_file_is_in_use", "--nocapture"])
         .env(CHILD, &path)
         .output()
         .unwrap();
@@ -40,7 +40,7 @@ async fn a_second_process_is_told_that_the_file_is_in_use() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_store_is_refused_and_left_alone() {
+async fn a_file_that_is_no_store_is_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     std::fs::write(&path, "this is not a database, but somebody's notes, long enough to look at").unwrap();
@@ -50,7 +50,7 @@ async fn a_file_that_is_no_store_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_is_named_in_the_error() {
+async fn an_impossible_path_is_named_in_the_error() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -63,7 +63,7 @@ async fn a_path_that_cannot_be_is_named_in_the_error() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_file_and_the_directory_it_made_are_for_the_owner_alone() {
+async fn the_file_and_its_new_directories_are_accessible_to_the_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let directory = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ async fn the_file_and_the_directory_it_made_are_for_the_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_closed_store_opens_at_once_with_all_it_had() {
+async fn a_closed_store_reopens_with_all_entries() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let key = |index: u64| Key::new(format!("/k{index}")).unwrap();
@@ -101,7 +101,7 @@ async fn a_closed_store_opens_at_once_with_all_it_had() {
 }
 
 #[tokio::test]
-async fn what_was_compacted_stays_so_after_opening_again() {
+async fn compaction_survives_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     let key = Key::new("/a").unwrap();

@@ -1,5 +1,5 @@
 //! Contract suite on the embedded store.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Harness for Embedded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_store_keeps_the_contract() {
+async fn the_suite_passes_on_the_embedded_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(&directory.path().join("store.redb")).unwrap();
     run(Arc::new(Embedded(Arc::new(store)))).await;

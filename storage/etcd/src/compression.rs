@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_takes_less_room_and_is_read_as_it_was() {
+    fn a_repetitive_value_is_compressed_and_read_back_unchanged() {
         let stored = compress(repeating());
         assert!(
             stored.starts_with(b"capstan:lz4:v1:") && stored.len() < repeating().len() / 10,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_comes_out_no_shorter_is_stored_as_it_is() {
+    fn short_or_incompressible_values_are_stored_uncompressed() {
         let short = Bytes::from(r#"{"a":{}}"#.repeat(255));
         assert_eq!(compress(short.clone()), short);
         // The bytes do not repeat.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_looks_compressed_is_read_as_it_was() {
+    fn a_value_that_looks_compressed_is_read_back_unchanged() {
         for value in [Bytes::from_static(PREFIX), compress(repeating())] {
             let stored = compress(value.clone());
             assert_ne!(stored, value);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_or_says_that_it_is_larger_than_it_can_be_is_refused() {
+    fn truncated_values_and_impossible_lengths_are_refused() {
         let stored = compress(repeating());
         for end in PREFIX.len()..stored.len() {
             assert!(expand(&stored[..end]).is_err(), "{end}");
@@ -130,14 +130,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_is_read_as_it_was(value in prop::collection::vec(0_u8..4, 0..4000)) {
+        fn every_value_is_read_back_unchanged(value in prop::collection::vec(0_u8..4, 0..4000)) {
             let value = Bytes::from([b"{".as_slice(), &value].concat());
             let stored = compress(value.clone());
             prop_assert_eq!(expand(&stored).unwrap(), &value[..]);
         }
 
         #[test]
-        fn bytes_that_were_never_compressed_cause_no_panic(
+        fn arbitrary_bytes_cause_no_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             length in 0_u32..60_000,
         ) {
@@ -146,7 +146,7 @@ mod tests {
 
         /// A value of another length is never taken for the one that was written.
         #[test]
-        fn a_damaged_block_is_refused_or_as_long_as_it_says(
+        fn a_damaged_block_is_refused_or_has_the_recorded_length(
             at in any::<prop::sample::Index>(),
             byte in any::<u8>(),
         ) {

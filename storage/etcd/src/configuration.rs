@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_for_debugging_does_not_hold_the_key() {
+    fn debug_output_does_not_contain_the_private_key() {
         let identity = Some(("the certificate".to_owned(), "the secret".to_owned()));
         let printed = format!("{:?}", EtcdConfiguration { identity, ..EtcdConfiguration::default() });
         assert!(printed.contains("the certificate") && !printed.contains("the secret"), "{printed}");

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_frame_is_known_to_be_the_last() {
+    async fn the_end_of_the_stream_is_known_with_the_last_frame() {
         for count in 0..3 {
             let mut body = EagerEndStream::new(StreamBody::new(stream::iter((0..count).map(|_| data("a")))));
             for number in 1..=count {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_hands_on_what_comes_when_it_comes() {
+    async fn a_stream_forwards_frames_without_delay() {
         let (sender, receiver) = mpsc::unbounded();
         let mut body = EagerEndStream::new(StreamBody::new(receiver));
         for text in ["one", "two"] {

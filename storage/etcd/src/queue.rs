@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_shares_a_key_with_a_waiting_one_does_not_wait() {
+    fn a_write_that_shares_a_key_with_a_queued_one_is_not_queued() {
         let mut queue = Queue::default();
         let writes = [("a", "space"), ("b", "space"), ("a", ""), ("space", ""), ("c", "b"), ("d", "")];
         let (apart, _answers) = push(&mut queue, &writes);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_released_when_all_writes_that_depend_on_it_are_gone() {
+    fn a_key_is_released_when_no_queued_write_uses_it() {
         let mut queue = Queue::default();
         let (_, answers) = push(&mut queue, &[("a", "space"), ("b", "space"), ("c", "space")]);
         assert_eq!(taken(&mut queue, 0), ["/a"], "the first goes however large it is");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_has_so_many_bytes() {
+    fn a_transaction_is_limited_in_bytes() {
         let mut queue = Queue::default();
         let (_, _answers) = push(&mut queue, &[("a", ""), ("b", ""), ("c", "")]);
         let each = write("a", "").size_of_part();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_has_no_more_writes_than_revisions() {
+    fn a_transaction_has_at_most_one_write_per_revision() {
         let names: Vec<String> = (0..150).map(|number| format!("n{number}")).collect();
         let writes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         let mut queue = Queue::default();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn more_writes_are_expected_until_many_came_alone() {
+    fn more_writes_are_expected_until_many_arrived_alone() {
         let mut queue = Queue::default();
         let mut are_many_after = |names: &[(&str, &str)]| {
             let (_, _answers) = push(&mut queue, names);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_past_its_deadline_is_left_to_withdraw() {
+    fn a_write_past_its_deadline_is_not_sent() {
         let mut queue = Queue::default();
         let (_, _answers) = push(&mut queue, &[("a", ""), ("b", "")]);
         queue.waiting[0].deadline = Instant::now();

@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_are_no_panic() {
+    fn impossible_numbers_cause_no_panic() {
         assert_eq!(revision(-1), Revision::NONE);
         assert_eq!(number(Revision::new(u64::MAX)), 184_467_440_737_095_517);
         assert!(revision(i64::MAX) > revision(1));
     }
 
     #[test]
-    fn a_marker_is_removed_again_for_every_ending_of_a_value() {
+    fn a_marker_is_removed_from_every_value() {
         let values: [&[u8]; 6] =
             [b"", b"{}", b"\n//then:", b"{}\n//then:07", b"{}\n//then:07\n//then:00", b"\n//then:xx"];
         for value in values {

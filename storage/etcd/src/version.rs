@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_servers_are_known() {
+    fn versions_with_faulty_progress_are_recognized() {
         let table = [
             ("3.4.23", false),
             ("3.4.31", true),

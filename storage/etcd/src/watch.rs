@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_over_several_keys_is_reported_whole_and_once_across_a_break() {
+    fn a_transaction_of_several_keys_is_reported_completely_and_once_after_a_reconnect() {
         let mut position = Position { next: Revision::new(5), yielded: Vec::new() };
         assert!(position.advance(&change(5, "/a")));
         assert!(position.advance(&change(7, "/a")));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_progress_covers_are_not_reported_again() {
+    fn changes_covered_by_progress_are_not_reported_again() {
         let mut position = Position { next: Revision::new(5), yielded: Vec::new() };
         assert!(position.advance(&change(5, "/a")));
         position.reach(Revision::new(9));

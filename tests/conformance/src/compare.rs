@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_where_they_differ() {
+    fn differing_fields_are_named() {
         let real = vec![exchange(json!({"a": {"b": 1, "c": [1, 2]}, "d": "x"}))];
         let ours = vec![exchange(json!({"a": {"b": 2, "c": [1]}, "d": "x", "e": null}))];
         let fields: Vec<String> =

@@ -1,5 +1,5 @@
 //! Comparison of Capstan on the embedded store with the recorded responses of a real kube-apiserver.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Drop for SuiteServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn capstan_answers_as_the_real_one_did_but_for_what_is_listed() {
+async fn responses_match_kube_apiserver_except_for_known_differences() {
     // The variable is read at run time: a build directory may be shared with another checkout.
     let suite = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let areas = Area::load(&suite.join("cases")).unwrap();

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_the_processor_counts() {
+    fn processor_time_is_measured() {
         let busy = Duration::from_millis(100);
         let slow = || {
             let started = used()?;

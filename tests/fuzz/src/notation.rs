@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repetitions_are_written_out_up_to_a_limit() {
+    fn repetitions_are_expanded_up_to_a_limit() {
         assert_eq!(expand(b"a<<3*xy>>b"), b"axyxyxyb");
         assert_eq!(expand(b"<<2*>><<0*a>>"), b"");
         for plain in ["<<: *a", "<<x*y>>", "<<3*y", "a << 1*b >>", "<"] {

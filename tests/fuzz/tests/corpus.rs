@@ -1,5 +1,5 @@
 //! Test of the corpus: each input runs once, so that fixed errors stay fixed.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ fn corpus(target: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn nothing_is_found_in_the_corpus() {
+fn the_corpus_has_no_findings() {
     let mut found = Vec::new();
     for target in tests_fuzz::targets() {
         for file in corpus(target.name) {
@@ -35,7 +35,7 @@ fn nothing_is_found_in_the_corpus() {
 }
 
 #[test]
-fn seeds_of_planted_errors_do_not_meet_them() {
+fn seeds_of_planted_errors_do_not_trigger_them() {
     for target in tests_fuzz::planted() {
         for file in corpus("planted") {
             assert_eq!(target.run(&std::fs::read(&file).unwrap()), Ok(()), "{}", file.display());

@@ -1,6 +1,6 @@
 //! Tests of the checker: a valid history, and the same history with events removed, duplicated, reordered or
 //! delayed.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,12 +53,12 @@ fn good() -> Records {
 }
 
 #[test]
-fn one_history_is_found_to_be_one() {
+fn a_consistent_history_passes() {
     assert_eq!(check(&good()), []);
 }
 
 #[test]
-fn every_corruption_of_it_is_found() {
+fn every_corruption_of_a_history_is_found() {
     type Corruption = fn(&mut Records);
     type Matches = fn(&Violation) -> bool;
     let table: [(&str, Corruption, Matches); 12] = [

@@ -1,10 +1,5 @@
 //! Test of linearizability: one history explains all observations, and the checker finds injected bugs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test says what is wrong by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 
 use std::time::{Duration, SystemTime};
 

@@ -1,5 +1,5 @@
 //! Test of the cost of consistent reads for etcd, by etcd's own metric of sent bytes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tests_history::sent_for_reads;
 

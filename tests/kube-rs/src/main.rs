@@ -73,8 +73,11 @@ async fn main() -> anyhow::Result<()> {
     check("a watcher of metadata receives objects without their contents", watches::metadata(&context))
         .await?;
     check("a reflector's store has all objects", watches::reflected(&context)).await?;
-    check("apply creates, reports conflicts, and takes over fields by force", writes::applies(&context))
-        .await?;
+    check(
+        "server-side apply creates objects, reports conflicts, and takes over fields by force",
+        writes::applies(&context),
+    )
+    .await?;
     check("replacing an object that changed is a conflict", writes::replaces(&context)).await?;
     check("status is patched by its own subresource alone", writes::status(&context)).await?;
     check("deletion waits for finalizers, and checks preconditions", writes::deletes(&context)).await

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pools_of_a_network_spare_its_gateway_and_its_edges() {
+    fn allocation_pools_exclude_gateway_network_and_broadcast_addresses() {
         let network = Network::parse("10.6.0.0/29").unwrap();
         let pools = network.pools(Some("10.6.0.3".parse().unwrap()));
         let expected = [("10.6.0.1", "10.6.0.2"), ("10.6.0.4", "10.6.0.6")]

@@ -97,7 +97,7 @@ impl InjectedFault {
         Self { service: None, method: None, path: None, action: None, count: None, effect }
     }
 
-    fn befalls(&self, request: &Request) -> bool {
+    fn matches(&self, request: &Request) -> bool {
         let service = self.service.is_none_or(|service| service == CloudService::of(&request.path));
         let method = self.method.as_ref().is_none_or(|m| request.method.as_str().eq_ignore_ascii_case(m));
         let path = self.path.as_ref().is_none_or(|path| request.path.contains(path.as_str()));
@@ -148,7 +148,7 @@ impl InjectedFaults {
     /// Returns the effect of the first injected error that matches the request, and counts it as used.
     pub(crate) fn take(&self, request: &Request) -> Option<FaultEffect> {
         let mut faults = crate::lock(&self.0);
-        let fault = faults.iter_mut().find(|fault| fault.befalls(request))?;
+        let fault = faults.iter_mut().find(|fault| fault.matches(request))?;
         fault.count = fault.count.map(|count| count.saturating_sub(1));
         let effect = fault.effect.clone();
         faults.retain(|fault| fault.count != Some(0));

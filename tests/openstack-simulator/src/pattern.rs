@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_match_as_the_database_would() {
+    fn expressions_match_like_in_the_database() {
         let table = [
             ("web", "my-web-1", true),
             ("^web", "my-web-1", false),

@@ -51,17 +51,17 @@ const TINY_QUOTAS: [(&str, i64); 14] = [
 ];
 
 /// Fills an empty state with the initial resources.
-pub(crate) fn plant(state: &mut CloudState, now: Timestamp) {
-    plant_people(state, now);
-    plant_flavors(state);
-    plant_images(state, now);
-    let public = plant_public(state, now);
+pub(crate) fn seed(state: &mut CloudState, now: Timestamp) {
+    seed_users(state, now);
+    seed_flavors(state);
+    seed_images(state, now);
+    let public = seed_public_network(state, now);
     let owners: Vec<(String, String)> =
         state.projects.iter().map(|project| (project.name.clone(), project.id.clone())).collect();
     for (position, (name, id)) in owners.iter().enumerate() {
         security_groups::make_default(state, id, now);
         if name != "admin" {
-            plant_private(state, id, &public, position, now);
+            seed_private_network(state, id, &public, position, now);
         }
     }
     let objects = state.network.values().flat_map(|table| table.keys().cloned());
@@ -72,7 +72,7 @@ fn simple_id() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-fn plant_people(state: &mut CloudState, now: Timestamp) {
+fn seed_users(state: &mut CloudState, now: Timestamp) {
     for name in PROJECTS {
         let project = Project { id: simple_id(), name: name.to_owned() };
         let user = User {
@@ -112,7 +112,7 @@ fn plant_people(state: &mut CloudState, now: Timestamp) {
     }
 }
 
-fn plant_flavors(state: &mut CloudState) {
+fn seed_flavors(state: &mut CloudState) {
     let flavors = [
         ("1", "m1.tiny", 1, 512, 1),
         ("2", "m1.small", 1, 2048, 20),
@@ -131,7 +131,7 @@ fn plant_flavors(state: &mut CloudState) {
         .to_vec();
 }
 
-fn plant_images(state: &mut CloudState, now: Timestamp) {
+fn seed_images(state: &mut CloudState, now: Timestamp) {
     let owner = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let kubernetes =
         (29..=34).map(|minor| (format!("ubuntu-2204-kube-v1.{minor}.0"), "ubuntu", vec!["kubernetes"]));
@@ -189,7 +189,7 @@ fn subnet(name: &str, network: &str, cidr: &str, gateway: &str, pool: (&str, &st
 }
 
 /// Creates the external network and its subnet, and returns their ids.
-fn plant_public(state: &mut CloudState, now: Timestamp) -> (String, String) {
+fn seed_public_network(state: &mut CloudState, now: Timestamp) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
     let range = ("172.24.0.2", "172.24.15.254");
@@ -198,7 +198,7 @@ fn plant_public(state: &mut CloudState, now: Timestamp) -> (String, String) {
     (id, subnet)
 }
 
-fn plant_private(
+fn seed_private_network(
     state: &mut CloudState,
     project: &str,
     public: &(String, String),

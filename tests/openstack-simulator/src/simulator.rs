@@ -48,7 +48,7 @@ impl Simulator {
         };
         let state = loaded.unwrap_or_else(|| {
             let mut state = CloudState::default();
-            seeds::plant(&mut state, Timestamp::now());
+            seeds::seed(&mut state, Timestamp::now());
             state
         });
         let state_file = options.state_file.clone();

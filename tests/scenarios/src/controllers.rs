@@ -21,9 +21,9 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
-use crate::cut_cloud::CutConnector;
-use crate::cut_transport::CutTransport;
-use crate::{Clock, Fuse, World};
+use crate::crashing_cloud::CrashingConnector;
+use crate::crashing_transport::CrashingTransport;
+use crate::{Clock, CrashPoint, World};
 
 /// Timeout of a wait. The simulated cloud is fast, but some injected errors make the provider wait for
 /// seconds.
@@ -54,17 +54,17 @@ impl std::fmt::Debug for Controllers {
 }
 
 impl Controllers {
-    /// Creates a process whose effects go through `fuse`.
-    pub fn start(world: &World, fuse: &Arc<Fuse>) -> Self {
+    /// Creates a process that crashes at `crash_point`.
+    pub fn start(world: &World, crash_point: &Arc<CrashPoint>) -> Self {
         let own = || -> Arc<dyn CloudConnector> { Arc::new(OpenStackConnector::new()) };
-        let connector = Arc::new(CutConnector {
+        let connector = Arc::new(CrashingConnector {
             connector: world.connector.clone().unwrap_or_else(own),
-            fuse: Arc::clone(fuse),
+            crash_point: Arc::clone(crash_point),
             known: tokio::sync::Mutex::default(),
         });
         let servers = Arc::new(ServerLists::default());
         let context = |name: &'static str| {
-            let client = client_of(world, fuse, name);
+            let client = client_of(world, crash_point, name);
             ControllerContext {
                 connector: connector.clone(),
                 secrets: Arc::new(ApiSecrets(client.clone())),
@@ -75,7 +75,7 @@ impl Controllers {
                 client,
             }
         };
-        let client = client_of(world, fuse, controllers_operations::CONTROLLER.identity);
+        let client = client_of(world, crash_point, controllers_operations::CONTROLLER.identity);
         let operations = OperationContext {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
@@ -123,10 +123,10 @@ impl Controllers {
     /// The failure of a pass.
     pub async fn round(&self) -> Result<(), kube::Error> {
         // Boxed: the future of a pass is large.
-        Box::pin(self.pass_over_all()).await
+        Box::pin(self.reconcile_all()).await
     }
 
-    async fn pass_over_all(&self) -> Result<(), kube::Error> {
+    async fn reconcile_all(&self) -> Result<(), kube::Error> {
         let all = ListParams::default();
         for object in Api::<Cluster>::all(self.client.clone()).list(&all).await? {
             self.cluster.reconcile(&object).await?;
@@ -141,13 +141,13 @@ impl Controllers {
             self.openstack_machine.reconcile(&object).await?;
         }
         for object in Api::<MachineOperation>::all(self.client.clone()).list(&all).await? {
-            self.operate(&object).await?;
+            self.reconcile_operation(&object).await?;
         }
         Ok(())
     }
 
     /// Makes one pass over an operation. A retired one is skipped: it waits for the end of its retention.
-    async fn operate(&self, object: &MachineOperation) -> Result<(), kube::Error> {
+    async fn reconcile_operation(&self, object: &MachineOperation) -> Result<(), kube::Error> {
         if object.finalizers().is_empty() && is_over(object) {
             return Ok(());
         }
@@ -168,8 +168,8 @@ pub fn is_over(operation: &MachineOperation) -> bool {
     matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
 }
 
-/// Creates a client of one controller, whose writes go through the fuse.
-fn client_of(world: &World, fuse: &Arc<Fuse>, name: &str) -> Client {
+/// Creates a client of one controller, whose writes go through the crash point.
+fn client_of(world: &World, crash_point: &Arc<CrashPoint>, name: &str) -> Client {
     let transport = InProcess::new(Arc::clone(&world.server), User::controller(name));
-    Client::new(CutTransport { transport, fuse: Arc::clone(fuse) }, "default")
+    Client::new(CrashingTransport { transport, crash_point: Arc::clone(crash_point) }, "default")
 }

@@ -1,16 +1,16 @@
-//! Test library of the scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can be cut
+//! Test library of the scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can crash
 //! at any step, as if their process had ended.
 
 mod clock;
 mod controllers;
-mod cut_cloud;
-mod cut_transport;
-mod fuse;
+mod crash_point;
+mod crashing_cloud;
+mod crashing_transport;
 mod running;
 mod world;
 
 pub use clock::Clock;
 pub use controllers::{Controllers, is_over};
-pub use fuse::{Fuse, Side};
+pub use crash_point::{CrashPoint, Side};
 pub use running::run;
 pub use world::World;

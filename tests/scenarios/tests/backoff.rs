@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 const NAMESPACE: &str = "refused";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_not_answered_by_a_storm() {
+async fn a_refused_call_is_retried_with_backoff() {
     let world = World::start().await.unwrap();
     // Each refusal has a request id of its own, so each one changes the status.
     let refusal = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances"}}"#;

@@ -1,5 +1,5 @@
 //! Test of the deletion of a Cluster with all its descendants.
-#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use apiserver_types::{
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tests_scenarios::{Controllers, Fuse, World};
+use tests_scenarios::{Controllers, CrashPoint, World};
 
 const NAMESPACE: &str = "descendants";
 
@@ -29,7 +29,7 @@ where
 
 /// A deleted Cluster left its MachineDeployments, MachineSets, MachinePools and control plane behind.
 #[tokio::test]
-async fn a_cluster_takes_its_descendants_along_and_nothing_else() {
+async fn the_deletion_of_a_cluster_deletes_exactly_its_descendants() {
     let world = World::start().await.unwrap();
     let clouds = world.cloud.clouds_yaml("demo");
     let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
@@ -41,7 +41,7 @@ async fn a_cluster_takes_its_descendants_along_and_nothing_else() {
     let reference = json!({"spec": {"controlPlaneRef":
         {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "kcp"}}});
     clusters.patch("c", &PatchParams::default(), &Patch::Merge(&reference)).await.unwrap();
-    let controllers = Controllers::start(&world, &Arc::new(Fuse::never()));
+    let controllers = Controllers::start(&world, &Arc::new(CrashPoint::never()));
     let is_up = |client: Client| async move {
         let machine = Api::<Machine>::namespaced(client, NAMESPACE).get("m").await?;
         Ok(machine.condition("InfrastructureReady").is_some_and(|it| it.holds()))

@@ -54,7 +54,7 @@ fn block<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn the_front_proxy_is_believed() {
+fn the_identity_headers_of_the_front_proxy_are_trusted() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
@@ -66,7 +66,7 @@ fn the_front_proxy_is_believed() {
 }
 
 #[test]
-fn the_front_proxy_names_people_in_their_own_letters_and_nobody_is_nobody() {
+fn identity_headers_are_utf8_and_anonymous_stays_anonymous() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let read = |user: &[u8], group: &[u8]| {
@@ -87,7 +87,7 @@ fn the_front_proxy_names_people_in_their_own_letters_and_nobody_is_nobody() {
 }
 
 #[test]
-fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
+fn identity_headers_of_other_clients_are_ignored() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
@@ -98,7 +98,7 @@ fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
 }
 
 #[test]
-fn nobody_outside_is_one_of_our_controllers() {
+fn a_client_certificate_cannot_claim_the_group_of_the_controllers() {
     let world = world();
     let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
     let peer = world.pools.classify(&[certificate], UnixTime::now());
@@ -117,7 +117,7 @@ fn a_proxy_certificate_with_another_name_is_refused() {
 }
 
 #[test]
-fn strangers_certificates_and_bad_tokens_are_refused() {
+fn certificates_of_an_unknown_ca_and_invalid_tokens_are_refused() {
     let world = world();
     let stranger = authority("stranger-ca");
     let peer = world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now());
@@ -148,7 +148,7 @@ impl TokenSource for Tokens {
 }
 
 #[test]
-fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
+fn a_token_reviewer_names_the_user_but_never_a_controller() {
     let authenticator = Authenticator::new(RequestHeaders::default(), Some(Arc::new(Tokens)));
     let with = |token: &str| {
         let mut headers = HeaderMap::new();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_the_word_after_its_scheme() {
+    fn a_bearer_token_ends_at_the_next_space() {
         let table: [(&[u8], Credential); 7] = [
             (b"Bearer abc", Credential::Token("abc".to_owned())),
             (b" bearer abc def", Credential::Token("abc".to_owned())),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_shows_its_token_among_the_subprotocols() {
+    fn a_web_socket_takes_its_token_from_the_subprotocols() {
         let shown = |upgrade: &str, protocols: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(UPGRADE, upgrade.parse().unwrap());

@@ -7,7 +7,7 @@
     clippy::panic,
     clippy::as_conversions,
     clippy::needless_pass_by_value,
-    reason = "a test says what is wrong by panicking"
+    reason = "a test fails by panicking"
 )]
 
 mod edit;
@@ -80,7 +80,7 @@ fn same(found: &Value, expected: &Value, what: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_stored_object_comes_back_from_clients_of_the_older_version() {
+fn a_stored_object_survives_a_round_trip_through_the_older_version() {
     for pair in pairs() {
         holds(&pair, objects(&pair.stored, Width::Schema), |stored| {
             let served = pair.conversion.served(stored.clone());
@@ -90,7 +90,7 @@ fn a_stored_object_comes_back_from_clients_of_the_older_version() {
 }
 
 #[test]
-fn an_older_object_comes_back_from_the_store() {
+fn an_older_object_survives_a_round_trip_through_the_stored_version() {
     for pair in pairs() {
         holds(&pair, objects(&pair.older, Width::Schema), |older| {
             let stored = pair.conversion.stored(older.clone());
@@ -127,7 +127,7 @@ fn a_converted_object_is_valid_in_its_version() {
 
 /// The schema of the other version knows every field of the generated object. An unknown field would be pruned.
 #[test]
-fn a_converted_object_has_no_field_that_its_version_does_not_know() {
+fn a_converted_object_has_no_unknown_field() {
     for pair in pairs() {
         let [older, stored] = [&pair.older, &pair.stored]
             .map(|version| Schema::compile(&apiserver_types::schema(version).unwrap()).unwrap());
@@ -146,7 +146,7 @@ fn a_converted_object_has_no_field_that_its_version_does_not_know() {
 }
 
 #[test]
-fn what_a_client_of_the_older_version_changes_arrives() {
+fn an_edit_in_the_older_version_reaches_the_stored_object() {
     for pair in pairs() {
         let edits = (objects(&pair.stored, Width::Usual), any::<prop::sample::Index>());
         holds(&pair, edits, |(object, place)| {
@@ -160,7 +160,7 @@ fn what_a_client_of_the_older_version_changes_arrives() {
 }
 
 #[test]
-fn what_a_client_of_the_stored_version_changes_is_seen() {
+fn an_edit_in_the_stored_version_reaches_the_older_object() {
     for pair in pairs() {
         let edits = (objects(&pair.older, Width::Usual), any::<prop::sample::Index>());
         holds(&pair, edits, |(object, place)| {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_no_retry_can_mend_is_dropped() {
+    fn an_event_is_dropped_only_after_a_permanent_error() {
         let terminating = json!({"causes": [{"reason": "NamespaceTerminating", "message": "", "field": ""}]});
         let table = [
             ("no permission", error(403, Value::Null), Verdict::Retry),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_time_counts() {
+    fn the_last_timestamp_decides_whether_an_event_is_recent() {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let mut event = Event::default();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn our_stores_own_marks_stay_here() {
+    fn a_copy_has_no_uid_revision_or_creation_time() {
         let event: Event = serde_json::from_value(json!({"message": "m", "count": 3, "involvedObject": {},
             "metadata": {"name": "e", "namespace": "n", "uid": "u", "resourceVersion": "7",
                 "creationTimestamp": "2026-11-21T12:00:00Z", "labels": {"a": "b"}}}))

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_and_the_newest_state_stays() {
+    fn a_full_queue_drops_the_oldest_and_keeps_the_newest_state() {
         let mut queue = Queue::new(2);
         assert!(!queue.push(key("a"), event(1)));
         assert!(!queue.push(key("b"), event(1)));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_comes_first_and_never_over_something_newer() {
+    fn an_event_put_back_comes_first_and_never_replaces_a_newer_one() {
         let mut queue = Queue::new(2);
         queue.push(key("a"), event(1));
         queue.push(key("b"), event(1));

@@ -35,7 +35,7 @@ fn now() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recent_events_are_shown_on_the_host() {
+async fn recent_events_are_copied_to_the_host() {
     let own =
         own(&[event("a", "8", &now()), event("b", "2", &now()), event("old", "1", "2020-01-01T00:00:00Z")]);
     let host = Fake::new((201, event("x", "1", &now())));
@@ -51,7 +51,7 @@ async fn recent_events_are_shown_on_the_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_there_already_is_brought_up_to_date() {
+async fn an_event_that_exists_on_the_host_is_patched() {
     let own = own(&[event("a", "1", &now())]);
     let host = Fake::new(status(409));
     host.responds(|line, body| match line.split(' ').next() {
@@ -64,7 +64,7 @@ async fn what_is_there_already_is_brought_up_to_date() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_wait_for_a_host_that_is_down_and_others_do_not_wait_for_them() {
+async fn events_are_retried_while_the_host_is_down_and_do_not_block_others() {
     let own = own(&[event("a", "1", &now()), event("b", "2", &now())]);
     let host = Fake::new(status(503));
     let code = Arc::new(AtomicU16::new(503));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_request_is_refused_in_words_and_what_is_one_is_not() {
+    async fn malformed_requests_get_a_text_body_and_valid_ones_do_not() {
         let refusal = |words: &str| {
             format!(
                 "HTTP/1.1 {words}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{words}"

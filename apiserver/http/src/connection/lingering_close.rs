@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_after_the_last_word_does_not_take_it_from_the_client() {
+    async fn bytes_after_the_last_response_do_not_reset_the_connection() {
         for end in [End::Close, End::Listen] {
             let (mut client, mut socket) = pair(end).await;
             let server = tokio::spawn(async move {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_never_ends_is_left_after_a_while() {
+    async fn a_client_that_never_closes_is_dropped_after_the_linger_time() {
         let (_client, mut socket) = pair(End::Listen).await;
         tokio::time::timeout(LINGER * 5, socket.shutdown()).await.expect("it ends").unwrap();
     }

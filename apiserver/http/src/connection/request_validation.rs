@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let host = ("host", "a");
         assert_eq!(code("GET", "/apis/a%2Fb", &[host]), None);
         assert_eq!(code("GET", "/apis", &[]), Some(400));

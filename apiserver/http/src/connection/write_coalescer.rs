@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_flushed_piece_by_piece_is_written_at_once() {
+    async fn small_writes_with_flushes_become_one_write() {
         let (near, mut far) = tokio::io::duplex(LARGEST);
         let mut coalescer = WriteCoalescer::new(Counting(near, 0));
         for piece in ["one ", "two ", "three"] {
@@ -180,7 +180,7 @@ mod tests {
 
     /// A task that flushes once is woken to flush again.
     #[tokio::test]
-    async fn nothing_stays_behind_when_there_is_no_other_flush() {
+    async fn a_single_flush_writes_everything() {
         let (near, mut far) = tokio::io::duplex(LARGEST);
         let mut coalescer = WriteCoalescer::new(Counting(near, 0));
         let turns = std::future::poll_fn(|context| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_is_coalescer_and_the_end_go_out() {
+    async fn writes_larger_than_the_buffer_and_the_rest_at_shutdown_are_written() {
         let (near, mut far) = tokio::io::duplex(512);
         let mut coalescer = WriteCoalescer::new(Counting(near, 0));
         let sent: Vec<u8> = (0..3 * LARGEST + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();

@@ -87,7 +87,7 @@ mod tests {
     use super::is_group_version;
 
     #[test]
-    fn only_the_document_of_a_group_version_decides_about_an_api_service() {
+    fn only_a_group_version_path_is_an_availability_check() {
         for path in ["/apis/cluster.x-k8s.io/v1beta2", "/apis/cluster.x-k8s.io/v1beta2/"] {
             assert!(is_group_version(path), "{path}");
         }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_ask_for_nobody_are_nothing() {
+    fn impersonation_headers_without_a_user_impersonate_nothing() {
         assert_eq!(wanted(&[(USER, ""), ("impersonate-foo", "x")]), Impersonation::default());
         let nameless = wanted(&[(GROUP, "dev"), ("impersonate-extra-scopes", "a")]);
         let expected = "&user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, \
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_to_be_is_read_in_all_letters_or_refused() {
+    fn impersonation_headers_are_utf8_or_refused() {
         let read = wanted(&[(USER, "jürgen"), (GROUP, "größe"), (UID, "ü"), ("impersonate-extra-a", "ß")]);
         let extra = BTreeMap::from([("a".to_owned(), vec!["ß".to_owned()])]);
         let expected = Impersonation {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_a_service_account_gets_their_groups() {
+    fn only_valid_service_account_names_get_service_account_groups() {
         let groups = |user: &str| wanted(&[(USER, user)]).into_user().groups;
         let account = ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"];
         assert_eq!(groups("system:serviceaccount:a:b"), account);

@@ -47,7 +47,7 @@ async fn waits_of(queue: &Arc<FairQueue>, user: &str, requests: usize, took: Dur
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_who_asks_for_everything_all_the_time_does_not_keep_others_waiting() {
+async fn a_user_with_constant_expensive_lists_does_not_delay_others() {
     let queue = queue(8);
     greedy(&queue, "lister", 60, 4, 50 * MILLISECOND);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -60,7 +60,7 @@ async fn one_who_asks_for_everything_all_the_time_does_not_keep_others_waiting()
 }
 
 #[tokio::test(start_paused = true)]
-async fn equals_get_equal_shares_however_many_requests_they_send() {
+async fn equal_users_get_equal_shares_of_seats_for_any_number_of_requests() {
     let queue = queue(4);
     let done = Arc::new(Mutex::new(HashMap::new()));
     for (user, parallel) in [("few", 4), ("many", 40)] {
@@ -84,7 +84,7 @@ async fn equals_get_equal_shares_however_many_requests_they_send() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_costs_more_comes_less_often() {
+async fn a_user_with_slower_requests_gets_fewer_turns() {
     let queue = queue(1);
     let done = Arc::new(Mutex::new(HashMap::new()));
     for (user, took) in [("slow", 100), ("quick", 10)] {
@@ -107,7 +107,7 @@ async fn who_costs_more_comes_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_who_holds_on_leaves_seats_to_others() {
+async fn a_user_with_long_requests_leaves_seats_to_others() {
     let queue = queue(8);
     let mut held = Vec::new();
     for _ in 0..6 {
@@ -123,7 +123,7 @@ async fn a_user_who_holds_on_leaves_seats_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_has_an_end_and_a_bound() {
+async fn waiting_times_out_and_queues_are_bounded() {
     let limits = Limits { longest_queue: 2, most_waiting: 3, ..Limits::of(1) };
     let queue = Arc::new(FairQueue::new(limits));
     let seat = queue.enter("a", 1).await.unwrap();
@@ -146,7 +146,7 @@ async fn waiting_has_an_end_and_a_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_needs_many_seats_gets_them_although_others_need_few() {
+async fn a_request_that_needs_many_seats_is_not_starved_by_small_ones() {
     let queue = queue(8);
     greedy(&queue, "small", 20, 1, 10 * MILLISECOND);
     tokio::time::sleep(100 * MILLISECOND).await;
@@ -157,7 +157,7 @@ async fn whoever_needs_many_seats_gets_them_although_others_need_few() {
 }
 
 #[tokio::test]
-async fn those_who_leave_at_any_moment_take_no_seat_with_them() {
+async fn requests_cancelled_at_any_moment_leak_no_seat() {
     let queue = queue(2);
     let tasks: Vec<_> = (0..200_u64)
         .map(|number| {

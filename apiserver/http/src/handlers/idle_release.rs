@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_idle_is_dropped_and_what_is_used_is_not() {
+    async fn an_idle_value_is_dropped_and_a_used_one_is_kept() {
         let held = Arc::new(());
         let holder =
             IdleRelease::new(Used { _held: Arc::clone(&held), last: Instant::now() }, is_idle, INTERVAL);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_in_use_is_not_dropped_however_long_that_takes() {
+    async fn a_value_in_use_is_not_dropped() {
         let holder =
             IdleRelease::new(Used { _held: Arc::default(), last: Instant::now() }, is_idle, INTERVAL);
         let mut used = holder.take().unwrap();

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bookmarks_come_every_minute_and_once_more_before_the_end() {
+    fn bookmarks_are_due_every_minute_and_before_the_end() {
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
         assert_eq!(next_bookmark(begun, Some(after(298))), Some(after(60)));

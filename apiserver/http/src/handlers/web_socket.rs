@@ -207,13 +207,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_handshake_is_the_one_of_the_standard() {
+    fn the_accept_header_matches_the_example_of_the_rfc() {
         // The example of RFC 6455, section 1.3.
         assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[tokio::test]
-    async fn frames_of_any_length_are_written_as_the_standard_says() {
+    async fn frames_of_any_length_are_encoded_as_the_rfc_requires() {
         for (length, head) in [
             (5, vec![0x81, 5]),
             (300, vec![0x81, 126, 1, 44]),
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn protobuf_is_sent_as_bytes_without_a_length_of_its_own() {
+    async fn protobuf_is_sent_in_binary_frames_without_a_length_prefix() {
         let mut written = Vec::new();
         send_event(&mut written, &[0, 0, 0, 2, 7, 8], Encoding::Protobuf).await.unwrap();
         assert_eq!(written, [0x82, 2, 7, 8]);
     }
 
     #[tokio::test]
-    async fn what_a_client_says_is_read_or_refused() {
+    async fn client_frames_are_parsed_or_refused() {
         let masked = |kind: u8, payload: &[u8]| {
             let mask = [1, 2, 3, 4];
             let hidden = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);

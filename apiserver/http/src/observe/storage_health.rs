@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_short_silence_is_no_outage_and_an_answer_ends_it() {
+    async fn a_short_silence_is_no_outage_and_an_answer_ends_an_outage() {
         let health = StorageHealth::new();
         assert!(!health.answers() && !health.is_given_up());
         health.note(true, Instant::now());

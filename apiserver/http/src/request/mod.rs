@@ -85,7 +85,7 @@ mod tests {
     use super::manager_of;
 
     #[test]
-    fn a_client_without_a_manager_is_called_by_its_program() {
+    fn the_default_field_manager_is_the_program_in_the_user_agent() {
         assert_eq!(manager_of("kubectl/v1.36.3 (linux/amd64) kubernetes/abc"), "kubectl");
         assert_eq!(manager_of("curl"), "curl");
         assert_eq!(manager_of(""), "unknown");

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn durations_are_parsed_in_the_format_of_go() {
         let table = [
             ("32s", Ok(Some(32_000))),
             ("1m1.5s", Ok(Some(61_500))),

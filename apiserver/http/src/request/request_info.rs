@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_resolve_to_what_they_name() {
+    fn paths_resolve_to_verb_and_resource() {
         let table = [
             (Method::GET, "/apis/g/v1/watch/machines", false, "watch g|v1||machines||"),
             (Method::GET, "/apis/g/v1/watch/namespaces/ns/machines/m", false, "watch g|v1|ns|machines|m|"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_nothing_is_unclear() {
+    fn a_watch_or_proxy_path_without_a_resource_is_unclear() {
         let unclear = |path: &str| RequestInfo::resolve(&Method::GET, path, false, None).is_unclear();
         assert!(unclear("/apis/g/v1/watch"));
         assert!(unclear("/apis/g/v1/proxy/"));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_a_selector_asks_for_is_that_of_what_is_read_in_the_usual_form() {
+    fn the_name_in_a_field_selector_counts_only_without_the_watch_prefix() {
         let name = |path: &str, watch: bool| {
             let info = RequestInfo::resolve(&Method::GET, path, watch, Some("m"));
             info.resource().unwrap().name.clone()

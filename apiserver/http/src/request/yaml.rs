@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aliases_are_read_unless_they_stand_for_too_much() {
+    fn aliases_are_expanded_up_to_a_limit() {
         let read = |text: &str| serde_saphyr::from_str_with_options::<Value>(text, options());
         let some = read("a: &a [1, 2]\nb: *a").unwrap();
         assert_eq!(some["a"], some["b"]);

@@ -158,7 +158,7 @@ mod tests {
 
     /// More panics than there are threads, and bodies whose client has gone.
     #[tokio::test]
-    async fn a_panic_cuts_off_one_body_and_ends_no_thread() {
+    async fn a_panic_truncates_one_body_and_ends_no_thread() {
         let bad = || {
             Chunked::new(
                 None,

@@ -97,7 +97,7 @@ mod tests {
     use crate::response::streamed::chunk_source::Chunks;
 
     #[test]
-    fn gzip_is_sent_to_those_who_ask() {
+    fn gzip_is_used_only_if_the_client_accepts_it() {
         let table = [
             ("gzip", true),
             ("deflate, gzip", true),
@@ -117,7 +117,7 @@ mod tests {
 
     /// Two and a half chunks of input, without repetition.
     #[test]
-    fn what_is_compressed_a_turn_at_a_time_is_the_same() {
+    fn output_compressed_in_chunks_decompresses_to_the_input() {
         let plain: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(CHUNK_INPUT * 5 / 2).collect();
         for chunk in [1_000, 64 * 1024, CHUNK_INPUT, plain.len()] {
             let chunks = plain.chunks(chunk).map(Bytes::copy_from_slice);

@@ -218,7 +218,7 @@ mod tests {
 
     /// As kube-apiserver 1.36.3 does with as many unknown fields.
     #[test]
-    fn many_warnings_are_cut_and_then_left_out() {
+    fn many_warnings_are_truncated_and_then_omitted() {
         let texts = |count: usize, length: usize| -> Vec<String> {
             (0..count).map(|index| format!("{index:02}{}", "x".repeat(length - 2))).collect()
         };

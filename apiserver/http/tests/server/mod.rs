@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Starts a server of widgets whose rules read the status of its objects.
-    pub(crate) async fn of_widgets_that_look_at_status() -> Self {
+    pub(crate) async fn of_widgets_that_read_status() -> Self {
         let mut kinds = tests_widget::resources().unwrap();
         kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(ReadsStatus));
         kinds.push(resource("", "Namespace", false));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_is_short_and_can_be_read() {
+    fn a_manager_name_is_limited_in_length_and_printable() {
         let errors = |entry: Value| {
             let mut errors = Vec::new();
             validate(&[entry], &FieldPath::new("metadata.managedFields"), &mut errors);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_not_many_times_what_was_sent() {
+    fn the_number_of_errors_is_bounded() {
         let errors = |entries: &[Value]| {
             let mut errors = Vec::new();
             validate(entries, &FieldPath::new("metadata.managedFields"), &mut errors);

@@ -231,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_in_objects_keep_the_rules_of_objects() {
+    fn metadata_of_embedded_objects_is_validated() {
         let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true});
         let schema = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_refused_for_every_reason_there_is() {
+    fn each_kind_of_name_has_its_own_errors() {
         let long = "a".repeat(254);
         let table: [(&str, usize, usize, usize); 9] = [
             ("a.b-1", 0, 0, 0),
@@ -161,7 +161,7 @@ mod tests {
 
     /// An error repeats the regular expression that the text has to match.
     #[test]
-    fn what_is_allowed_is_what_the_expressions_say() {
+    fn checks_agree_with_the_regular_expressions_in_their_messages() {
         let expression = |form: &str| {
             let quoted = form.rsplit_once("validation is '").and_then(|(_, rest)| rest.rsplit_once('\''));
             regex::Regex::new(&format!("^({})$", quoted.unwrap().0)).unwrap()

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_has_a_version_that_upstream_can_read() {
+    fn an_owner_reference_needs_a_parseable_api_version() {
         let version_errors = |api_version: &str| {
             errors(&json!([{"apiVersion": api_version, "kind": "A", "name": "a", "uid": "u"}]))
         };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_names_its_owner_whole_and_one_owner_controls() {
+    fn an_owner_reference_is_complete_and_only_one_is_the_controller() {
         let owner = json!({"apiVersion": "a/v1", "kind": "A", "name": "a", "uid": "u", "controller": true});
         assert_eq!(errors(&json!([owner])), Vec::<String>::new());
         assert_eq!(

@@ -198,7 +198,7 @@ mod tests {
 
     /// Each text is a response of a kube-apiserver 1.36.3.
     #[test]
-    fn wrong_types_are_told_in_the_known_words() {
+    fn wrong_types_get_the_errors_of_kube_apiserver() {
         let field = |text: &str| Some(format!("json: cannot unmarshal {text}"));
         let table = [
             (json!({"name": "a", "labels": {"x": "y"}, "finalizers": [], "creationTimestamp": null}), None),

@@ -206,7 +206,7 @@ mod tests {
 
     /// `protoc --decode=openapi.v2.Document` reads these bytes back as this document.
     #[test]
-    fn a_document_has_the_numbers_of_its_message() {
+    fn a_document_has_the_field_numbers_of_its_message() {
         let value = json!({"swagger": "2.0", "info": {"title": "T", "version": "1"},
             "paths": {"/p": {"get": {"operationId": "o", "parameters": [{"name": "q", "in": "query", "type": "string"}]}}},
             "definitions": {"a": {"type": "string", "minimum": 1.0, "x-k": true}}});

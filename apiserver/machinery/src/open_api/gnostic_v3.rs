@@ -185,7 +185,7 @@ mod tests {
 
     /// `protoc --decode=openapi.v3.Document` reads these bytes back as this document.
     #[test]
-    fn a_document_has_the_numbers_of_its_message() {
+    fn a_document_has_the_field_numbers_of_its_message() {
         let value = json!({"openapi": "3.0.0", "info": {"title": "T", "version": "1"},
             "paths": {"/p": {"get": {"operationId": "o", "responses": {"200": {"description": "OK",
                 "content": {"j": {"schema": {"$ref": "#/r"}}}}}}}},

@@ -259,7 +259,7 @@ mod tests {
     const WARN: FieldValidation = FieldValidation::Warn;
 
     #[test]
-    fn patches_do_what_their_documents_say() {
+    fn merge_and_json_patches_are_applied() {
         let object = json!({"kind": "K", "a": 1, "l": [1], "m": {"x": 1}});
         let merge = Patch::merge(json!({"a": null, "m": {"y": 2}}), &[], WARN);
         assert_eq!(merge.apply(&object), Ok(json!({"kind": "K", "l": [1], "m": {"x": 1, "y": 2}})));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategic_patch_is_read_as_far_as_it_merges() {
+    fn a_strategic_patch_is_accepted_if_it_only_merges() {
         let object = json!({"kind": "K", "data": {"c": "d"}, "metadata": {"labels": {"x": "y"}}});
         let patch = json!({"data": {"a": "b"}, "metadata": {"labels": {"x": null}}});
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_cannot_make_much_of_little() {
+    fn a_small_patch_cannot_create_a_huge_object() {
         let object = json!({"kind": "K", "l": [], "d": {}});
         let many = |prefix: &str, often: &str, times: usize| {
             let patch = format!("[{prefix}{}]", vec![often; times].join(","));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_does_not_nest_deeper_than_is_read() {
+    fn a_merge_patch_cannot_exceed_the_nesting_limit() {
         let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
         let merged = |depth| Patch::merge(nested(depth), &[], WARN).apply(&json!({"kind": "K"}));
         assert!(merged(100).is_ok());
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_codes_clients_know() {
+    fn errors_have_the_codes_of_kube_apiserver() {
         let object = json!({"kind": "K", "a": 1});
         let json =
             |document: Value, validation| Patch::json(document, &[], validation).apply(&object).unwrap_err();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_or_not_known_is_told() {
+    fn duplicate_and_unknown_fields_are_reported() {
         let document = json!([{"op": "test", "path": "/kind", "value": "K", "foo": 1}]);
         let duplicates = ["[0].op".to_owned(), "[0].foo".to_owned()];
         let patch = Patch::json(document.clone(), &duplicates, WARN);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_equals_null() {
+    fn a_missing_field_equals_null() {
         let same = json!({"l": [1, 2, 3], "n": null, "m": {"x": 1}});
         for path in ["/o/nope", "/o/n"] {
             assert_eq!(after(json!({"op": "test", "path": path, "value": null})), Some(same.clone()));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_are_numbers_that_may_count_from_the_end() {
+    fn negative_indices_count_from_the_end() {
         let table = [
             ("add", "-1", Some(json!([1, 2, 3, 9]))),
             ("add", "-4", Some(json!([9, 1, 2, 3]))),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_are_read_from_their_first_slash() {
+    fn a_pointer_starts_at_its_first_slash() {
         let without = json!({"n": null, "m": {"x": 1}});
         assert_eq!(after(json!({"op": "remove", "path": "anything/o/l"})), Some(without));
         let odd = after(json!({"op": "add", "path": "/o/a~1b~01~2", "value": 1}));

@@ -39,7 +39,7 @@ const TOY: &[Field] = &[
 ];
 
 #[test]
-fn a_message_becomes_the_json_it_stands_for() {
+fn a_message_is_decoded_to_json() {
     let owner =
         [bytes(1, "K"), bytes(3, "n"), bytes(4, "u"), bytes(5, "g/v"), number(6, 1), number(7, 0)].concat();
     let metadata = [
@@ -77,7 +77,7 @@ fn a_message_becomes_the_json_it_stands_for() {
 }
 
 #[test]
-fn options_and_messages_in_parts_are_read() {
+fn options_and_split_messages_are_decoded() {
     let raw = [
         number(1, 0),
         bytes(2, bytes(1, "u")),
@@ -93,13 +93,13 @@ fn options_and_messages_in_parts_are_read() {
 }
 
 #[test]
-fn another_kind_is_left_for_the_check_of_kinds() {
+fn a_message_of_another_kind_is_not_decoded() {
     let body = envelope("v1", "Pod", &bytes(1, "not metadata"));
     assert_eq!(decode(&body, "Toy", TOY), Ok(json!({"apiVersion": "v1", "kind": "Pod"})));
 }
 
 #[test]
-fn what_is_no_message_is_refused_and_never_panics() {
+fn invalid_messages_are_refused_without_a_panic() {
     let whole = envelope("v1", "Toy", &bytes(1, bytes(1, "a")));
     for end in 5..whole.len() {
         // A cut between two fields leaves a message.
@@ -124,7 +124,7 @@ fn what_is_no_message_is_refused_and_never_panics() {
 
 /// The response of a kube-apiserver 1.36.3 for the same object.
 #[test]
-fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
+fn encoded_bytes_equal_those_of_kube_apiserver() {
     let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
         "resourceVersion": "228", "annotations": {"k8s.io/initial-events-end": "true"}}});
     let expected = [
@@ -154,7 +154,7 @@ fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
 }
 
 #[test]
-fn what_is_encoded_is_read_again() {
+fn an_encoded_object_is_decoded_unchanged() {
     let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
         "name": "a", "namespace": "ns", "generation": 3, "creationTimestamp": "2026-11-18T11:06:40Z",
         "deletionTimestamp": "2026-11-18T11:06:41Z", "deletionGracePeriodSeconds": 0,
@@ -168,7 +168,7 @@ fn what_is_encoded_is_read_again() {
 
 /// The forms of the cache: with sets of fields as text, or without metadata.
 #[test]
-fn metadata_an_item_at_a_time_are_as_the_whole_list() {
+fn a_list_encoded_item_by_item_equals_the_whole_list() {
     let set = json!({"f:spec": {"f:a": {}, "f:ü\"": {}}});
     let metadata = |set: Value| {
         json!({"name": "a", "labels": {"x": "y"}, "creationTimestamp": "2026-01-02T03:04:05Z",

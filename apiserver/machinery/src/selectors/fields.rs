@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_unescaped_and_nonsense_is_refused() {
+    fn values_are_unescaped_and_invalid_selectors_are_refused() {
         let selector = FieldSelector::parse(r"metadata.name=a\,b\=c\\,metadata.namespace==d", &[]).unwrap();
         assert_eq!(selector.name(), Some(r"a,b=c\"));
         let table = [

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn label_selectors_select_what_they_say() {
+    fn label_selectors_match_labels() {
         let labels = json!({"app": "web", "tier": "front", "x.io/y": "", "n": "5", "in": "notin"});
         let table = [
             ("", true),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_label_selectors_are_refused_in_upstreams_words() {
+    fn invalid_label_selectors_get_the_errors_of_kube_apiserver() {
         let table = [
             ("a b c", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
             ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_storage_refuses_is_told_and_that_it_does_not_answer_otherwise() {
+    fn a_refusal_of_the_store_has_its_reason_and_an_outage_has_a_retry_after() {
         let reason = "database space exceeded: defragment etcd".to_owned();
         let refused = ApiError::storage(&StoreError::Refused { operation: "create", reason });
         assert_eq!((refused.code, refused.retry_after()), (503, None));

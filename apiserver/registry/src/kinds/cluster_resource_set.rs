@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_apply_once_unless_told_otherwise() {
+    fn the_default_strategy_is_apply_once() {
         let mut set = json!({"spec": {"clusterSelector": {"matchLabels": {"a": "b"}}}});
         ClusterResourceSetStrategy.prepare(&mut set, None);
         assert_eq!(set["spec"]["strategy"], "ApplyOnce");
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_keeps_its_clusters_and_its_strategy() {
+    fn the_cluster_selector_and_strategy_of_a_set_are_immutable() {
         let set = json!({"spec": {"strategy": "ApplyOnce", "clusterSelector": {"matchLabels": {"a": "b"}}}});
         assert_eq!(found(&set, Some(&set)), Vec::<String>::new());
         let mut other = set.clone();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_for_certain_clusters() {
+    fn the_cluster_selector_of_a_set_must_be_valid_and_not_empty() {
         let set = |selector: Value| json!({"spec": {"clusterSelector": selector}});
         assert_eq!(
             found(&set(json!({})), None),

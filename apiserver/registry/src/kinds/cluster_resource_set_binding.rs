@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_binding_stays_with_its_cluster() {
+    fn the_cluster_of_a_binding_is_immutable() {
         let of = |cluster: &str| json!({"spec": {"clusterName": cluster}});
         let found = |new: &Value, old: &Value| {
             let errors = ClusterResourceSetBindingStrategy.validate(new, Some(old));

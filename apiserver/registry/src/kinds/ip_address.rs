@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_addresses() {
+    fn addresses_and_gateways_must_be_valid() {
         let found = |spec: Value| -> Vec<String> {
             let errors = IPAddressStrategy.validate(&json!({"spec": spec}), None);
             errors.iter().map(ToString::to_string).collect()
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_not_changed() {
+    fn the_spec_of_an_address_is_immutable() {
         let address = json!({"spec": {"address": "10.0.0.1", "prefix": 24}});
         let mut other = address.clone();
         assert_eq!(IPAddressStrategy.validate(&other, Some(&address)), []);

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_not_changed() {
+    fn the_spec_of_a_claim_is_immutable() {
         let claim = json!({"spec": {"poolRef": {"apiGroup": "g", "name": "a"}}, "status": {}});
         let mut other = claim.clone();
         other["status"] = json!({"addressRef": {"name": "x"}});

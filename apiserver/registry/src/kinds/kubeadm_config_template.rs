@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_from_a_template_must_be_legal() {
+    fn the_config_in_a_template_must_be_valid() {
         let object = json!({"spec": {"template": {
             "metadata": {"labels": {"a b": "c"}},
             "spec": {"files": [{"path": "/a"}, {"path": "/a"}]}}}});

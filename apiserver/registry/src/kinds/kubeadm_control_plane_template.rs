@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_judged_where_it_is_made() {
+    fn a_template_is_validated_when_it_is_created() {
         let wrong = template(&json!({
             "rollout": {"strategy": {"type": "OnDelete"}}, "machineNaming": {"template": "x"},
             "machineTemplate": {"metadata": {"labels": {"a": "b c"}}, "spec": {"taints": [{"key": "node.kubernetes.io/x"}]}},
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_not_changed() {
+    fn the_spec_of_a_template_is_immutable() {
         let old = template(&json!({"kubeadmConfigSpec": {"verbosity": 1}}));
         let mut new = old.clone();
         new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_releases_filled_in_is_no_change() {
+    fn defaults_of_older_releases_are_no_change() {
         let old = template(
             &json!({"rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
             "kubeadmConfigSpec": {"format": "cloud-config", "joinConfiguration": {"nodeRegistration": {"imagePullPolicy": "IfNotPresent"}}}}),

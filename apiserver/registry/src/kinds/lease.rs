@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_lasts_and_counts_up() {
+    fn durations_transitions_and_preferred_holders_are_validated() {
         let table = [
             (json!({"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 0}), vec![]),
             (json!({"leaseDurationSeconds": 0}), vec!["spec.leaseDurationSeconds"]),

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_rolls_one_by_one_and_chooses_its_own() {
+    fn a_deployment_gets_a_default_rollout_and_selector() {
         let mut new = deployment();
         MachineDeploymentStrategy.prepare(&mut new, None);
         let rolling = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_refused_for_what_is_wrong_with_it() {
+    fn invalid_deployments_are_refused() {
         let mut old = deployment();
         MachineDeploymentStrategy.prepare(&mut old, None);
         for (pointer, value, expected) in [

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_stay_have_no_order_and_selectors_mean_something() {
+    fn an_order_requires_behavior_drain_and_selectors_must_be_valid() {
         let bad = json!({"matchExpressions": [{"key": "a", "operator": "Is"}]});
         for (spec, expected) in [
             (json!({"drain": {"behavior": "Drain", "order": 1}, "pods": [{"selector": {}}]}), vec![]),

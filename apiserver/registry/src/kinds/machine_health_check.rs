@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_is_filled_in_and_refused_for_what_is_wrong_with_it() {
+    fn a_check_gets_defaults_and_invalid_ones_are_refused() {
         let mut old = json!({"spec": {"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}}});
         MachineHealthCheckStrategy.prepare(&mut old, None);
         assert_eq!(old["spec"]["checks"], json!({"nodeStartupTimeoutSeconds": 600}));

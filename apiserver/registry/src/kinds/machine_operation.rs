@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_labelled_with_its_machine_and_says_how_it_reboots() {
+    fn an_operation_gets_a_machine_label_and_default_parameters() {
         let mut reboot = json!({"spec": {"machineName": "m1", "action": "Reboot"}});
         MachineOperationStrategy.prepare(&mut reboot, None);
         assert_eq!(reboot["metadata"]["labels"], json!({MACHINE_LABEL: "m1"}));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_cancellation_can_be_asked_for_later_and_not_taken_back() {
+    fn only_a_cancellation_can_be_added_and_it_is_final() {
         let old = json!({"spec": {"machineName": "m", "action": "Reboot", "reboot": {"type": "Soft"}}});
         let mut cancelled = old.clone();
         cancelled["spec"]["cancelRequested"] = json!(true);

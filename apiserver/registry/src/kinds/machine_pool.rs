@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_is_filled_in_and_refused_for_what_is_wrong_with_it() {
+    fn a_pool_gets_defaults_and_invalid_ones_are_refused() {
         let mut old = json!({"metadata": {"name": "mp-0"}, "spec": {"clusterName": "c",
             "template": {"spec": {"clusterName": "c", "version": "1.33.1", "bootstrap": {"dataSecretName": "s"}}}}});
         MachinePoolStrategy.prepare(&mut old, None);

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_gets_a_number_a_selector_and_its_clusters_label() {
+    fn a_set_gets_replicas_a_selector_and_a_cluster_label() {
         let mut set = set();
         MachineSetStrategy.prepare(&mut set, None);
         let own = json!({"cluster.x-k8s.io/set-name": "md-0-abc"});
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_refused_for_what_is_wrong_with_it() {
+    fn invalid_sets_are_refused() {
         let mut old = set();
         MachineSetStrategy.prepare(&mut old, None);
         for (pointer, value, expected) in [

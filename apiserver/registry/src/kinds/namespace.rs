@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_has_its_name_as_a_label_and_a_phase() {
+    fn a_namespace_gets_a_name_label_a_phase_and_a_finalizer() {
         let mut namespace =
             json!({"metadata": {"name": "a", "labels": {"kubernetes.io/metadata.name": "b"}}});
         NamespaceStrategy.prepare(&mut namespace, None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_a_label_and_not_a_subdomain() {
+    fn a_namespace_name_is_a_dns_label_and_not_a_subdomain() {
         for (name, good) in
             [("team-1", true), ("a.b", false), (&"a".repeat(63), true), (&"a".repeat(64), false)]
         {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_of_a_namespace_say_whose_they_are() {
+    fn finalizers_of_a_namespace_need_a_domain_prefix() {
         for (name, good) in [("kubernetes", true), ("a.b/c", true), ("foreign", false), ("a b/c", false)] {
             let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": [name]}});
             assert_eq!(NamespaceStrategy.validate(&namespace, None).is_empty(), good, "{name}");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clusters_are_made_from_stays() {
+    fn the_spec_of_a_cluster_template_is_immutable() {
         let old = json!({"spec": {"template": {"spec": {"tags": ["a"]}}}});
         let mut new = old.clone();
         new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_change_changes() {
+    fn updates_may_only_change_mutable_fields() {
         let old = json!({"spec": {"flavor": {"id": "1"}, "identityRef": {"name": "a", "region": "r"},
             "ports": [{"description": "x", "allowedAddressPairs": []}]}});
         let with = |pointer: &str, value: Value| {

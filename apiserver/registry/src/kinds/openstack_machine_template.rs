@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_has_no_server_of_its_own() {
+    fn a_template_cannot_have_a_provider_id() {
         let errors = OpenStackMachineTemplateStrategy.validate(&template(&json!({"providerID": "a"})), None);
         let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(found, ["spec.template.spec.providerID: Forbidden: cannot be set in templates"]);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_machines_are_made_from_stays() {
+    fn the_spec_of_a_machine_template_is_immutable() {
         let old = template(&json!({"flavor": {"id": "1"}}));
         let mut new = old.clone();
         new["status"]["capacity"] = json!({"cpu": 4});

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_stays_as_it_was_made() {
+    fn the_spec_of_a_server_is_immutable() {
         let old = json!({"spec": {"flavor": "small", "identityRef": {"name": "a"}}});
         let mut new = old.clone();
         new["status"] = json!({"ready": true});
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_combinations_are_refused() {
+    fn contradictory_fields_are_refused() {
         let server = json!({"spec": {
             "rootVolume": {"sizeGiB": 1}, "additionalBlockDevices": [{"name": "root"}],
             "ports": [{"enablePortSecurity": false, "securityGroups": [{"id": "a"}]}]}});

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_types_leave_out_is_left_out() {
+    fn zero_values_that_go_types_omit_are_dropped() {
         let given = json!({"trunk": false, "sshKeyName": "", "configDrive": false, "ports": [{"trunk": false,
             "network": {"filter": {"name": "n", "description": ""}}, "fixedIPs": [{"subnet": {"filter": {"ipVersion": 0}}}]}],
             "rootVolume": {"type": ""}, "image": {"filter": {"name": ""}}, "identityRef": {"name": "", "region": ""},
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_entries_are_taken_out() {
+    fn empty_lists_are_removed() {
         let mut given = json!({"tags": [], "ports": [{"tags": [], "securityGroups": [1]}]});
         without_empty_lists(&mut given);
         assert_eq!(given, json!({"ports": [{"securityGroups": [1]}]}));

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_absent_is_filled_in() {
+    fn defaults_replace_only_absent_or_empty_values() {
         let mut value = json!({"a": {"b": 1, "e": ""}, "c": "text"});
         default(&mut value, "a.b", 2);
         default(&mut value, "a.d.e", 3);

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_terms_must_hold() {
+    fn all_requirements_must_match() {
         let selector = json!({"matchLabels": {"a": "1"}, "matchExpressions": [
             {"key": "b", "operator": "In", "values": ["y", "x"]}, {"key": "c", "operator": "DoesNotExist"},
             {"key": "d", "operator": "NotIn", "values": ["z"]}, {"key": "e", "operator": "Exists"}]});
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_means_nothing_is_refused() {
+    fn an_invalid_requirement_is_refused() {
         for (operator, values, expected) in [
             ("In", json!([]), "values set can't be empty"),
             ("Exists", json!(["a"]), "values set must be empty"),

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_judged_term_by_term() {
+    fn each_requirement_of_a_selector_is_validated() {
         let term = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         for (selector, expected) in [
             (json!({}), None),

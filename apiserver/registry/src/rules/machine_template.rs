@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_gets_its_v() {
+    fn a_version_gets_a_leading_v() {
         for (found, expected) in [("1.30.2", "v1.30.2"), ("v1.30.2", "v1.30.2"), ("latest", "vlatest")] {
             let mut new = json!({"spec": {"version": found}});
             prepare_version(&mut new, "spec");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn some_taints_are_not_for_people() {
+    fn reserved_taints_are_refused() {
         let keys = [
             "node.cluster.x-k8s.io/uninitialized",
             "node.kubernetes.io/not-ready",

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn each_kind_of_name_has_its_own_rule() {
         type Rule = fn(&str) -> Vec<String>;
         let table: [(Rule, &[&str], &[&str]); 5] = [
             (label_key, &["a", "a.b_c-d", "x.y/A"], &["", "/a", "a/", "a/b/c", "-a", "X.y/a", "a b"]),

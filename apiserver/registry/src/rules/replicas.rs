@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_autoscalers_bounds_decide_when_nobody_else_does() {
+    fn autoscaler_bounds_apply_only_if_replicas_are_unset() {
         let bounded = |spec: Value| json!({"spec": spec, "metadata": {"annotations": {BOUNDS[0]: "3", BOUNDS[1]: "5"}}});
         let old = |replicas: i64| Some(json!({"spec": {"replicas": replicas}}));
         for (mut new, old, expected) in [
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_are_no_numbers_are_refused_when_needed() {
+    fn invalid_autoscaler_bounds_are_refused_if_replicas_are_unset() {
         let mut new = json!({"spec": {}, "metadata": {"annotations": {BOUNDS[0]: "few", BOUNDS[1]: "5"}}});
         let errors = |new: &Value| {
             let mut errors = Vec::new();

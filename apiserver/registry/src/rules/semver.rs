@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_strictly_and_tolerantly() {
+    fn versions_are_parsed_strictly_or_tolerantly() {
         for (text, strict, tolerant) in [
             ("1.30.2", Some("1.30.2"), Some("1.30.2")),
             ("1.30.2-rc.1+x.01", Some("1.30.2-rc.1+x.01"), Some("1.30.2-rc.1+x.01")),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_have_an_order_and_builds_not_always() {
+    fn versions_are_ordered_and_alphabetic_builds_are_not() {
         use Ordering::{Equal, Greater, Less};
         for (one, other, expected) in [
             ("1.30.0", "1.30.0", Some(Equal)),

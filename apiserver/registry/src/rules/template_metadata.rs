@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_annotations_must_be_legal() {
+    fn labels_and_annotations_must_be_valid() {
         let found = |value: Value| shown(|path, errors| metadata(Some(&value), path, errors));
         let none = Vec::<String>::new();
         assert_eq!(found(json!({"labels": {"a/b": "C"}, "annotations": {"X": "any thing"}})), none);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_of_others_are_refused() {
+    fn reserved_taints_are_refused() {
         let keys = [
             "mine",
             "node.kubernetes.io/out-of-service",

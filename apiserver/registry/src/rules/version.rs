@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_need_a_v_and_three_numbers() {
+    fn versions_need_a_leading_v_and_three_numbers() {
         let table = [
             ("v1.30.2", Some((1, 30, 2))),
             ("v1.30.2-rc.1+x", Some((1, 30, 2))),

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_signature_is_read() {
+    fn every_signature_is_parsed() {
         for text in SIGNATURES.split(';').map(str::trim) {
             let (name, read) = signature(text).unwrap();
             let on = usize::from(read.is_method);

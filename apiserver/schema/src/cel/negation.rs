@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_blanked_and_nothing_else() {
+    fn only_pairs_of_negations_are_blanked() {
         for (source, expected) in [
             ("!a && !!b", "!a &&   b"),
             ("!!!a", "  !a"),

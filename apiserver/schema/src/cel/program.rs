@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_path_is_read_forever() {
+    fn malformed_field_paths_terminate() {
         for (path, expected) in [
             (".a.b", vec!["a", "b"]),
             (".a['b.c'].d", vec!["a", "b.c", "d"]),

@@ -22,7 +22,7 @@ fn object(rule: &Value) -> Value {
 }
 
 #[test]
-fn a_rule_that_does_not_hold_is_told_in_its_words() {
+fn a_failed_rule_reports_its_message() {
     let value = json!({"least": 3, "most": 2, "labels": {"a.b": "c"}});
     let table = [
         (
@@ -86,7 +86,7 @@ fn values_have_the_types_of_their_schema() {
 }
 
 #[test]
-fn rules_about_the_update_are_asked_of_updates() {
+fn transition_rules_run_only_on_updates() {
     let region = json!({"rule": "(!has(self.name) && !has(oldSelf.name)) || self.name == oldSelf.name",
         "message": "name is immutable"});
     let (a, b) = (json!({"name": "a"}), json!({"name": "b"}));
@@ -101,7 +101,7 @@ fn rules_about_the_update_are_asked_of_updates() {
 }
 
 #[test]
-fn what_did_not_change_is_not_held_against_an_update() {
+fn unchanged_invalid_values_do_not_fail_an_update() {
     let rule = json!({"rule": "self.least <= self.most", "message": "m"});
     let schema =
         json!({"type": "object", "properties": {"inner": object(&rule), "other": {"type": "string"}}});
@@ -113,7 +113,7 @@ fn what_did_not_change_is_not_held_against_an_update() {
 }
 
 #[test]
-fn entries_have_a_past_only_where_keys_tell_them_apart() {
+fn list_items_have_old_values_only_in_map_lists() {
     let item = json!({"type": "object",
         "x-kubernetes-validations": [{"rule": "self.size >= oldSelf.size", "message": "may not shrink"}],
         "properties": {"id": {"type": "string"}, "size": {"type": "integer"}}});
@@ -127,7 +127,7 @@ fn entries_have_a_past_only_where_keys_tell_them_apart() {
 }
 
 #[test]
-fn rules_wait_until_the_shape_is_right() {
+fn rules_are_skipped_if_types_are_wrong() {
     let schema = object(&json!({"rule": "self.least <= self.most", "message": "m"}));
     let expected = [
         "spec.name: Invalid value: \"integer\": spec.name in body must be of type string: \"integer\"",
@@ -137,7 +137,7 @@ fn rules_wait_until_the_shape_is_right() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_evaluated_refuses() {
+fn a_rule_with_an_evaluation_error_refuses() {
     let schema = object(&json!({"rule": "self.least / self.most > 0", "message": "m"}));
     let found = errors(&schema, &json!({"least": 1, "most": 0}), None);
     assert_eq!(found.len(), 1);
@@ -161,7 +161,7 @@ fn a_huge_list_does_not_stall_the_server() {
 
 /// Each rule is below its limit, and all of them together exceed the limit of an object.
 #[test]
-fn rules_of_one_object_share_what_they_may_cost() {
+fn rules_of_one_object_share_a_cost_budget() {
     let rule = json!({"rule": "self.all(a, self.all(b, a != b || a == b))"});
     let list = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [rule]});
     let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
@@ -180,7 +180,7 @@ fn rules_of_one_object_share_what_they_may_cost() {
 }
 
 #[test]
-fn a_rule_that_is_no_expression_is_a_mistake_of_the_type() {
+fn a_malformed_rule_is_an_error_of_the_schema() {
     let error = Schema::compile(
         &json!({"type": "object", "properties": {"a": object(&json!({"rule": "self. ==="}))}}),
     );
@@ -193,7 +193,7 @@ fn refused(rule: &Value) -> String {
 }
 
 #[test]
-fn a_rule_that_makes_no_sense_is_refused_before_it_meets_a_value() {
+fn a_rule_with_a_type_error_is_refused_at_compile_time() {
     let table = [
         ("self.lest > 1", "undefined field 'lest'"),
         ("self.least.most > 1", "type 'int' does not support field selection"),
@@ -230,7 +230,7 @@ fn a_rule_that_makes_no_sense_is_refused_before_it_meets_a_value() {
 }
 
 #[test]
-fn what_only_running_can_tell_is_left_to_it() {
+fn dynamic_types_are_checked_at_run_time() {
     let rules = [
         "self.any == 5 || self.any == 'a'",
         "self.share > 1",
@@ -253,7 +253,7 @@ fn what_only_running_can_tell_is_left_to_it() {
 
 /// A rule of a few hundred bytes must not cost as much as a body of megabytes.
 #[test]
-fn nested_rules_cost_no_more_than_they_are_long() {
+fn the_cost_of_checking_nested_rules_is_bounded() {
     let mut maps = "true".to_owned();
     let mut lists = "true".to_owned();
     for level in (0..30).rev() {
@@ -269,7 +269,7 @@ fn nested_rules_cost_no_more_than_they_are_long() {
 
 /// The server's threads have 2 MiB of stack, and so has this one.
 #[test]
-fn a_chain_is_refused_before_it_is_too_deep() {
+fn a_chain_of_too_many_operators_is_refused() {
     for (rule, expected) in [
         (format!("{} == 1", vec!["self.least"; 190].join(" + ")), ""),
         (format!("self.any{} == 1", ".a".repeat(390)), ""),
@@ -289,7 +289,7 @@ fn a_chain_is_refused_before_it_is_too_deep() {
 
 /// `optMap` repeats its receiver.
 #[test]
-fn a_chain_of_macros_does_not_double_without_end() {
+fn the_expansion_of_chained_macros_is_bounded() {
     let chain = |length| format!("self.?name{}.hasValue()", ".optMap(x, x)".repeat(length));
     assert_eq!(refused(&json!({"rule": chain(8)})), "");
     let found = refused(&json!({"rule": chain(60)}));
@@ -298,7 +298,7 @@ fn a_chain_of_macros_does_not_double_without_end() {
 
 /// Each error shows its line. Without a limit, a rule of 4 KB could cause a response of 12 MB.
 #[test]
-fn of_very_many_errors_a_hundred_are_told() {
+fn at_most_a_hundred_errors_are_reported() {
     let schema =
         Schema::compile(&json!({"type": "object", "properties": {"a": {"type": "string"}}})).unwrap();
     let found = schema.analyze(&json!({"rule": format!("[{}].size() > 0", vec!["a"; 2000].join(","))})).rule;
@@ -310,7 +310,7 @@ fn of_very_many_errors_a_hundred_are_told() {
 /// Facts about a schema are computed once for all names in a rule. Without the cache, two thousand names of entries
 /// with forty thousand fields took half a minute.
 #[test]
-fn many_names_of_large_values_cost_no_more_than_one() {
+fn many_names_of_a_large_type_are_analyzed_quickly() {
     let names: Vec<String> = (0..40_000).map(|number| format!("f{number}")).collect();
     let fields: serde_json::Map<String, Value> =
         names.iter().map(|name| (name.clone(), json!({"type": "boolean"}))).collect();
@@ -330,7 +330,7 @@ fn many_names_of_large_values_cost_no_more_than_one() {
 const ERRORS: &str = include_str!("type_errors.jsonl");
 
 #[test]
-fn errors_are_shown_as_upstream_shows_them() {
+fn compilation_errors_match_upstream() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"},
         "d": {"x-kubernetes-int-or-string": true}, "l": {"type": "array", "items": {"type": "string"}},
         "e": {"type": "object"}, "p": {"x-kubernetes-preserve-unknown-fields": true}}});

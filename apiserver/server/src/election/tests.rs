@@ -163,7 +163,7 @@ async fn the_holder_keeps_the_lease_until_it_releases_it() {
 
 /// A renewal that is in flight at shutdown may still be applied.
 #[tokio::test]
-async fn the_lease_is_released_whenever_the_shutdown_comes() {
+async fn the_lease_is_released_whenever_shutdown_begins() {
     let world = world();
     for step in 0..24 {
         let holder = world.candidate("first");
@@ -193,7 +193,7 @@ async fn another_candidate_is_elected_when_the_lease_of_a_killed_holder_expires(
 }
 
 #[tokio::test]
-async fn a_holder_that_is_cut_off_stops_before_the_next_begins_and_is_elected_again_later() {
+async fn a_disconnected_holder_stops_before_the_next_starts_and_can_be_elected_again() {
     let world = world();
     let first = world.candidate("first");
     first.is_elected(1).await;

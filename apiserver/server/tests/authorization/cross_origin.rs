@@ -134,7 +134,7 @@ async fn pages_of_the_same_origin_and_other_programs_pass() {
 }
 
 #[tokio::test]
-async fn an_empty_body_of_a_form_is_no_body_of_an_action() {
+async fn actions_refuse_form_media_types_even_without_a_body() {
     let world = World::start().await;
     let admin = world.admin(Protocol::Http2);
     for media in ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"] {

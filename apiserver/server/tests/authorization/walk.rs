@@ -68,7 +68,7 @@ fn compare(found: &BTreeSet<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_route_refuses_callers_who_may_not_and_changes_nothing() {
+async fn every_route_refuses_unauthorized_callers_without_changes() {
     let world = Arc::new(World::start().await);
     let routes = Arc::new(routes::all(&world.registry, &world.admin(Protocol::Http2)).await);
     let before = world.state().await;
@@ -103,7 +103,7 @@ fn is_unclear(exception: &Exception) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claimed_identity_opens_no_route() {
+async fn an_unauthorized_impersonation_reaches_no_route() {
     let world = World::start().await;
     let routes = routes::all(&world.registry, &world.admin(Protocol::Http2)).await;
     let before = world.state().await;
@@ -128,7 +128,7 @@ async fn a_claimed_identity_opens_no_route() {
 }
 
 #[tokio::test]
-async fn a_web_socket_is_refused_to_callers_who_may_not() {
+async fn a_web_socket_is_refused_to_unauthorized_callers() {
     let world = World::start().await;
     let upgrade = [
         ("connection", "Upgrade"),

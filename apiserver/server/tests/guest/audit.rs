@@ -8,7 +8,7 @@ const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const SECRET: &str = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "s-"}, "stringData": {"password": "hunter2"}}"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_of_every_change_and_every_watch_and_of_no_secret() {
+async fn the_audit_log_has_changes_and_watches_and_no_secret_values() {
     let data = tempfile::tempdir().unwrap();
     let mut capstan = Capstan::start(data.path(), &[]);
     capstan.ready().await;

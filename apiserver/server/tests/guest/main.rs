@@ -1,10 +1,5 @@
 //! Tests of the program as a process: start, behavior without its storage, and shutdown.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::expect_used,
-    reason = "a test says what is wrong by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod audit;
 mod client;

@@ -117,7 +117,7 @@ fn sample(line: &str) -> Sample {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_can_be_scraped_and_the_dashboard_asks_for_none_that_is_not_there() {
+async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     let data = tempfile::tempdir().unwrap();
     let capstan = Capstan::start(data.path(), &[]);
     capstan.ready().await;

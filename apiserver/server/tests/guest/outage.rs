@@ -22,7 +22,7 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn before_storage_answers_nothing_served_is_said_not_to_exist() {
+async fn requests_before_the_store_is_open_get_503_and_not_404() {
     let mut etcd = Etcd::prepared();
     let data = tempfile::tempdir().unwrap();
     let capstan = Capstan::start(data.path(), &["--etcd-endpoints", &etcd.url()]);
@@ -78,7 +78,7 @@ async fn codes_until_ready(client: Client) -> Vec<u16> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_storage_is_away_documents_are_quick_and_the_rest_fails_soon() {
+async fn during_a_store_outage_documents_stay_fast_and_other_requests_fail_early() {
     let etcd = Etcd::started();
     let data = tempfile::tempdir().unwrap();
     let capstan = Capstan::start(data.path(), &["--etcd-endpoints", &etcd.url()]);

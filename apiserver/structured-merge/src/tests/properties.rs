@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again(writes in writes()) {
+    fn encoded_entries_are_decoded_unchanged(writes in writes()) {
         let object = write_all(&writes, &Set::default());
         let list = object.pointer("/metadata/managedFields").cloned();
         prop_assert_eq!(entries(&object).encode(), list);
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn owners_own_only_what_is_there(writes in writes()) {
+    fn field_managers_own_only_existing_fields(writes in writes()) {
         let object = write_all(&writes, &Set::default());
         // Every path of an object: its leaves, and every map and list above them.
         let there = compare(&WIDGET, &json!({}), &object).added;
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_applied_is_there_and_owned(writes in writes(), config in specs()) {
+    fn applied_fields_exist_and_are_owned(writes in writes(), config in specs()) {
         let live = write_all(&writes, &Set::default());
         let reset = Set::default();
         let applied = tracker("a", &reset).apply(Some(&live), &config, true).unwrap().object;

@@ -11,7 +11,7 @@ struct Replay {
 }
 
 #[test]
-fn vectors_come_out_as_the_real_server_showed_them() {
+fn vectors_match_kube_apiserver() {
     let vectors: Value =
         serde_json::from_str(include_str!("../../../../tests/widget/ssa-vectors.json")).unwrap();
     let mut replay = Replay { objects: BTreeMap::new(), now: 1_000, checked: 0 };

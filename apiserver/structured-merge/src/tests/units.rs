@@ -24,7 +24,7 @@ fn some(paths: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn u01_a_set_is_written_as_a_tree() {
+fn u01_a_set_is_encoded_as_a_tree() {
     let item = vec![
         Element::field("spec"),
         Element::field("items"),
@@ -37,7 +37,7 @@ fn u01_a_set_is_written_as_a_tree() {
 }
 
 #[test]
-fn u02_elements_have_two_orders() {
+fn u02_elements_have_an_internal_and_an_encoded_order() {
     let elements = [
         Element::value(json!("b")),
         Element::Index(0),
@@ -55,13 +55,13 @@ fn u02_elements_have_two_orders() {
 }
 
 #[test]
-fn u03_what_is_not_known_is_left_out() {
+fn u03_unknown_path_elements_are_skipped() {
     let set = read(&json!({"f:a": {}, "x:q": {"f:b": {}}, "f:c": {"x:q": {}}})).unwrap();
     assert_eq!(shown(&set), [".a", ".c"]);
 }
 
 #[test]
-fn u04_what_cannot_be_read_is_a_error() {
+fn u04_malformed_path_elements_are_errors() {
     for key in ["f", "v:{", "v:1 2", "", "k:1", "i:x", "ff:x"] {
         assert!(read(&json!({key: {}})).is_err(), "{key}");
     }
@@ -78,7 +78,7 @@ fn u05_key_fields_are_sorted() {
 }
 
 #[test]
-fn u06_to_u09_what_a_configuration_owns() {
+fn u06_to_u09_a_configuration_owns_its_leaves() {
     assert_eq!(owned_by_spec(json!({"nested": {"deep": {"x": "1"}}})), [".spec.nested.deep.x"]);
     let empties = json!({"labelsMap": {}, "note": null, "items": null, "setList": [], "atomicList": []});
     let wanted = [".spec.atomicList", ".spec.items", ".spec.labelsMap", ".spec.note"];
@@ -90,7 +90,7 @@ fn u06_to_u09_what_a_configuration_owns() {
 }
 
 #[test]
-fn u10_to_u16_what_is_different() {
+fn u10_to_u16_changes_are_added_modified_and_removed_fields() {
     let x = |value: &str| json!({"nested": {"a": value}});
     assert_eq!(
         change(x("1"), json!({})),
@@ -118,7 +118,7 @@ fn u10_to_u16_what_is_different() {
 }
 
 #[test]
-fn another_kind_of_value_is_a_modification_of_the_field_alone() {
+fn a_changed_value_type_modifies_only_the_field_itself() {
     let free = |value: Value| json!({"free": {"x": value}});
     assert_eq!(
         change(free(json!({"y": 1})), free(json!(5))),
@@ -145,13 +145,13 @@ fn u17_a_null_map_is_owned_and_changes_nothing() {
 }
 
 #[test]
-fn u18_parts_of_what_became_atomic_become_the_whole() {
+fn u18_children_of_a_field_that_became_atomic_become_the_field() {
     let set = Set::of([Path::of_fields(["spec", "atomicMap", "k"])]);
     assert_eq!(shown(&reconcile(&WIDGET, set)), [".spec.atomicMap"]);
 }
 
 #[test]
-fn u19_the_whole_of_what_became_granular_takes_nothing_along() {
+fn u19_an_owner_of_a_field_that_became_granular_removes_no_children() {
     let reset = Set::default();
     let list = json!([{"manager": "a", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1",
         "fieldsV1": {"f:spec": {"f:labelsMap": {}}}}]);
@@ -189,7 +189,7 @@ fn u20_entries_are_sorted_by_operation_time_and_name() {
 }
 
 #[test]
-fn u21_the_oldest_of_a_version_join() {
+fn u21_the_oldest_entries_of_a_version_are_merged() {
     let mut entries = Entries::default();
     entries.push(entry("t1", Operation::Update, V1BETA1, Some(1)));
     (2..=11).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
@@ -202,7 +202,7 @@ fn u21_the_oldest_of_a_version_join() {
 }
 
 #[test]
-fn u22_three_join_when_there_are_twelve() {
+fn u22_three_of_twelve_entries_are_merged() {
     let mut entries = Entries::default();
     (1..=12).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
     ancient::cap(&mut entries);
@@ -212,7 +212,7 @@ fn u22_three_join_when_there_are_twelve() {
 }
 
 #[test]
-fn u22_more_join_those_who_were_brought_together_before() {
+fn u22_more_entries_are_merged_into_an_existing_merged_entry() {
     let mut entries = Entries::default();
     entries.push(entry("ancient-changes", Operation::Update, V1, Some(20)));
     (1..=12).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
@@ -226,7 +226,7 @@ fn u22_more_join_those_who_were_brought_together_before() {
 }
 
 #[test]
-fn u22_long_lists_are_written_as_short_ones_are() {
+fn u22_long_and_short_lists_are_encoded_alike() {
     for count in [3, 200] {
         let mut entries = Entries::default();
         (0..count).for_each(|number| entries.push(entry(&format!("m{number}"), Operation::Apply, V1, None)));
@@ -249,7 +249,7 @@ fn u22_long_lists_are_written_as_short_ones_are() {
 }
 
 #[test]
-fn u23_conflicts_are_said_by_owner() {
+fn u23_conflicts_are_grouped_by_field_manager() {
     let status = ManagerIdentifier {
         manager: "b".to_owned(),
         operation: Operation::Update,
@@ -266,7 +266,7 @@ fn u23_conflicts_are_said_by_owner() {
 }
 
 #[test]
-fn u28_and_u29_duplicates_in_the_live_object_are_borne() {
+fn u28_and_u29_duplicates_in_the_live_object_are_tolerated() {
     let live = spec(json!({"items": [{"name": "a"}, {"name": "a", "value": "2"}]}));
     let items =
         |config: Value| merge(&WIDGET, &live, &spec(json!({ "items": config })))["spec"]["items"].clone();
@@ -278,7 +278,7 @@ fn u28_and_u29_duplicates_in_the_live_object_are_borne() {
 }
 
 #[test]
-fn what_is_not_as_declared_is_refused_in_known_words() {
+fn invalid_configurations_get_the_errors_of_kube_apiserver() {
     let reset = Set::default();
     let text =
         |config: Value| tracker("a", &reset).apply(None, &spec(config), false).unwrap_err().to_string();
@@ -298,7 +298,7 @@ fn what_is_not_as_declared_is_refused_in_known_words() {
 }
 
 #[test]
-fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
+fn owners_of_replicas_map_to_scale_and_back() {
     let replicas = Path::of_fields(["spec", "replicas"]);
     let map = [(V1.to_owned(), replicas.clone())].into();
     let paths = ScalePaths { replicas: &map, api_version: V1 };
@@ -337,7 +337,7 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
 }
 
 #[test]
-fn an_unreadable_entry_of_an_update_leaves_the_live_ones() {
+fn an_unreadable_entry_in_an_update_keeps_the_live_entries() {
     let reset = Set::default();
     let mut live = json!({"metadata": {"uid": "u"}, "spec": {"replicas": 1}});
     tracker("a", &reset).update(None, &mut live);
@@ -355,7 +355,7 @@ fn an_unreadable_entry_of_an_update_leaves_the_live_ones() {
 }
 
 #[test]
-fn a_version_that_is_no_more_costs_its_own_entries_alone() {
+fn entries_of_a_removed_version_are_dropped_and_others_kept() {
     let reset = Set::default();
     let entry = |manager: &str, version: &str| {
         json!({"manager": manager, "operation": "Apply", "apiVersion": version, "fieldsType": "FieldsV1",

@@ -4,7 +4,7 @@
 //! `tests/crds/<group>/<Kind>.<version>.txt` has the facts of one CRD's version, one per line; [`facts`] writes ours in
 //! the same form. Intended differences are in `tests/crds/<group>/differences.txt`: `<Kind>.<version> <path> <reason>`.
 //! A path covers everything below it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod facts;
 
@@ -62,7 +62,7 @@ fn differences(descriptor: &Descriptor, list: &str) -> Vec<(String, &'static str
 }
 
 #[test]
-fn every_kind_is_as_its_crd_has_it() {
+fn every_kind_matches_its_crd() {
     let mut found = Vec::new();
     for group in entries(&folder()).into_iter().filter(|path| path.is_dir()) {
         let intended = intended(&group);

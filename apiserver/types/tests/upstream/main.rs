@@ -6,7 +6,7 @@
 //!
 //! `differences.txt` lists the differences that are meant: `<group>/<version>/<Kind> <path> <keyword> <reason>`. The
 //! test fails for a difference without a line and for a line without a difference, so the list only shrinks.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod compare;
 
@@ -69,7 +69,7 @@ fn served(definitions: &[Value]) -> Vec<Served<'_>> {
 }
 
 #[test]
-fn every_schema_is_as_upstream_publishes_it() {
+fn every_schema_matches_upstream() {
     let Some(folder) = folder() else { return };
     let list = include_str!("differences.txt").lines().filter(|line| !line.is_empty());
     let mut meant: BTreeSet<String> = BTreeSet::new();
@@ -98,7 +98,7 @@ fn every_schema_is_as_upstream_publishes_it() {
 
 /// The texts are upstream's work, so ours are written anew.
 #[test]
-fn no_description_of_a_column_is_a_copy_of_upstreams() {
+fn no_column_description_is_copied_from_upstream() {
     let Some(folder) = folder() else { return };
     for Served { descriptor, version, .. } in served(&definitions(&folder)) {
         for column in version["additionalPrinterColumns"].as_array().into_iter().flatten() {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_say_how_an_action_went() {
+    fn the_result_of_an_action_follows_from_its_events() {
         let good = json!({"finish_time": "2026-09-09T10:00:02.000000", "result": "Success"});
         let later = json!({"finish_time": "2026-09-09T10:00:03.000000", "result": "Success"});
         let bad = json!({"finish_time": "2026-09-09T10:00:04.000000", "result": "Error"});

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn floating_addresses_are_told_apart() {
+    fn fixed_and_floating_addresses_are_distinguished() {
         let fixed = json!({"addr": "10.0.0.1", "OS-EXT-IPS:type": "fixed"});
         let floating = json!({"addr": "1.2.3.4", "OS-EXT-IPS:type": "floating"});
         let server = read(&json!({"addresses": {"net": [fixed, floating]}}));

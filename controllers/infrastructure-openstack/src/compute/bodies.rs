@@ -109,14 +109,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_server_has_no_network_and_no_hints() {
+    fn a_minimal_server_has_no_network_and_no_hints() {
         let new = NewServer { name: "m".into(), flavor_id: "f".into(), ..NewServer::default() };
         let server = json!({"name": "m", "flavorRef": "f", "metadata": {}, "networks": "none"});
         assert_eq!(create(&new), json!({"server": server, "os:scheduler_hints": {}}));
     }
 
     #[test]
-    fn a_data_volume_brings_the_disk_of_the_image_along() {
+    fn a_server_with_a_data_volume_also_maps_the_image_disk() {
         let data = BlockDevice { volume_id: Some("v".into()), boot_index: -1, ..BlockDevice::default() };
         let mut new = NewServer {
             image_id: Some("i".into()),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_json_or_words() {
+    fn scheduler_hints_are_json_or_plain_strings() {
         let hints = [("same_host", r#"["a"]"#), ("query", "bare")];
         let new = NewServer {
             scheduler_hints: hints.map(|(key, value)| (key.into(), value.into())).into(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rebuild_does_not_change_is_not_sent() {
+    fn unchanged_fields_are_not_sent_in_a_rebuild() {
         let mut change = Rebuild { image_id: "i".into(), ..Rebuild::default() };
         assert_eq!(rebuild(&change), json!({"rebuild": {"imageRef": "i"}}));
         change.user_data = Some(b"hi".to_vec());

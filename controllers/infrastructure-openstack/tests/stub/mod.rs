@@ -19,14 +19,14 @@ use tokio_rustls::{TlsAcceptor, rustls};
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// Status, further headers, body.
-    Say(u16, &'static str, String),
+    Respond(u16, &'static str, String),
     /// Reads the call and closes the connection.
-    HangUp,
+    Disconnect,
 }
 
 /// Received call.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedCall {
     pub(crate) line: String,
     pub(crate) headers: String,
     pub(crate) body: String,
@@ -39,7 +39,7 @@ type Script = VecDeque<(&'static str, Answer)>;
 pub(crate) struct Stub {
     root: String,
     script: Arc<Mutex<Script>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    received: Arc<Mutex<Vec<ReceivedCall>>>,
 }
 
 impl Stub {
@@ -64,7 +64,7 @@ impl Stub {
     async fn listen(scheme: &str, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let root = format!("{scheme}://{}", listener.local_addr().unwrap());
-        let stub = Self { root, script: Arc::default(), seen: Arc::default() };
+        let stub = Self { root, script: Arc::default(), received: Arc::default() };
         let serving = stub.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -86,13 +86,19 @@ impl Stub {
     }
 
     /// Adds to the script. A call consumes the first entry that matches it.
-    pub(crate) fn then(&self, call: &'static str, answer: Answer) {
+    pub(crate) fn enqueue(&self, call: &'static str, answer: Answer) {
         self.script.lock().unwrap().push_back((call, answer));
     }
 
     /// Returns the calls so far with this prefix.
-    pub(crate) fn seen(&self, call: &str) -> Vec<Seen> {
-        self.seen.lock().unwrap().iter().filter(|seen| seen.line.starts_with(call)).cloned().collect()
+    pub(crate) fn received(&self, call: &str) -> Vec<ReceivedCall> {
+        self.received
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|received| received.line.starts_with(call))
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn credentials(&self) -> Credentials {
@@ -106,10 +112,10 @@ impl Stub {
 
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut stream = BufReader::new(stream);
-        while let Some(seen) = read(&mut stream).await {
-            let answer = self.answer(&seen.line);
-            self.seen.lock().unwrap().push(seen);
-            let Answer::Say(status, headers, body) = answer else { return };
+        while let Some(received) = read(&mut stream).await {
+            let answer = self.answer(&received.line);
+            self.received.lock().unwrap().push(received);
+            let Answer::Respond(status, headers, body) = answer else { return };
             let head = format!(
                 "HTTP/1.1 {status} X\r\ncontent-length: {}\r\ncontent-type: application/json\r\n\
                  x-openstack-request-id: req-stub\r\n{headers}\r\n",
@@ -127,10 +133,10 @@ impl Stub {
             return script.remove(at).unwrap().1;
         }
         drop(script);
-        self.by_default(line)
+        self.default_answer(line)
     }
 
-    fn by_default(&self, line: &str) -> Answer {
+    fn default_answer(&self, line: &str) -> Answer {
         let root = &self.root;
         if line.starts_with("POST /identity/v3/auth/tokens") {
             let endpoint = |name: &str, path: &str| {
@@ -147,23 +153,23 @@ impl Stub {
             let body = format!(
                 r#"{{"token":{{"methods":["password"],"user":{{"id":"u","name":"u","domain":{{"id":"default","name":"Default"}},"password_expires_at":null}},"project":{{"id":"p","name":"p","domain":{{"id":"default","name":"Default"}}}},"roles":[],"audit_ids":["a"],"expires_at":"2099-01-01T00:00:00.000000Z","issued_at":"2026-01-01T00:00:00.000000Z","catalog":[{catalog}]}}}}"#
             );
-            return Answer::Say(201, "x-subject-token: secret-token\r\n", body);
+            return Answer::Respond(201, "x-subject-token: secret-token\r\n", body);
         }
         if line.starts_with("GET /identity/v3") {
             let body = format!(
                 r#"{{"version":{{"id":"v3.14","status":"stable","links":[{{"rel":"self","href":"{root}/identity/v3/"}}]}}}}"#
             );
-            return Answer::Say(200, "", body);
+            return Answer::Respond(200, "", body);
         }
         if line.starts_with("GET /compute/v2.1/ ") {
             let body = r#"{"version":{"id":"v2.1","version":"2.79","min_version":"2.1"}}"#;
-            return Answer::Say(200, "", body.to_owned());
+            return Answer::Respond(200, "", body.to_owned());
         }
-        Answer::Say(404, "", r#"{"itemNotFound":{"message":"not in the script"}}"#.to_owned())
+        Answer::Respond(404, "", r#"{"itemNotFound":{"message":"not in the script"}}"#.to_owned())
     }
 }
 
-async fn read(stream: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Seen> {
+async fn read(stream: &mut BufReader<impl AsyncRead + Unpin>) -> Option<ReceivedCall> {
     let mut line = String::new();
     if stream.read_line(&mut line).await.ok()? == 0 {
         return None;
@@ -181,5 +187,5 @@ async fn read(stream: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Seen> {
         headers.lines().find_map(|header| header.strip_prefix("content-length: ")?.trim().parse().ok());
     let mut body = vec![0; length.unwrap_or_default()];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Seen { line, headers, body: String::from_utf8(body).unwrap() })
+    Some(ReceivedCall { line, headers, body: String::from_utf8(body).unwrap() })
 }

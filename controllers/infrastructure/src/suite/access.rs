@@ -26,7 +26,7 @@ pub(super) async fn unreachable(world: World) {
     refused(world.connector.connect(&world.expected.unreachable).await, ErrorClass::Unreachable);
 }
 
-pub(super) async fn wrong_names(world: World) {
+pub(super) async fn unknown_cloud_or_region(world: World) {
     let nobody = Credentials { cloud_name: "nobody's".into(), ..world.credentials.clone() };
     let error = refused(world.connector.connect(&nobody).await, ErrorClass::Credentials);
     let known = world.credentials.cloud_name.as_str();

@@ -85,7 +85,7 @@ pub(super) async fn boot_from_volume(world: World) {
     world.volume_gone(data).await;
 }
 
-pub(super) async fn no_room(world: World) {
+pub(super) async fn unschedulable(world: World) {
     let cloud = &world.cloud;
     let flavor_id = world.flavor(&world.expected.impossible_flavor).await;
     let new = NewServer { flavor_id, ..world.server("no-room", Vec::new()).await };

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_above_the_baseline_counts() {
+    fn only_entries_newer_than_the_baseline_count() {
         let old = record("req-0", "reboot", Some("Success"));
         let announced = step(StepState::Done, Some("req-0"));
         let running = step(StepState::Running, None);

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_is_there_already_is_not_written() {
+    fn a_change_that_is_already_present_is_not_written() {
         let present = json!({"spec": {"a": 1, "b": {"c": "x"}}, "status": {}});
         let table = [
             (json!({"spec": {"a": 1}}), true),

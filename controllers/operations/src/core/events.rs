@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_transition_has_an_event_and_nothing_else_has() {
+    fn only_transitions_have_events() {
         use StepState::{Done, Failed, Pending, Running, Skipped};
         let running = Some(OperationPhase::Running);
         let reasons = |old: &[(&str, StepState)], new: &[(&str, StepState)], phase| {

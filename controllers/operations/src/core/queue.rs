@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_first_but_never_before_one_that_has_begun() {
+    fn a_running_operation_comes_first_and_then_the_oldest() {
         let pending = Some(OperationPhase::Pending);
         let running = Some(OperationPhase::Running);
         let this = operation("m", "m1", 10, pending);

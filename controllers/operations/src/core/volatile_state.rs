@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_counts_as_unmade_at_once_only_for_the_process_that_announced_it() {
+    fn only_the_process_that_announced_a_call_knows_at_once_that_it_was_not_made() {
         let at = Duration::from_secs;
         let memory = Memory::default();
         let settled = |now: u64| memory.is_settled("u", "Reboot", "", at(now));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_new_version_takes_the_old_ones_place() {
+    fn the_new_version_replaces_the_old_one_in_an_image_name() {
         let table = [
             ("ubuntu-2204-kube-v1.29.1", Some("ubuntu-2204-kube-v1.30.0")),
             ("ubuntu-2204-kube-1.29.1-2026", Some("ubuntu-2204-kube-1.30.0-2026")),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_usable_image_is_needed() {
+    fn exactly_one_usable_image_is_required() {
         let image = |id: &str, status: &str| Image {
             id: id.to_owned(),
             status: status.to_owned(),

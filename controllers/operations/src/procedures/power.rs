@@ -160,7 +160,7 @@ pub(crate) mod tests {
     }
 
     /// Checks a procedure against every situation. `from` is the status that it changes.
-    pub(crate) fn gets_one_call_and_the_log_is_believed(power: &Power, from: &str) {
+    pub(crate) fn check_one_call_and_its_log(power: &Power, from: &str) {
         use StepState::{Done, Running};
         let call = &power.call;
         let server = |status: &str, task: Option<&str>| {

@@ -22,10 +22,10 @@ pub(crate) const POWER_OFF: Power = Power {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procedures::power::tests::gets_one_call_and_the_log_is_believed;
+    use crate::procedures::power::tests::check_one_call_and_its_log;
 
     #[test]
-    fn nova_gets_one_call_for_a_power_off_and_its_log_is_believed() {
-        gets_one_call_and_the_log_is_believed(&POWER_OFF, "ACTIVE");
+    fn a_power_off_is_one_call_and_the_action_log_decides_its_result() {
+        check_one_call_and_its_log(&POWER_OFF, "ACTIVE");
     }
 }

@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "one table, a line for each answer of Nova")]
-    fn nova_gets_one_call_and_its_log_is_believed() {
+    fn a_reboot_is_one_call_and_the_action_log_decides_its_result() {
         use StepState::{Done, Failed, Running};
         let stop = || Some(Stop { reason: "Requested", why: "enough".to_owned() });
         let begun = [(SOFT.prepare, Done, Some("old")), (SOFT.issue, Running, None)];

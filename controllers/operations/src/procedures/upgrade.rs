@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_the_least_disruptive_one_that_works_or_the_requested_one() {
+    fn the_strategy_is_the_requested_or_the_least_disruptive_possible_one() {
         use UpgradeStrategy::{Auto, Rebuild, Replace};
         let stop = Some(Stop { reason: "Requested", why: String::new() });
         let table = [

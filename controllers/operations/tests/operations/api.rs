@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::scissors::{Fate, Scissors};
+use crate::crash_point::{CrashPoint, Fate};
 
 /// Stored objects, by path.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ struct Store {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeApi {
     store: Arc<Mutex<Store>>,
-    scissors: Arc<Scissors>,
+    crash_point: Arc<CrashPoint>,
 }
 
 type Answer = Result<Value, (u16, &'static str)>;
@@ -31,8 +31,8 @@ type Answer = Result<Value, (u16, &'static str)>;
 const NO_ANSWER: (u16, &str) = (500, "InternalError");
 
 impl FakeApi {
-    pub(crate) fn new(scissors: Arc<Scissors>) -> Self {
-        Self { store: Arc::default(), scissors }
+    pub(crate) fn new(crash_point: Arc<CrashPoint>) -> Self {
+        Self { store: Arc::default(), crash_point }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -44,7 +44,7 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
-    /// Stores an object as another client, which is never cut.
+    /// Stores an object as another client, which never crashes.
     pub(crate) fn put(&self, path: &str, mut object: Value) {
         let mut store = self.store.lock().unwrap();
         let name = path.rsplit('/').next().unwrap();
@@ -97,12 +97,12 @@ impl FakeApi {
 
     fn answer(&self, method: &Method, path: &str, body: &Value) -> Answer {
         if *method == Method::GET {
-            if self.scissors.is_dead() {
+            if self.crash_point.has_crashed() {
                 return Err(NO_ANSWER);
             }
             return self.store.lock().unwrap().read(path);
         }
-        let fate = self.scissors.effect();
+        let fate = self.crash_point.effect();
         if matches!(fate, Fate::Unsent | Fate::Delayed) {
             return Err(NO_ANSWER);
         }

@@ -50,7 +50,7 @@ async fn a_transient_error_is_retried_until_the_call_succeeds() {
     for class in classes {
         for (strategy, call) in table {
             let world = World::new(false);
-            world.nova().faults.extend((0..3).map(|_| (call, error(class, call))));
+            world.nova().injected_errors.extend((0..3).map(|_| (call, error(class, call))));
             world.request("op", upgrade(strategy));
             let expected = "the fake says no; retrying";
             let case = format!("{call}: {class:?}");
@@ -66,20 +66,22 @@ async fn a_transient_error_is_retried_until_the_call_succeeds() {
 }
 
 #[tokio::test]
-async fn a_permanent_error_ends_the_operation_with_the_clouds_message() {
+async fn a_permanent_error_fails_the_operation_with_the_message_of_the_cloud() {
     type Spoil = fn(&World);
     let table: [(&str, Value, Spoil, &str); 9] = [
         ("no such server", reboot(), |world| world.nova().instances.clear(), "does not know"),
         (
             "reboot is forbidden",
             reboot(),
-            |world| world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot"))),
+            |world| world.nova().injected_errors.push(("reboot", error(ErrorClass::Forbidden, "reboot"))),
             "the fake says no",
         ),
         (
             "power-off is forbidden",
             power_off(),
-            |world| world.nova().faults.push(("set_power_state", error(ErrorClass::Forbidden, "stop"))),
+            |world| {
+                world.nova().injected_errors.push(("set_power_state", error(ErrorClass::Forbidden, "stop")))
+            },
             "the fake says no",
         ),
         (
@@ -109,7 +111,7 @@ async fn a_permanent_error_ends_the_operation_with_the_clouds_message() {
         (
             "a requested rebuild that is refused",
             upgrade("Rebuild"),
-            |world| world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild"))),
+            |world| world.nova().injected_errors.push(("rebuild", error(ErrorClass::Invalid, "rebuild"))),
             "the fake says no",
         ),
         (
@@ -134,7 +136,7 @@ async fn a_permanent_error_ends_the_operation_with_the_clouds_message() {
 #[tokio::test]
 async fn a_refused_rebuild_becomes_a_replacement_unless_a_rebuild_was_requested() {
     let world = World::new(false);
-    world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild")));
+    world.nova().injected_errors.push(("rebuild", error(ErrorClass::Invalid, "rebuild")));
     world.request("op", upgrade("Auto"));
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete));
@@ -146,7 +148,7 @@ async fn a_refused_rebuild_becomes_a_replacement_unless_a_rebuild_was_requested(
 }
 
 #[tokio::test]
-async fn a_server_without_a_guest_is_rebooted_hard() {
+async fn a_server_that_is_off_is_rebooted_hard() {
     let world = World::new(false);
     world.set_status("SHUTOFF");
     world.request("op", reboot());
@@ -221,7 +223,7 @@ fn servers(world: &World, action: &str) -> (usize, Vec<String>) {
 
 /// Stops before the n-th pass, for every n: either nothing is done, or all of it.
 #[tokio::test]
-async fn a_cancelled_operation_leaves_all_or_nothing() {
+async fn a_cancelled_operation_has_full_effect_or_none() {
     for (spec, action) in [
         (reboot(), "reboot"),
         (power_off(), "stop"),
@@ -262,7 +264,7 @@ async fn a_cancelled_operation_leaves_all_or_nothing() {
 /// The Machine is deleted before the n-th pass, for every n: the operation ends, and the Machine's
 /// deletion finds every server by its tag or by the recorded id.
 #[tokio::test]
-async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
+async fn the_deletion_of_a_machine_ends_its_operation() {
     for passes in 0..40 {
         let world = World::new(true);
         world.request("op", upgrade("Auto"));
@@ -290,7 +292,7 @@ async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
 }
 
 #[tokio::test]
-async fn a_deleted_operation_is_cancelled_and_goes() {
+async fn a_deleted_operation_is_cancelled_and_removed() {
     let world = World::new(false);
     world.request("op", reboot());
     world.until("op", |operation| operation.metadata.finalizers.is_some()).await;

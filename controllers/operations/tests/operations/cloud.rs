@@ -1,12 +1,12 @@
-//! Fake cloud in memory, from which a process can be cut off.
+//! Fake cloud in memory, during whose calls a process can crash.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
+use crate::crash_point::{CrashPoint, Fate};
 use crate::nova::{Nova, error};
-use crate::scissors::{Fate, Scissors};
 
 /// Delay of a late call: less than any timeout of a call. Unit: seconds.
 const LATE: i64 = 30;
@@ -15,7 +15,7 @@ const LATE: i64 = 30;
 #[derive(Clone, Default)]
 pub(crate) struct FakeCloud {
     pub(crate) nova: Arc<Mutex<Nova>>,
-    scissors: Arc<Scissors>,
+    crash_point: Arc<CrashPoint>,
 }
 
 impl std::fmt::Debug for FakeCloud {
@@ -25,19 +25,19 @@ impl std::fmt::Debug for FakeCloud {
 }
 
 impl FakeCloud {
-    pub(crate) fn new(scissors: Arc<Scissors>) -> Self {
-        Self { nova: Arc::default(), scissors }
+    pub(crate) fn new(crash_point: Arc<CrashPoint>) -> Self {
+        Self { nova: Arc::default(), crash_point }
     }
 
     fn look<T>(&self, read: impl FnOnce(&mut Nova) -> CloudResult<T>) -> CloudResult<T> {
-        if self.scissors.is_dead() {
+        if self.crash_point.has_crashed() {
             return Err(error(ErrorClass::Unreachable, "look"));
         }
         read(&mut self.nova.lock().unwrap())
     }
 
     fn effect<T>(&self, change: impl FnOnce(&mut Nova) -> CloudResult<T> + Send + 'static) -> CloudResult<T> {
-        let fate = self.scissors.effect();
+        let fate = self.crash_point.effect();
         let mut nova = self.nova.lock().unwrap();
         match fate {
             Fate::Answered => return change(&mut nova),
@@ -61,7 +61,7 @@ impl FakeCloud {
 impl CloudConnector for FakeCloud {
     async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
         assert_eq!((credentials.clouds_yaml.as_str(), credentials.cloud_name.as_str()), ("clouds: {}", "c"));
-        self.nova.lock().unwrap().fault("connect")?;
+        self.nova.lock().unwrap().take_error("connect")?;
         Ok(Arc::new(self.clone()))
     }
 }

@@ -30,11 +30,11 @@ async fn first_pause(world: &World) -> Requeue {
 }
 
 #[tokio::test]
-async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_intervals_stay_as_they_are() {
+async fn a_cloud_error_fails_the_pass_and_keeps_the_intervals() {
     for call in ["connect", "reboot"] {
         for class in [ErrorClass::Unreachable, ErrorClass::Throttled, ErrorClass::Conflict] {
             let world = World::new(false);
-            world.nova().faults.push((call, error(class, call)));
+            world.nova().injected_errors.push((call, error(class, call)));
             world.request("op", reboot());
             assert_eq!(
                 first_pause(&world).await,
@@ -46,9 +46,9 @@ async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_intervals_stay_
 }
 
 #[tokio::test]
-async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_the_operation_is_retired_at_once() {
+async fn a_failed_operation_fails_its_pass_and_is_retired_at_once() {
     let world = World::new(false);
-    world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot")));
+    world.nova().injected_errors.push(("reboot", error(ErrorClass::Forbidden, "reboot")));
     world.request("op", reboot());
     assert_eq!(first_pause(&world).await, Requeue::Retry(Duration::ZERO));
     let operation = world.operation("op").unwrap();
@@ -56,7 +56,7 @@ async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_the_operation_
 }
 
 #[tokio::test]
-async fn a_pass_that_waits_or_ends_by_request_is_no_failed_one() {
+async fn a_pass_that_waits_or_is_cancelled_has_not_failed() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change); 3] = [
         (MACHINE, |machine| machine["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""})),

@@ -40,7 +40,7 @@ pub(crate) struct Nova {
     /// Number of builds that end in an error.
     pub(crate) builds_fail: usize,
     /// Errors that calls of a name get instead of an effect.
-    pub(crate) faults: Vec<(&'static str, CloudError)>,
+    pub(crate) injected_errors: Vec<(&'static str, CloudError)>,
     made: usize,
 }
 
@@ -55,9 +55,9 @@ impl Nova {
     }
 
     /// Takes the next error of calls of this name.
-    pub(crate) fn fault(&mut self, call: &str) -> CloudResult<()> {
-        match self.faults.iter().position(|(name, _)| *name == call) {
-            Some(position) => Err(self.faults.remove(position).1),
+    pub(crate) fn take_error(&mut self, call: &str) -> CloudResult<()> {
+        match self.injected_errors.iter().position(|(name, _)| *name == call) {
+            Some(position) => Err(self.injected_errors.remove(position).1),
             None => Ok(()),
         }
     }
@@ -103,7 +103,7 @@ impl Nova {
     }
 
     pub(crate) fn reboot(&mut self, id: &str, kind: RebootKind) -> CloudResult<Option<String>> {
-        self.fault("reboot")?;
+        self.take_error("reboot")?;
         let request = self.id("req");
         let (now, hangs) = (self.now, self.soft_hangs);
         let instance = self.instance(id)?;
@@ -118,7 +118,7 @@ impl Nova {
     }
 
     pub(crate) fn set_power_state(&mut self, id: &str, state: PowerState) -> CloudResult<Option<String>> {
-        self.fault("set_power_state")?;
+        self.take_error("set_power_state")?;
         let request = self.id("req");
         let ends = self.now + TAKES;
         let (action, task, from) = match state {
@@ -135,7 +135,7 @@ impl Nova {
     }
 
     pub(crate) fn rebuild(&mut self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
-        self.fault("rebuild")?;
+        self.take_error("rebuild")?;
         let request = self.id("req");
         let ends = self.now + TAKES;
         let instance = self.instance(id)?;
@@ -150,7 +150,7 @@ impl Nova {
     }
 
     pub(crate) fn create(&mut self, new: &NewServer) -> CloudResult<String> {
-        self.fault("create_server")?;
+        self.take_error("create_server")?;
         let taken = |port: &String| self.instances.values().any(|other| other.made_from.ports.contains(port));
         if new.ports.iter().any(taken) {
             return Err(error(ErrorClass::Conflict, "create server: port in use"));
@@ -189,7 +189,7 @@ impl Nova {
     }
 
     pub(crate) fn delete(&mut self, id: &str) -> CloudResult<()> {
-        self.fault("delete_server")?;
+        self.take_error("delete_server")?;
         let gone_at = self.now + TAKES;
         let instance = self.instance(id)?;
         instance.server.task_state = Some("deleting".to_owned());
@@ -198,7 +198,7 @@ impl Nova {
     }
 
     pub(crate) fn create_volume(&mut self, new: &NewVolume) -> CloudResult<Volume> {
-        self.fault("create_volume")?;
+        self.take_error("create_volume")?;
         let volume = Volume {
             id: self.id("volume"),
             name: new.name.clone(),

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::api::FakeApi;
 use crate::cloud::FakeCloud;
+use crate::crash_point::CrashPoint;
 use crate::nova::Nova;
-use crate::scissors::Scissors;
 
 pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/m1";
 pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/c1";
@@ -46,24 +46,24 @@ impl Clock for FakeClock {
 pub(crate) struct World {
     pub(crate) api: FakeApi,
     pub(crate) cloud: FakeCloud,
-    pub(crate) scissors: Arc<Scissors>,
+    pub(crate) crash_point: Arc<CrashPoint>,
     pub(crate) clock: Arc<FakeClock>,
 }
 
 impl World {
     /// Creates a Machine whose server boots from an image, or from a volume.
     pub(crate) fn new(from_volume: bool) -> Self {
-        let scissors = Arc::new(Scissors::default());
+        let crash_point = Arc::new(CrashPoint::default());
         let clock = Arc::new(FakeClock(AtomicI64::new(1_000_000)));
-        let (api, cloud) = (FakeApi::new(Arc::clone(&scissors)), FakeCloud::new(Arc::clone(&scissors)));
-        let world = Self { api, cloud, scissors, clock };
-        let server = world.furnish(from_volume);
+        let (api, cloud) = (FakeApi::new(Arc::clone(&crash_point)), FakeCloud::new(Arc::clone(&crash_point)));
+        let world = Self { api, cloud, crash_point, clock };
+        let server = world.create_fixtures(from_volume);
         world.declare(&server, from_volume);
         world
     }
 
     /// Creates what the cloud contains at first. Returns the server's id.
-    fn furnish(&self, from_volume: bool) -> String {
+    fn create_fixtures(&self, from_volume: bool) -> String {
         let mut nova = self.nova();
         nova.advance(1_000_000);
         for name in ["kube-v1.29.0", "kube-v1.30.0"] {
@@ -158,7 +158,7 @@ impl World {
         self.nova().advance(now);
     }
 
-    /// Makes passes until the operation is over and retired, with a new controller after each cut.
+    /// Makes passes until the operation is over and retired, with a new controller after each crash.
     pub(crate) async fn finish(&self, name: &str) -> MachineOperation {
         self.until(name, |operation| operation.metadata.finalizers.is_none() && is_over(operation)).await
     }
@@ -172,8 +172,8 @@ impl World {
         let mut controller = self.controller();
         for _ in 0..PASSES {
             let next = controller.pass("ns", name).await;
-            if self.scissors.is_dead() {
-                self.scissors.revive();
+            if self.crash_point.has_crashed() {
+                self.crash_point.restart();
                 controller = self.controller();
                 continue;
             }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_situation_has_its_step() {
+    fn each_state_has_its_step() {
         let foreground = ["foregroundDeletion"];
         let table: [(&str, Vec<Node>, &str, &str); 12] = [
             ("without an owner by design", vec![node("a", &[], &[])], "a", "nothing"),
@@ -205,14 +205,14 @@ mod tests {
         assert_eq!(step(&[node("o", &[], &["orphan"])], "o"), "remove orphan from o");
     }
     #[test]
-    fn a_circle_is_deleted_once_nothing_waits_in_it() {
+    fn an_ownership_cycle_is_deleted_once_no_member_blocks_it() {
         let nodes = [node("o", &[("a", true)], &["foregroundDeletion"]), node("a", &[("o", false)], &[])];
         assert_eq!(step(&nodes, "o"), "remove foregroundDeletion from o");
         assert_eq!(step(&nodes, "a"), "delete a for its owner, foreground true");
     }
 
     #[test]
-    fn a_reference_means_one_name_of_one_kind_in_its_own_namespace() {
+    fn an_owner_reference_matches_name_kind_and_namespace() {
         let case = |change: fn(&mut Node)| {
             let mut owner = node("o", &[], &[]);
             change(&mut owner);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_adopted_then_its_infrastructure_and_then_takes_its_provider_id() {
+    fn a_machine_is_adopted_then_its_infrastructure_and_then_gets_its_provider_id() {
         let label = || (CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
         let mut adopted = machine();
         adopted.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_hold_and_the_server_goes_before_the_machine() {
+    fn hooks_block_deletion_and_the_server_is_deleted_before_the_machine() {
         let mut machine = machine();
         let mut infrastructure = OpenStackMachine::new("m", OpenStackMachineSpec::default());
         assert_eq!(deletion(&machine, Some(&infrastructure)), Step::Release, "another owner's");

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gates_of_the_spec_reach_ready_and_available() {
+    fn gates_affect_the_ready_and_available_conditions() {
         let gate = Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) };
         let spec = MachineSpec { readiness_gates: Some(vec![gate]), ..MachineSpec::default() };
         let mut machine = Machine::new("m", spec);

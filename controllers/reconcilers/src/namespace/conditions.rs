@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_namespace_is_reported_and_when_it_is_over() {
+    fn remaining_content_of_a_namespace_is_reported_until_it_is_deleted() {
         let secrets = ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&());
         let held: PartialObjectMeta<DynamicObject> =
             serde_json::from_value(json!({"metadata": {"name": "held", "finalizers": ["x.io/f"]}})).unwrap();

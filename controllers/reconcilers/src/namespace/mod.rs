@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_deleted_after_what_needs_them() {
+    fn credentials_are_deleted_after_the_objects_that_use_them() {
         let order = [
             ("cluster.x-k8s.io", "Cluster"),
             ("cluster.x-k8s.io", "Machine"),

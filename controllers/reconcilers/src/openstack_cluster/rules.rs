@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_in_neutrons_notation_are_the_same() {
+    fn rules_in_the_notation_of_neutron_are_equal() {
         let rule = |prefix: Option<&str>, protocol: Option<&str>| NewSecurityGroupRule {
             remote_ip_prefix: prefix.map(str::to_owned),
             protocol: protocol.map(str::to_owned),

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn each_situation_has_its_step() {
+    fn each_state_has_its_step() {
         let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
         object.metadata.uid = Some("u".to_owned());
         let tag = OwnershipTag::of(&object);

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_that_begins_shows_zeros_and_one_that_ended_holds_nothing() {
+    fn a_new_queue_reports_zeros_and_a_dropped_one_keeps_no_entries() {
         let mut registry = Registry::default();
         let queues = Queues::registered(&mut registry);
         let text = || {

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_is_counted_by_its_result_and_a_failed_one_as_an_error_too() {
+    fn passes_are_counted_by_result_and_failed_ones_also_as_errors() {
         let mut registry = Registry::default();
         let metrics = PassMetrics::default();
         metrics.register(&mut registry);

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_waits_once_and_one_that_is_not_due_does_not_wait() {
+    fn an_object_is_queued_once_and_only_when_it_is_due() {
         let mut state = State::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_line_of_a_doc_comment_is_held_to_its_first_word() {
+    fn only_the_first_line_of_a_doc_comment_is_checked_for_its_first_word() {
         let code = "/// What a Cluster is.\n///\n/// What follows is fine.\nstruct A;\n/// A Machine.\n// What is it?\n";
         assert_eq!(lines(&of_code(code)), [1]);
     }

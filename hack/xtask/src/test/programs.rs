@@ -75,7 +75,7 @@ mod tests {
     use super::package;
 
     #[test]
-    fn a_package_is_known_by_both_forms_of_its_id() {
+    fn both_forms_of_a_package_id_are_parsed() {
         assert_eq!(package("path+file:///src/apiserver/http#apiserver-http@0.1.0"), "apiserver-http");
         assert_eq!(package("path+file:///src/hack/xtask#0.1.0"), "xtask");
     }

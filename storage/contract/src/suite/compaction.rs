@@ -12,19 +12,19 @@ use super::{World, cases, event};
 use crate::{EventKind, ListOptions, Revision, StoreError};
 
 cases! {
-    "compaction keeps current entries" => current_stays,
+    "compaction keeps current entries" => current_entries,
     "a list at a revision before the compaction is rejected" => old_list,
     "a watch from a revision before the compaction is rejected" => old_watch,
-    "a list at the compacted revision itself succeeds" => at_the_edge,
-    "an unchanged entry from before the compaction is readable at and after it" => survives,
-    "an entry deleted before the compaction stays deleted" => stays_deleted,
-    "a watch from the compacted revision reports its event with the previous entry" => watch_at_the_edge,
-    "a watch from a compacted deletion reports the deletion" => deletion_at_the_edge,
-    "a paged list that began before the compaction is rejected after it" => page_is_cut,
+    "a list at the compacted revision itself succeeds" => list_at_compacted_revision,
+    "an unchanged entry from before the compaction is readable at and after it" => unchanged_entry,
+    "an entry deleted before the compaction stays deleted" => deleted_entry,
+    "a watch from the compacted revision reports its event with the previous entry" => watch_at_compacted_revision,
+    "a watch from a compacted deletion reports the deletion" => deletion_at_compacted_revision,
+    "a paged list that began before the compaction is rejected after it" => paged_list,
     "concurrent writers and a watch lose nothing during compactions" => under_load,
-    "compacting twice is not an error" => twice,
-    "compacting a future revision is rejected" => future,
-    "a watch that is up to date continues after a compaction" => watch_lives,
+    "compacting twice is not an error" => repeated_compaction,
+    "compacting a future revision is rejected" => future_revision,
+    "a watch that is up to date continues after a compaction" => up_to_date_watch,
 }
 
 /// A key written three times; the revisions.
@@ -35,7 +35,7 @@ async fn history(world: &World) -> [Revision; 3] {
     [first, second, third]
 }
 
-async fn current_stays(world: World) {
+async fn current_entries(world: World) {
     world.put("untouched", "1").await;
     let [_, _, third] = history(&world).await;
     world.store().compact(third).await.unwrap();
@@ -70,7 +70,7 @@ async fn old_watch(world: World) {
     assert!(matches!(refused, StoreError::Compacted { .. }), "{refused:?}");
 }
 
-async fn at_the_edge(world: World) {
+async fn list_at_compacted_revision(world: World) {
     let [_, second, _] = history(&world).await;
     world.store().compact(second).await.unwrap();
     let options = ListOptions { limit: 0, revision: Some(second) };
@@ -78,7 +78,7 @@ async fn at_the_edge(world: World) {
     assert_eq!(page.entries[0].value, "2");
 }
 
-async fn survives(world: World) {
+async fn unchanged_entry(world: World) {
     let old = world.put("old", "kept").await;
     let [_, second, third] = history(&world).await;
     world.store().compact(second).await.unwrap();
@@ -91,7 +91,7 @@ async fn survives(world: World) {
     assert_eq!(entry.value, "kept");
 }
 
-async fn stays_deleted(world: World) {
+async fn deleted_entry(world: World) {
     let first = world.put("gone", "1").await;
     world.remove("gone", first).await;
     let [_, second, third] = history(&world).await;
@@ -104,7 +104,7 @@ async fn stays_deleted(world: World) {
     world.put("gone", "again").await;
 }
 
-async fn watch_at_the_edge(world: World) {
+async fn watch_at_compacted_revision(world: World) {
     let [first, second, third] = history(&world).await;
     world.store().compact(second).await.unwrap();
     let mut watch = world.watch(second).await;
@@ -115,7 +115,7 @@ async fn watch_at_the_edge(world: World) {
     assert_eq!(event(&mut watch).await.revision, third);
 }
 
-async fn deletion_at_the_edge(world: World) {
+async fn deletion_at_compacted_revision(world: World) {
     let created = world.put("a", "last words").await;
     let deleted = world.remove("a", created).await;
     world.put("b", "1").await;
@@ -126,7 +126,7 @@ async fn deletion_at_the_edge(world: World) {
     assert_eq!(world.list(Some(deleted)).await.entries, []);
 }
 
-async fn page_is_cut(world: World) {
+async fn paged_list(world: World) {
     for name in ["x", "y", "z"] {
         world.put(name, "1").await;
     }
@@ -175,20 +175,20 @@ async fn under_load(world: World) {
     assert!(page.entries.iter().all(|entry| entry.value == "49"));
 }
 
-async fn twice(world: World) {
+async fn repeated_compaction(world: World) {
     let [_, second, third] = history(&world).await;
     world.store().compact(third).await.unwrap();
     world.store().compact(third).await.unwrap();
     world.store().compact(second).await.unwrap();
 }
 
-async fn future(world: World) {
+async fn future_revision(world: World) {
     let [_, _, third] = history(&world).await;
     let error = world.store().compact(Revision::new(third.number() + 1_000_000)).await.unwrap_err();
     assert!(matches!(error, StoreError::Future { .. }), "{error:?}");
 }
 
-async fn watch_lives(world: World) {
+async fn up_to_date_watch(world: World) {
     let [_, _, third] = history(&world).await;
     let mut watch = world.store().watch(&world.range(), third).await.unwrap();
     assert_eq!(event(&mut watch).await.revision, third);

@@ -15,7 +15,7 @@ cases! {
     "a deletion that expects revision NONE deletes nothing" => delete_expects_none,
     "expecting a future revision is a conflict" => future_conflicts,
     "expecting the revision of another key is a conflict" => other_keys_revision,
-    "watches do not report failed writes" => failures_are_silent,
+    "watches do not report failed writes" => failed_writes_are_not_reported,
     "a creation with a guard succeeds if the guarded key is unchanged" => create_while_unchanged,
     "a creation with a guard fails and names the guarded key if it was updated or deleted" => create_while_changed,
     "creating an existing key with a guard reports that the key exists" => create_while_exists,
@@ -148,7 +148,7 @@ async fn other_keys_revision(world: World) {
     }
 }
 
-async fn failures_are_silent(world: World) {
+async fn failed_writes_are_not_reported(world: World) {
     let mut watch = world.watch(world.next_revision().await).await;
     let first = world.put("a", "1").await;
     let second = world.replace("a", first, "2").await;

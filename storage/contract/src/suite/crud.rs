@@ -10,10 +10,10 @@ cases! {
     "reading a missing key returns none" => absent_is_none,
     "an update replaces the value and keeps the creation revision" => update_replaces,
     "a deletion removes the key" => delete_removes,
-    "revisions increase across all keys" => revisions_grow,
+    "revisions increase across all keys" => revisions_increase,
     "the current revision is that of the last write" => current_revision,
     "a deletion has a revision of its own" => delete_has_revision,
-    "a failed write uses no revision" => failure_takes_none,
+    "a failed write uses no revision" => failed_write_uses_no_revision,
 }
 
 async fn created_is_read(world: World) {
@@ -42,7 +42,7 @@ async fn delete_removes(world: World) {
     assert_eq!(page.entries, []);
 }
 
-async fn revisions_grow(world: World) {
+async fn revisions_increase(world: World) {
     let mut last = Revision::NONE;
     for name in ["a", "b", "c", "d"] {
         let revision = world.put(name, "1").await;
@@ -73,7 +73,7 @@ async fn delete_has_revision(world: World) {
     assert_eq!(world.store().current_revision().await.unwrap(), deleted);
 }
 
-async fn failure_takes_none(world: World) {
+async fn failed_write_uses_no_revision(world: World) {
     let revision = world.put("a", "1").await;
     world.store().create(&world.key("a"), Bytes::new()).await.unwrap_err();
     assert_eq!(world.store().current_revision().await.unwrap(), revision);

@@ -18,8 +18,8 @@ cases! {
     "a list returns all keys of the range in order" => ordered,
     "a prefix does not match a longer name" => prefix_is_exact,
     "a page respects the limit and counts the remaining entries" => limited,
-    "pages at one revision have every key once during concurrent writes" => pinned,
-    "pages count the remaining entries exactly during concurrent writes" => exact_under_writers,
+    "pages at one revision have every key once during concurrent writes" => pages_at_one_revision,
+    "pages count the remaining entries exactly during concurrent writes" => exact_counts_under_load,
     "a page at an old revision counts the remaining entries of that revision" => old_page,
     "a range resumed after its last key, or past its end, is empty" => after_the_last,
     "a list at an old revision returns the entries of that revision" => old_revision,
@@ -63,7 +63,7 @@ async fn limited(world: World) {
     assert_eq!(page.remaining, 3);
 }
 
-async fn pinned(world: World) {
+async fn pages_at_one_revision(world: World) {
     for index in 0..30 {
         world.put(&format!("k{index:02}"), "old").await;
     }
@@ -91,7 +91,7 @@ async fn pinned(world: World) {
     assert_eq!(seen, (0..30).map(|index| format!("k{index:02}")).collect::<Vec<_>>());
 }
 
-async fn exact_under_writers(world: World) {
+async fn exact_counts_under_load(world: World) {
     const TOTAL: usize = 60;
     for index in 0..TOTAL {
         world.put(&format!("k{index:02}"), "old").await;

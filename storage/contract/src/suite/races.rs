@@ -18,17 +18,17 @@ cases! {
     "exactly one of two concurrent creates succeeds" => two_creates,
     "exactly one of sixteen concurrent updates of one revision succeeds" => sixteen_updates,
     "exactly one of sixteen concurrent creates of one key succeeds" => sixteen_creates,
-    "the current revision is never older than a revision that was read" => never_behind,
+    "the current revision is never older than a revision that was read" => current_revision_is_not_stale,
     "a concurrent update and deletion of one revision do not both succeed" => update_or_delete,
     "concurrent writers that retry on conflict lose no increment" => counter,
     "parallel creates of different keys all succeed with different revisions" => parallel_creates,
-    "parallel writes fail only if the expected revision does not match" => some_fail,
-    "parallel writes return the revisions that gets, lists and watches then report" => reported_alike,
-    "a list at the revision of a parallel write has all earlier writes and no later ones" => between_writes,
-    "a page at the revision of a parallel write is not empty while entries remain" => first_page_between,
-    "a watch of some of several parallel writes reports progress after all of them" => some_watched,
-    "a watch that resumes after one of several parallel writes reports all later ones" => resumed_between,
-    "parallel creates with a parent as guard succeed only before the parent changes" => parent_changes,
+    "parallel writes fail only if the expected revision does not match" => only_conflicting_writes_fail,
+    "parallel writes return the revisions that gets, lists and watches then report" => revisions_agree,
+    "a list at the revision of a parallel write has all earlier writes and no later ones" => list_between_writes,
+    "a page at the revision of a parallel write is not empty while entries remain" => page_between_writes,
+    "a watch of some of several parallel writes reports progress after all of them" => watch_of_some_writes,
+    "a watch that resumes after one of several parallel writes reports all later ones" => watch_between_writes,
+    "parallel creates with a parent as guard succeed only before the parent changes" => guard_changes,
 }
 
 async fn two_creates(world: World) {
@@ -74,7 +74,7 @@ async fn sixteen_creates(world: World) {
     }
 }
 
-async fn never_behind(world: World) {
+async fn current_revision_is_not_stale(world: World) {
     let writer = {
         let world = world.clone();
         tokio::spawn(async move {
@@ -155,7 +155,7 @@ async fn parallel(world: &World, count: usize) -> Vec<Revision> {
     futures::future::join_all(creates).await
 }
 
-async fn some_fail(world: World) {
+async fn only_conflicting_writes_fail(world: World) {
     let old = parallel(&world, 60).await;
     let updates = old.iter().enumerate().map(|(index, revision)| {
         let world = world.clone();
@@ -180,7 +180,7 @@ async fn some_fail(world: World) {
     }
 }
 
-async fn reported_alike(world: World) {
+async fn revisions_agree(world: World) {
     let start = world.next_revision().await;
     let mut watch = world.watch(start).await;
     let created = parallel(&world, 60).await;
@@ -209,7 +209,7 @@ async fn reported_alike(world: World) {
     }
 }
 
-async fn between_writes(world: World) {
+async fn list_between_writes(world: World) {
     let created = parallel(&world, 40).await;
     let updates = created.iter().enumerate().map(|(index, revision)| {
         let world = world.clone();
@@ -228,7 +228,7 @@ async fn between_writes(world: World) {
     }
 }
 
-async fn first_page_between(world: World) {
+async fn page_between_writes(world: World) {
     // The last keys first: what sorts before them is created later.
     let creates = (0..40).rev().map(|index| {
         let world = world.clone();
@@ -246,7 +246,7 @@ async fn first_page_between(world: World) {
     }
 }
 
-async fn resumed_between(world: World) {
+async fn watch_between_writes(world: World) {
     let mut created = parallel(&world, 40).await;
     created.sort_unstable();
     for (index, seen) in created.iter().enumerate().step_by(5) {
@@ -257,7 +257,7 @@ async fn resumed_between(world: World) {
     }
 }
 
-async fn parent_changes(world: World) {
+async fn guard_changes(world: World) {
     let parent = world.put("parent", "alive").await;
     let unchanged = Unchanged { key: world.key("parent"), modified: parent };
     // The change comes among the children: those before and after it may be written at the same moment.
@@ -288,7 +288,7 @@ async fn parent_changes(world: World) {
 
 /// The last of the writes in one transaction may fail, or lie outside the range: a watch that has reported the others
 /// must report that it is complete.
-async fn some_watched(world: World) {
+async fn watch_of_some_writes(world: World) {
     let taken = world.put("taken", "1").await;
     let start = world.next_revision().await;
     let mut watch =

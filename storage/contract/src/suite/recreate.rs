@@ -6,15 +6,15 @@ use super::{World, cases, events};
 use crate::{EventKind, Revision, StoreError};
 
 cases! {
-    "a recreated key has a new creation revision" => new_creation,
-    "a recreated key rejects updates from its old revisions" => old_does_not_fit,
-    "a watch reports a recreated key as deleted, then created" => told_as_such,
-    "lists at old revisions distinguish a deleted entry from its recreation" => lists_tell_apart,
-    "a watch from between deletion and recreation reports only the new entry" => from_between,
-    "a key that is recreated a hundred times has a new creation revision each time" => hundred_lives,
+    "a recreated key has a new creation revision" => new_creation_revision,
+    "a recreated key rejects updates from its old revisions" => old_revision_conflicts,
+    "a watch reports a recreated key as deleted, then created" => watch_reports_deletion_and_creation,
+    "lists at old revisions distinguish a deleted entry from its recreation" => lists_distinguish_recreation,
+    "a watch from between deletion and recreation reports only the new entry" => watch_between_deletion_and_recreation,
+    "a key that is recreated a hundred times has a new creation revision each time" => hundred_recreations,
 }
 
-async fn new_creation(world: World) {
+async fn new_creation_revision(world: World) {
     let first = world.put("a", "1").await;
     let updated = world.replace("a", first, "1b").await;
     let deleted = world.remove("a", updated).await;
@@ -27,7 +27,7 @@ async fn new_creation(world: World) {
     assert_eq!((entry.created, entry.modified), (second, third));
 }
 
-async fn old_does_not_fit(world: World) {
+async fn old_revision_conflicts(world: World) {
     let first = world.put("a", "1").await;
     let deleted = world.remove("a", first).await;
     let second = world.put("a", "2").await;
@@ -39,7 +39,7 @@ async fn old_does_not_fit(world: World) {
     }
 }
 
-async fn told_as_such(world: World) {
+async fn watch_reports_deletion_and_creation(world: World) {
     let first = world.put("a", "1").await;
     let deleted = world.remove("a", first).await;
     let second = world.put("a", "2").await;
@@ -53,7 +53,7 @@ async fn told_as_such(world: World) {
     assert_eq!(seen[2].previous, None);
 }
 
-async fn lists_tell_apart(world: World) {
+async fn lists_distinguish_recreation(world: World) {
     let first = world.put("a", "1").await;
     let deleted = world.remove("a", first).await;
     let second = world.put("a", "2").await;
@@ -65,7 +65,7 @@ async fn lists_tell_apart(world: World) {
     assert_eq!(shown, [vec![(Bytes::from("1"), first)], vec![], vec![(Bytes::from("2"), second)]]);
 }
 
-async fn from_between(world: World) {
+async fn watch_between_deletion_and_recreation(world: World) {
     let first = world.put("a", "1").await;
     let deleted = world.remove("a", first).await;
     let second = world.put("a", "2").await;
@@ -75,7 +75,7 @@ async fn from_between(world: World) {
     assert_eq!(kinds, [(EventKind::Created, second), (EventKind::Updated, third)]);
 }
 
-async fn hundred_lives(world: World) {
+async fn hundred_recreations(world: World) {
     let start = world.next_revision().await;
     let mut created: Vec<Revision> = Vec::new();
     for life in 0..100 {

@@ -17,13 +17,13 @@ use crate::{Revision, StoreError, WatchItem};
 
 cases! {
     "a watch resumed where it stopped misses and repeats no event" => resumed,
-    "a watch from each revision reports exactly the events since that revision" => from_each,
+    "a watch from each revision reports exactly the events since that revision" => from_each_revision,
     "a watch resumed after progress misses no event" => after_progress,
-    "a watch continues after an interruption, with each event once and in order" => through_a_cut,
-    "writes before and after an interruption are all stored" => writes_around_a_cut,
-    "a watch reports exactly the writes that succeed during interruptions" => writers_through_a_cut,
-    "an idle watch also reports progress after an interruption" => progress_after_a_cut,
-    "a watch from a future revision still waits for it after an interruption" => future_through_a_cut,
+    "a watch continues after an interruption, with each event once and in order" => across_an_interruption,
+    "writes before and after an interruption are all stored" => writes_around_an_interruption,
+    "a watch reports exactly the writes that succeed during interruptions" => writers_across_an_interruption,
+    "an idle watch also reports progress after an interruption" => progress_after_an_interruption,
+    "a watch from a future revision still waits for it after an interruption" => future_revision_across_an_interruption,
 }
 
 async fn resumed(world: World) {
@@ -41,7 +41,7 @@ async fn resumed(world: World) {
     assert_eq!(keys, (0..10).map(|index| world.key(&format!("k{index}"))).collect::<Vec<_>>());
 }
 
-async fn from_each(world: World) {
+async fn from_each_revision(world: World) {
     let mut written = Vec::new();
     for index in 0..12 {
         written.push(world.put(&format!("k{index}"), "1").await);
@@ -69,7 +69,7 @@ async fn after_progress(world: World) {
     assert_eq!(event(&mut world.watch(told.next()).await).await.revision, second);
 }
 
-async fn through_a_cut(world: World) {
+async fn across_an_interruption(world: World) {
     let mut watch = world.watch(world.next_revision().await).await;
     let mut written = Vec::new();
     for round in 0..3 {
@@ -84,7 +84,7 @@ async fn through_a_cut(world: World) {
     assert_eq!(seen, written);
 }
 
-async fn writes_around_a_cut(world: World) {
+async fn writes_around_an_interruption(world: World) {
     let before = world.put("before", "1").await;
     world.harness.disturb().await;
     let after = world.put("after", "1").await;
@@ -95,7 +95,7 @@ async fn writes_around_a_cut(world: World) {
 }
 
 /// Creates `name` as a careful client does: an outcome that is unknown is answered by reading.
-async fn create_surely(world: &World, name: &str) -> Revision {
+async fn create_with_retries(world: &World, name: &str) -> Revision {
     let (store, key, value) = (world.store(), world.key(name), Bytes::from(name.to_owned()));
     loop {
         match store.create(&key, value.clone()).await {
@@ -110,7 +110,7 @@ async fn create_surely(world: &World, name: &str) -> Revision {
     }
 }
 
-async fn writers_through_a_cut(world: World) {
+async fn writers_across_an_interruption(world: World) {
     let mut watch = world.watch(world.next_revision().await).await;
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4)
@@ -122,7 +122,7 @@ async fn writers_through_a_cut(world: World) {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    written.push(create_surely(&world, &format!("w{writer}-{index}")).await);
+                    written.push(create_with_retries(&world, &format!("w{writer}-{index}")).await);
                 }
                 written
             })
@@ -147,7 +147,7 @@ async fn writers_through_a_cut(world: World) {
     assert_eq!(listed, written);
 }
 
-async fn progress_after_a_cut(world: World) {
+async fn progress_after_an_interruption(world: World) {
     if !world.harness.reports_progress() {
         return;
     }
@@ -160,7 +160,7 @@ async fn progress_after_a_cut(world: World) {
     assert_eq!(event(&mut watch).await.revision, next);
 }
 
-async fn future_through_a_cut(world: World) {
+async fn future_revision_across_an_interruption(world: World) {
     let start = world.put("a", "1").await;
     let mut watch = world.watch(world.ahead(start, 3)).await;
     world.put("b", "1").await;

@@ -15,19 +15,19 @@ cases! {
     "a watch reports creations, updates and deletions in order" => kinds_in_order,
     "an update's event has the value before and after" => previous_value,
     "a deletion's event has the last value and its own revision" => deletion,
-    "a watch from an old revision reports past events first" => from_the_past,
-    "a watch from a future revision waits for it" => from_the_future,
+    "a watch from an old revision reports past events first" => from_an_old_revision,
+    "a watch from a future revision waits for it" => from_a_future_revision,
     "a watch reports only its range" => range_only,
     "two watches report the same events" => two_watches,
     "a watch reports each event exactly once under load" => under_load,
     "an idle watch reports progress" => progress,
     "progress never overtakes an event" => progress_in_order,
     "progress advances with writes outside the range" => progress_elsewhere,
-    "the previous entry of an event is the entry of the event before it" => previous_chain,
+    "the previous entry of an event is the entry of the event before it" => previous_entries_match,
     "follow reports the same events as watch, except for previous entries" => followed,
     "a watch of one key reports no other key" => one_key,
-    "a watch that is not read for long misses no event" => unread,
-    "a dropped watch does not block writers" => dropped,
+    "a watch that is not read for long misses no event" => slow_reader,
+    "a dropped watch does not block writers" => dropped_watch,
 }
 
 async fn now(world: &World) -> Revision {
@@ -80,7 +80,7 @@ async fn followed(world: World) {
     }
 }
 
-async fn from_the_past(world: World) {
+async fn from_an_old_revision(world: World) {
     let first = world.put("a", "1").await;
     world.put("b", "1").await;
     let mut watch = world.store().watch(&world.range(), first).await.unwrap();
@@ -89,7 +89,7 @@ async fn from_the_past(world: World) {
     assert_eq!(keys, [world.key("a"), world.key("b"), world.key("c")]);
 }
 
-async fn from_the_future(world: World) {
+async fn from_a_future_revision(world: World) {
     let start = world.put("a", "1").await;
     let mut watch = world.store().watch(&world.range(), world.ahead(start, 3)).await.unwrap();
     for name in ["b", "c", "d"] {
@@ -182,7 +182,7 @@ async fn progress_elsewhere(world: World) {
     progress_to(&mut watch, written).await;
 }
 
-async fn previous_chain(world: World) {
+async fn previous_entries_match(world: World) {
     let created = world.put("a", "0").await;
     let mut watch = world.watch(created).await;
     let writers = (0..4).map(|writer| {
@@ -224,7 +224,7 @@ async fn one_key(world: World) {
 /// Number of events that exceeds every buffer between a store and its reader.
 const UNREAD: usize = 2000;
 
-async fn unread(world: World) {
+async fn slow_reader(world: World) {
     let mut watch = world.watch(world.next_revision().await).await;
     let value = Bytes::from(vec![b'x'; 2000]);
     let written = futures::stream::iter(0..UNREAD).map(|index| {
@@ -237,7 +237,7 @@ async fn unread(world: World) {
     assert_eq!(seen, written);
 }
 
-async fn dropped(world: World) {
+async fn dropped_watch(world: World) {
     let watch = world.store().watch(&world.range(), now(&world).await).await.unwrap();
     drop(watch);
     let unread = world.store().watch(&world.range(), now(&world).await).await.unwrap();

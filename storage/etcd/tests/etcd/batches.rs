@@ -28,7 +28,7 @@ async fn connect(endpoint: String) -> Arc<EtcdStore> {
 }
 
 /// Connects with a short deadline, for tests that wait until it has passed.
-async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
+async fn connect_with_short_deadline(endpoint: String) -> Arc<EtcdStore> {
     Arc::new(outage::connect(endpoint).await)
 }
 
@@ -43,7 +43,7 @@ async fn creates(store: &EtcdStore, prefix: &str, count: usize, size: usize) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parallel_writes_are_few_transactions_and_each_has_a_revision() {
+async fn parallel_writes_share_transactions_and_have_different_revisions() {
     let server = Server::start(Release::Current);
     let store = connect(server.endpoint()).await;
     let before = store.current_revision().await.unwrap();
@@ -61,7 +61,7 @@ async fn parallel_writes_are_few_transactions_and_each_has_a_revision() {
 
 /// Writes that go together, of which some cannot be made: a key that is there, another that is not as it was read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
+async fn a_failed_guard_fails_only_its_own_write() {
     for release in [Release::Distribution, Release::Current] {
         let server = Server::start(release);
         let store = connect(server.endpoint()).await;
@@ -107,7 +107,7 @@ async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_together_is_written_one_by_one() {
+async fn a_batch_that_is_too_large_is_written_one_by_one() {
     let server = Server::start_with(Release::Current, &["--max-request-bytes=10000"]);
     let store = connect(server.endpoint()).await;
     let results = creates(&store, "a", 30, 3000).await;
@@ -121,7 +121,7 @@ async fn what_is_too_large_together_is_written_one_by_one() {
 
 /// Old releases do not see what the parts of a transaction write.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_go_together_end_when_the_space_is_used_up_as_others_do() {
+async fn batched_writes_fail_like_single_ones_when_the_quota_is_exceeded() {
     for release in [Release::Distribution, Release::Current] {
         let server = Server::start_with(release, &["--quota-backend-bytes=4000000"]);
         let store = connect(server.endpoint()).await;
@@ -153,7 +153,7 @@ async fn writes_that_go_together_end_when_the_space_is_used_up_as_others_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_etcd_of_small_transactions_gets_each_write_by_itself() {
+async fn an_etcd_with_a_low_transaction_limit_gets_single_writes() {
     let server = Server::start_with(Release::Current, &["--max-txn-ops=20"]);
     let store = connect(server.endpoint()).await;
     let results = creates(&store, "a", 60, 10).await;
@@ -161,12 +161,13 @@ async fn an_etcd_of_small_transactions_gets_each_write_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_are_not_answered_are_unknown_each() {
+async fn each_write_of_an_unanswered_batch_has_an_unknown_outcome() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
+    let (direct, store) =
+        (connect(server.endpoint()).await, connect_with_short_deadline(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
-    proxy.swallow_answers();
+    proxy.drop_responses();
     let results = creates(&store, "a", 150, 10).await;
     for (index, result) in results.into_iter().enumerate() {
         assert!(
@@ -179,12 +180,13 @@ async fn writes_that_are_not_answered_are_unknown_each() {
 
 /// Without it, each of many that compete for an object would wait for all before it.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_competes_for_an_object_does_not_wait_for_the_others() {
+async fn writers_that_compete_for_an_object_do_not_wait_for_each_other() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
+    let (direct, store) =
+        (connect(server.endpoint()).await, connect_with_short_deadline(proxy.endpoint()).await);
     let revision = store.create(&key("a"), Bytes::new()).await.unwrap();
-    proxy.swallow_answers();
+    proxy.drop_responses();
     let updates = (0..60).map(|index| {
         let store = Arc::clone(&store);
         async move { store.update(&key("a"), revision, Bytes::from(index.to_string())).await }
@@ -198,7 +200,7 @@ async fn who_competes_for_an_object_does_not_wait_for_the_others() {
 
 /// A watch must report progress where an answer has some of a transaction's changes, but not the last.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_at_once_that_it_has_told_all_of_a_transaction() {
+async fn a_watch_reports_progress_at_the_end_of_a_transaction() {
     let server = Server::start(Release::Distribution);
     let store = connect(server.endpoint()).await;
     assert!(!store.reports_progress(), "it would say so a little later anyway");
@@ -224,12 +226,13 @@ async fn a_watch_says_at_once_that_it_has_told_all_of_a_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_member_holds_up_the_next_writes_for_a_moment_only() {
+async fn a_silent_member_delays_the_next_writes_only_briefly() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
+    let (direct, store) =
+        (connect(server.endpoint()).await, connect_with_short_deadline(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
-    proxy.swallow_answers();
+    proxy.drop_responses();
     let first = tokio::spawn({
         let store = Arc::clone(&store);
         async move { store.create(&key("first"), Bytes::new()).await }
@@ -251,7 +254,7 @@ async fn a_silent_member_holds_up_the_next_writes_for_a_moment_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_that_go_away_take_nobody_with_them() {
+async fn cancelled_callers_do_not_affect_others_in_the_batch() {
     let server = Server::start(Release::Current);
     let store = connect(server.endpoint()).await;
     for round in 0..20 {
@@ -273,9 +276,9 @@ async fn callers_that_go_away_take_nobody_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_answered_is_there_after_etcd_was_killed_among_parallel_writes() {
+async fn acknowledged_writes_survive_a_kill_of_etcd_during_parallel_writes() {
     let server = Server::start(Release::Current);
-    let store = connect_impatiently(server.endpoint()).await;
+    let store = connect_with_short_deadline(server.endpoint()).await;
     store.create(&key("there"), Bytes::new()).await.unwrap();
     for round in 0..12 {
         let writing = tokio::spawn({

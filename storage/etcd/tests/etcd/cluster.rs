@@ -16,7 +16,7 @@ use crate::server::{Release, Server};
 /// Longest time without an answer that is no outage: an election takes up to two seconds.
 const LONGEST_GAP: Duration = Duration::from_secs(20);
 
-async fn create_surely(store: &EtcdStore, key: &Key) -> Revision {
+async fn create_with_retries(store: &EtcdStore, key: &Key) -> Revision {
     let began = Instant::now();
     loop {
         match store.create(key, Bytes::from("1")).await {
@@ -32,7 +32,7 @@ async fn create_surely(store: &EtcdStore, key: &Key) -> Revision {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
+async fn writes_and_watches_continue_with_one_of_three_members_down() {
     let members = Server::cluster(Release::Current);
     let configuration = EtcdConfiguration {
         endpoints: members.iter().map(Server::endpoint).collect(),
@@ -49,7 +49,7 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
             let mut written = Vec::new();
             while !stop.load(Ordering::Relaxed) {
                 let key = Key::new(format!("/cluster/k{}", written.len())).unwrap();
-                written.push(create_surely(&store, &key).await);
+                written.push(create_with_retries(&store, &key).await);
             }
             written
         })
@@ -81,7 +81,7 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
     members[0].kill();
     let late = EtcdStore::connect(configuration).await.unwrap();
     for index in 0..30 {
-        create_surely(&late, &Key::new(format!("/late/{index}")).unwrap()).await;
+        create_with_retries(&late, &Key::new(format!("/late/{index}")).unwrap()).await;
     }
 }
 
@@ -89,7 +89,7 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_how_far_it_is_as_soon_as_somebody_wants_to_know() {
+async fn a_watch_reports_progress_immediately_on_request() {
     let server = Server::start(Release::Current);
     let configuration =
         EtcdConfiguration { endpoints: vec![server.endpoint()], ..EtcdConfiguration::default() };

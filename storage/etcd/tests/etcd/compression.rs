@@ -41,7 +41,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_values_are_smaller_in_etcd_and_whole_wherever_they_are_read() {
+async fn large_values_are_compressed_in_etcd_and_complete_in_every_read() {
     let mut world = World::start().await;
     let created = world.store.create(&key("a"), large("created")).await.unwrap();
     let updated = world.store.update(&key("a"), created, large("updated")).await.unwrap();
@@ -65,7 +65,7 @@ async fn large_values_are_smaller_in_etcd_and_whole_wherever_they_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn small_values_and_what_comes_out_no_smaller_are_stored_as_they_are() {
+async fn small_and_incompressible_values_are_stored_uncompressed() {
     let mut world = World::start().await;
     for (name, value) in [("small", Bytes::from("{}")), ("noise", noise(5000))] {
         world.store.create(&key(name), value.clone()).await.unwrap();
@@ -75,7 +75,7 @@ async fn small_values_and_what_comes_out_no_smaller_are_stored_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_before_values_were_compressed_is_read_and_written() {
+async fn values_stored_before_compression_are_read_and_updated() {
     let mut world = World::start().await;
     world.etcd.put(key("old").as_str(), large("old").to_vec(), None).await.unwrap();
     let old = world.store.get(&key("old")).await.unwrap().unwrap();
@@ -86,7 +86,7 @@ async fn what_was_stored_before_values_were_compressed_is_read_and_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_value_is_handed_on_as_it_is_and_hides_no_other() {
+async fn a_damaged_value_is_returned_unchanged_and_hides_no_other() {
     let mut world = World::start().await;
     let sound = world.store.create(&key("b"), large("sound")).await.unwrap();
     let stored = world.stored("b").await;

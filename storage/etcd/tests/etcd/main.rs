@@ -1,5 +1,5 @@
 //! Tests of the store on real etcds.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod batches;
 mod cluster;

@@ -33,7 +33,7 @@ async fn at_once<T>(call: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_etcd_is_said_to_be_unavailable_at_once() {
+async fn a_dead_etcd_is_reported_as_unavailable_at_once() {
     let server = Server::start(Release::Current);
     let store = connect(server.endpoint()).await;
     let revision = store.create(&key("a"), Bytes::from("1")).await.unwrap();
@@ -61,24 +61,24 @@ async fn a_dead_etcd_is_said_to_be_unavailable_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_whose_answer_is_lost_is_unknown_and_reading_tells_its_outcome() {
+async fn a_write_with_a_lost_response_has_an_unknown_outcome_that_a_read_resolves() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
     let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
-    proxy.swallow_answers();
+    proxy.drop_responses();
     let write = store.create(&key("a"), Bytes::from("1")).await;
     assert!(matches!(write, Err(StoreError::Unknown { operation: "create", .. })), "{write:?}");
     assert_eq!(direct.get(&key("a")).await.unwrap().unwrap().value, "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_that_swallows_everything_is_answered_within_the_deadline() {
+async fn calls_end_within_the_deadline_if_the_network_drops_everything() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
     let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
-    proxy.swallow_all();
+    proxy.drop_everything();
     let a = key("a");
     let began = Instant::now();
     let (read, write) = tokio::join!(store.get(&a), store.create(&a, Bytes::from("1")));
@@ -89,7 +89,7 @@ async fn a_network_that_swallows_everything_is_answered_within_the_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_at_the_endpoint_is_said_when_connecting() {
+async fn an_endpoint_without_listener_fails_the_connection() {
     let configuration = EtcdConfiguration {
         endpoints: vec!["http://127.0.0.1:1".to_owned()],
         deadline: DEADLINE,
@@ -100,7 +100,7 @@ async fn nobody_at_the_endpoint_is_said_when_connecting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_etcd_that_takes_less_than_it_was_said_to_is_too_large_and_not_unknown() {
+async fn a_request_over_the_limit_of_etcd_is_too_large_and_not_unknown() {
     let server = Server::start_with(Release::Current, &["--max-request-bytes=10000"]);
     let store = connect(server.endpoint()).await;
     for size in [20_000, 1_400_000] {
@@ -113,7 +113,7 @@ async fn an_etcd_that_takes_less_than_it_was_said_to_is_too_large_and_not_unknow
 /// Another client may compact further than this one did. A change whose predecessor is gone must not be reported as
 /// if there had been none.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_predecessor_was_compacted_by_another_is_compacted_not_halved() {
+async fn a_change_whose_previous_value_is_compacted_is_reported_as_compacted() {
     let server = Server::start(Release::Current);
     let store = connect(server.endpoint()).await;
     let first = store.create(&key("a"), Bytes::from("1")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Proxy between the store and its etcd that can be cut, or swallow one direction.
+//! Proxy between the store and its etcd that can cut connections, or drop the data of one direction.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -10,17 +10,17 @@ use tokio::sync::watch;
 
 /// State of the network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Weather {
+struct NetworkState {
     /// Connections made before the last cut are dead.
     cuts: u64,
-    swallow_requests: bool,
-    swallow_answers: bool,
+    drop_requests: bool,
+    drop_responses: bool,
 }
 
 /// Forwards connections to a server.
 pub(crate) struct Proxy {
     port: u16,
-    weather: Arc<watch::Sender<Weather>>,
+    network: Arc<watch::Sender<NetworkState>>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
@@ -28,8 +28,8 @@ impl Proxy {
     pub(crate) async fn start(server_port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let weather = Arc::new(watch::Sender::new(Weather::default()));
-        let kept = Arc::clone(&weather);
+        let network = Arc::new(watch::Sender::new(NetworkState::default()));
+        let kept = Arc::clone(&network);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server_port)).await {
@@ -37,7 +37,7 @@ impl Proxy {
                 }
             }
         });
-        Self { port, weather, accepting }
+        Self { port, network, accepting }
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -46,19 +46,19 @@ impl Proxy {
 
     /// Ends every connection, and accepts new ones.
     pub(crate) fn cut(&self) {
-        self.weather.send_modify(|weather| weather.cuts += 1);
+        self.network.send_modify(|network| network.cuts += 1);
     }
 
     /// Drops all responses from now on; requests still arrive.
-    pub(crate) fn swallow_answers(&self) {
-        self.weather.send_modify(|weather| weather.swallow_answers = true);
+    pub(crate) fn drop_responses(&self) {
+        self.network.send_modify(|network| network.drop_responses = true);
     }
 
     /// Drops all requests and responses from now on.
-    pub(crate) fn swallow_all(&self) {
-        self.weather.send_modify(|weather| {
-            weather.swallow_requests = true;
-            weather.swallow_answers = true;
+    pub(crate) fn drop_everything(&self) {
+        self.network.send_modify(|network| {
+            network.drop_requests = true;
+            network.drop_responses = true;
         });
     }
 }
@@ -70,28 +70,28 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(client: TcpStream, server: TcpStream, mut weather: watch::Receiver<Weather>) {
-    let born = weather.borrow_and_update().cuts;
+async fn forward(client: TcpStream, server: TcpStream, mut network: watch::Receiver<NetworkState>) {
+    let born = network.borrow_and_update().cuts;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let requests = copy(from_client, to_server, weather.clone(), |weather| weather.swallow_requests);
-    let answers = copy(from_server, to_client, weather.clone(), |weather| weather.swallow_answers);
+    let requests = copy(from_client, to_server, network.clone(), |network| network.drop_requests);
+    let answers = copy(from_server, to_client, network.clone(), |network| network.drop_responses);
     tokio::select! {
         () = requests => {}
         () = answers => {}
-        _ = weather.wait_for(|weather| weather.cuts != born) => {}
+        _ = network.wait_for(|network| network.cuts != born) => {}
     }
 }
 
 async fn copy(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    weather: watch::Receiver<Weather>,
-    swallowed: fn(&Weather) -> bool,
+    network: watch::Receiver<NetworkState>,
+    is_dropped: fn(&NetworkState) -> bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        let lost = swallowed(&weather.borrow());
+        let lost = is_dropped(&network.borrow());
         if !lost && to.write_all(&buffer[..count]).await.is_err() {
             return;
         }

@@ -62,17 +62,17 @@ impl Harness for Etcd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_distributions_etcd_keeps_the_contract() {
+async fn the_suite_passes_on_the_etcd_of_the_distribution() {
     run(Arc::new(Etcd::new(Server::start(Release::Distribution), None).await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_current_etcd_keeps_the_contract() {
+async fn the_suite_passes_on_a_current_etcd() {
     run(Arc::new(Etcd::new(Server::start(Release::Current), None).await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_current_etcd_behind_a_network_that_breaks_keeps_the_contract() {
+async fn the_suite_passes_on_a_current_etcd_with_interrupted_connections() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
     run(Arc::new(Etcd::new(server, Some(proxy)).await)).await;
@@ -81,7 +81,7 @@ async fn a_current_etcd_behind_a_network_that_breaks_keeps_the_contract() {
 /// An old etcd's progress reports may overtake events, so none is requested. The reports that it sends by itself
 /// never do, and an operator can have them sent as often as the contract needs.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_etcd_told_to_offer_progress_keeps_the_contract_with_progress() {
+async fn the_suite_passes_on_an_old_etcd_with_periodic_progress() {
     let flags = ["--experimental-watch-progress-notify-interval=1s"];
     let mut etcd = Etcd::new(Server::start_with(Release::Distribution, &flags), None).await;
     etcd.reports_progress = true;

@@ -28,7 +28,7 @@ fn write(directory: &Path, name: &str, text: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd_opens_to_our_certificate_and_to_nobody_without_one() {
+async fn etcd_requires_a_client_certificate() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let ca = authority();

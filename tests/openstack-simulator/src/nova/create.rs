@@ -156,7 +156,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
                 abort(&mut server);
             }
         }
-        Err(message) => doom(&mut server, context, message),
+        Err(message) => fail_before_placement(&mut server, context, message),
     }
     if let Some(pending) = &server.pending {
         state.expect(pending.until);
@@ -179,7 +179,7 @@ fn abort(server: &mut Server) {
 
 /// Lets the server fail before it is placed: it has no ports and no volumes, and fails sooner than others
 /// boot.
-fn doom(server: &mut Server, context: &Context<'_>, message: &str) {
+fn fail_before_placement(server: &mut Server, context: &Context<'_>, message: &str) {
     let failure = Some(message.to_owned());
     let until = context.after(context.options.build_time / 2);
     server.pending = Some(Pending { task: ServerTask::Build, began: context.now, until, failure });

@@ -63,7 +63,7 @@ pub(super) fn place(
         zone.is_none_or(|zone| zone == *of) && (requested.is_empty() || requested == *host) && fits(host)
     });
     // The host with the fewest servers is chosen, among those that suit the soft policies.
-    let load = |host: &str| state.servers.values().filter(|server| lives_on(server, host)).count();
+    let load = |host: &str| state.servers.values().filter(|server| is_on_host(server, host)).count();
     let chosen = candidates.min_by_key(|(host, _)| {
         let against = match policy {
             "soft-anti-affinity" => used.contains(*host),
@@ -75,7 +75,7 @@ pub(super) fn place(
     chosen.map(|(host, zone)| ((*host).to_owned(), (*zone).to_owned())).ok_or(NO_HOST)
 }
 
-fn lives_on(server: &Server, host: &str) -> bool {
+fn is_on_host(server: &Server, host: &str) -> bool {
     server.exists() && server.host.as_deref() == Some(host)
 }
 

@@ -22,7 +22,7 @@ fn create(effect: FaultEffect) -> InjectedFault {
 }
 
 #[tokio::test]
-async fn a_status_is_answered_instead_as_often_as_said() {
+async fn an_injected_status_is_returned_the_given_number_of_times() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let effect = FaultEffect::Status {
@@ -49,7 +49,7 @@ async fn a_status_is_answered_instead_as_often_as_said() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_done_or_not() {
+async fn a_dropped_call_takes_effect_or_not() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let body = client.server_body("machine").await.to_string();
@@ -62,7 +62,7 @@ async fn a_dropped_call_is_done_or_not() {
 }
 
 #[tokio::test]
-async fn a_call_hangs_until_the_end() {
+async fn a_hanging_call_ends_with_the_simulator() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     simulator.inject(create(FaultEffect::Hang));
@@ -91,7 +91,7 @@ async fn a_delay_comes_before_the_effect() {
 }
 
 #[tokio::test]
-async fn the_log_tells_what_was_done() {
+async fn the_log_records_every_call() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let id = client.boot(client.server_body("machine").await, "ACTIVE").await;
@@ -107,7 +107,7 @@ async fn the_log_tells_what_was_done() {
 }
 
 #[tokio::test]
-async fn other_processes_have_the_same_means() {
+async fn errors_can_be_injected_over_http() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let fault = json!({"method": "GET", "path": "/servers", "effect": {"status": {"code": 500}}});

@@ -10,7 +10,7 @@ use crate::client::{Client, quick, send};
 const UNAUTHORIZED: &str = "The request you have made requires authentication.";
 
 #[tokio::test]
-async fn a_wrong_password_and_somebody_elses_project_are_refused() {
+async fn a_wrong_password_and_a_foreign_project_are_refused() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let domain = json!({"name": "Default"});
     for (password, project) in [("wrong", "demo"), ("demo", "demo2"), ("demo", "nothing")] {
@@ -48,7 +48,7 @@ async fn a_token_expires_at_every_service() {
 }
 
 #[tokio::test]
-async fn an_application_credential_and_a_token_give_tokens() {
+async fn an_application_credential_and_a_token_return_new_tokens() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let held = json!({"id": "demo-application-credential", "secret": "demo-secret"});
     let body = json!({"auth": {"identity": {
@@ -63,7 +63,7 @@ async fn an_application_credential_and_a_token_give_tokens() {
 }
 
 #[tokio::test]
-async fn the_catalog_leads_to_version_documents() {
+async fn the_catalog_links_to_version_documents() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let catalog = client.get("/v3/auth/catalog").await.object();
@@ -77,7 +77,7 @@ async fn the_catalog_leads_to_version_documents() {
 }
 
 #[tokio::test]
-async fn projects_do_not_see_each_other() {
+async fn resources_of_other_projects_are_not_visible() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let demo = Client::login(&simulator, "demo").await;
     let other = Client::login(&simulator, "demo2").await;

@@ -50,7 +50,7 @@ async fn addresses_come_from_the_pools_and_only_once() {
 }
 
 #[tokio::test]
-async fn a_floating_ip_needs_a_router_and_keeps_it() {
+async fn a_floating_ip_requires_a_router_and_protects_it() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let (network, subnet) = network(&client).await;
@@ -84,7 +84,7 @@ async fn a_floating_ip_needs_a_router_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn things_are_found_by_attribute_tag_address_and_page() {
+async fn resources_are_found_by_attribute_tag_address_and_page() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let (network, subnet) = network(&client).await;

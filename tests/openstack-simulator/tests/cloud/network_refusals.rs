@@ -13,7 +13,7 @@ fn kind(response: &crate::client::ReceivedResponse) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_in_use_stays() {
+async fn a_resource_in_use_cannot_be_deleted() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let network = client.id_of(&format!("{NETWORK}/networks"), "private").await;
@@ -43,7 +43,7 @@ async fn what_is_in_use_stays() {
 }
 
 #[tokio::test]
-async fn a_rule_exists_once() {
+async fn duplicate_rules_are_refused() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let group =
@@ -64,7 +64,7 @@ async fn a_rule_exists_once() {
 }
 
 #[tokio::test]
-async fn bodies_that_make_no_sense_are_refused() {
+async fn invalid_bodies_are_refused() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let network = client.id_of(&format!("{NETWORK}/networks"), "private").await;

@@ -28,7 +28,7 @@ impl Drop for File {
 }
 
 #[tokio::test]
-async fn a_cloud_comes_back_as_if_it_had_never_stopped() {
+async fn a_restarted_cloud_continues_from_its_state_file() {
     let file = File::new();
     let simulator = Simulator::start(file.options()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
@@ -68,7 +68,7 @@ async fn changes_reach_the_file_without_a_shutdown() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_said_at_once() {
+async fn an_unusable_configuration_fails_at_start() {
     let file = File::new();
     std::fs::write(&file.0, "not a cloud").unwrap();
     let broken = Simulator::start(file.options()).await.unwrap_err().to_string();

@@ -6,7 +6,7 @@ use tests_openstack_simulator::Simulator;
 use crate::client::{Client, quick};
 
 #[tokio::test]
-async fn a_server_too_many_is_forbidden() {
+async fn a_server_over_quota_is_forbidden() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "tiny").await;
     let mut body = client.server_body("machine").await;
@@ -24,7 +24,7 @@ async fn a_server_too_many_is_forbidden() {
 }
 
 #[tokio::test]
-async fn a_network_object_too_many_is_a_conflict() {
+async fn a_network_resource_over_quota_is_a_conflict() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     for (path, kind) in
@@ -41,7 +41,7 @@ async fn a_network_object_too_many_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_volume_too_large_is_over_the_limit() {
+async fn a_volume_over_quota_is_too_large() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "tiny").await;
     let volumes = format!("/volume/v3/{}/volumes", client.project);

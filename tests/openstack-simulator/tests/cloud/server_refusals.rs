@@ -9,7 +9,7 @@ const SERVERS: &str = "/compute/v2.1/servers";
 const NOTHING: &str = "aaaaaaaa-bbf4-49c9-b37c-08fd55468fca";
 
 #[tokio::test]
-async fn a_create_call_that_makes_no_sense_is_refused() {
+async fn an_invalid_create_call_is_refused() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let volume =
@@ -93,7 +93,7 @@ async fn a_server_that_never_ran_can_only_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_port_serves_one_server() {
+async fn a_port_can_be_attached_to_only_one_server() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let id = client.boot(client.server_body("machine").await, "ACTIVE").await;

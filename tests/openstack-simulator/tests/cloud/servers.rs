@@ -65,7 +65,7 @@ async fn a_server_is_built_rebooted_rebuilt_and_deleted() {
 }
 
 #[tokio::test]
-async fn ports_that_nova_made_go_with_their_server() {
+async fn ports_created_by_nova_are_deleted_with_their_server() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let id = client.boot(client.server_body("machine").await, "ACTIVE").await;
@@ -92,7 +92,7 @@ async fn a_server_is_stopped_and_started() {
 }
 
 #[tokio::test]
-async fn anti_affinity_runs_out_of_hosts() {
+async fn anti_affinity_fails_without_enough_hosts() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let group = json!({"server_group": {"name": "g", "policy": "anti-affinity"}});
@@ -143,7 +143,7 @@ async fn servers_are_listed_by_name_status_tag_page_and_change() {
 }
 
 #[tokio::test]
-async fn an_admin_puts_a_server_into_error() {
+async fn an_admin_can_reset_a_server_to_error() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let admin = Client::login(&simulator, "admin").await;

@@ -6,7 +6,7 @@ use tests_openstack_simulator::Simulator;
 use crate::client::{Client, quick};
 
 #[tokio::test]
-async fn a_server_boots_from_a_volume_and_takes_it_along() {
+async fn a_server_boots_from_a_volume_that_is_deleted_with_it() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let volumes = format!("/volume/v3/{}/volumes", client.project);
@@ -38,7 +38,7 @@ async fn a_server_boots_from_a_volume_and_takes_it_along() {
 }
 
 #[tokio::test]
-async fn volumes_are_found_deleted_and_refused() {
+async fn volumes_are_validated_listed_and_deleted() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let volumes = format!("/volume/v3/{}/volumes", client.project);

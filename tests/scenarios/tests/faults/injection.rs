@@ -22,7 +22,7 @@ pub(crate) enum FailureMode {
     Unanswered,
 }
 
-pub(crate) const TROUBLES: [FailureMode; 6] = [
+pub(crate) const FAILURE_MODES: [FailureMode; 6] = [
     FailureMode::Error,
     FailureMode::Page,
     FailureMode::Pages,
@@ -68,7 +68,7 @@ impl FailureMode {
     }
 }
 
-/// Kind of call of an undisturbed run, with the number of earlier calls that match the same pattern.
+/// Kind of call of a run without failures, with the number of earlier calls that match the same pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spot {
     method: String,

@@ -3,10 +3,10 @@
 //!
 //! A third of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
 //! and `CAPSTAN_FAULTS=all` runs all of them, which takes four minutes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod cluster_run;
 mod injection;
-mod life;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use std::time::Instant;
 use tests_scenarios::World;
 use tokio::task::JoinSet;
 
-use injection::{FailureMode, Spot, TROUBLES};
-use life::{Whole, live, undisturbed};
+use cluster_run::{CleanRun, run_with_failures, run_without_failures};
+use injection::{FAILURE_MODES, FailureMode, Spot};
 
 /// Number of concurrent clouds: a case mostly waits for intervals that the cloud or the provider sets.
 const CLOUDS: usize = 6;
@@ -33,9 +33,9 @@ struct Case {
     deleting: Option<Spot>,
 }
 
-fn cases(whole: &Whole) -> VecDeque<Case> {
+fn cases(whole: &CleanRun) -> VecDeque<Case> {
     let mut cases = VecDeque::new();
-    for mode in TROUBLES {
+    for mode in FAILURE_MODES {
         for index in 0..whole.creating.len().max(whole.deleting.len()) {
             let spot = |spots: &[Spot]| spots.get(index).cloned();
             let (creating, deleting) = (spot(&whole.creating), spot(&whole.deleting));
@@ -58,12 +58,12 @@ fn selected(cases: VecDeque<Case>) -> VecDeque<Case> {
 }
 
 /// Runs one case after another in a cloud of its own. Returns the failures.
-async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<Whole>) -> Vec<String> {
+async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<CleanRun>) -> Vec<String> {
     let next = || queue.lock().map(|mut queue| queue.pop_front()).unwrap_or_default();
     let mut wrong = Vec::new();
     let mut world = World::start().await.unwrap();
     while let Some(case) = next() {
-        if let Err(error) = live(&world, &whole, &case).await {
+        if let Err(error) = run_with_failures(&world, &whole, &case).await {
             eprintln!("{case:?}: {error:#}");
             wrong.push(format!("{case:?}: {error:#}"));
             // Resources that this case left must not count against the next.
@@ -74,11 +74,11 @@ async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<Whole>) -> Vec<Strin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_the_cloud_keeps_a_cluster_from_coming_and_going() {
+async fn a_cluster_is_created_and_deleted_despite_any_cloud_error() {
     let begun = Instant::now();
-    let whole = Arc::new(undisturbed().await.unwrap());
+    let whole = Arc::new(run_without_failures().await.unwrap());
     let cases = selected(cases(&whole));
-    let lives = cases.len();
+    let runs = cases.len();
     let queue = Arc::new(Mutex::new(cases));
     let mut workers = JoinSet::new();
     for _ in 0..CLOUDS {
@@ -86,12 +86,12 @@ async fn no_fault_of_the_cloud_keeps_a_cluster_from_coming_and_going() {
     }
     let wrong = workers.join_all().await.concat();
     eprintln!(
-        "{} kinds of calls of a creation and {} of a deletion, {} failure modes each: {lives} runs in {:?}",
+        "{} kinds of calls of a creation and {} of a deletion, {} failure modes each: {runs} runs in {:?}",
         whole.creating.len(),
         whole.deleting.len(),
-        TROUBLES.len(),
+        FAILURE_MODES.len(),
         begun.elapsed()
     );
     assert!(whole.creating.len() > 25 && whole.deleting.len() > 18, "{whole:#?}");
-    assert!(wrong.is_empty(), "{} of {lives} runs failed:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {runs} runs failed:\n{}", wrong.len(), wrong.join("\n"));
 }

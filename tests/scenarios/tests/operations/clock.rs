@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tests_scenarios::{Fuse, Side};
+use tests_scenarios::{CrashPoint, Side};
 
 use crate::fallback::FALLBACK;
 use crate::testbed::{Calls, Root, Testbed};
@@ -37,7 +37,7 @@ async fn jump_everywhere(plan: Plan, root: Root, reboot_time: Duration) {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_doubles_no_reboot() {
+async fn a_clock_jump_does_not_repeat_a_reboot() {
     jump_everywhere(HARD, Root::Image, Duration::from_millis(1)).await;
     jump_everywhere(SOFT, Root::Image, Duration::from_millis(1)).await;
 }
@@ -59,26 +59,26 @@ async fn jump_while_it_reboots(plan: Plan, reboot_time: u64, seconds: i64) {
 }
 
 #[tokio::test]
-async fn a_soft_reboot_is_not_late_because_the_clock_jumped() {
+async fn a_forward_clock_jump_does_not_time_out_a_soft_reboot() {
     let patient = r#"{"type": "Soft", "softTimeoutSeconds": 3600}"#;
     jump_while_it_reboots(Plan { body: patient, ..SOFT }, 1, 5 * HOURS).await;
 }
 
 #[tokio::test]
-async fn a_soft_reboot_is_late_though_the_clock_jumped_back() {
+async fn a_soft_reboot_times_out_despite_a_backward_clock_jump() {
     jump_while_it_reboots(FALLBACK, 3, -1000 * HOURS).await;
 }
 
 /// Reboot whose process ends before it calls Nova.
-async fn cut_before_the_call(worker: &mut Worker) -> (String, (String, String)) {
+async fn crash_before_the_call(worker: &mut Worker) -> (String, (String, String)) {
     for n in 0.. {
-        let fuse = Arc::new(Fuse::at(n, Side::Before));
+        let crash_point = Arc::new(CrashPoint::at(n, Side::Before));
         let requested = worker.request(&HARD).await;
-        worker.testbed.work_until_cut(&fuse).await;
-        if fuse.effects().last().is_some_and(|effect| effect == "reboot_server") {
+        worker.testbed.work_until_crash(&crash_point).await;
+        if crash_point.effects().last().is_some_and(|effect| effect == "reboot_server") {
             return requested;
         }
-        assert!(fuse.is_blown(), "the operation did not call Nova");
+        assert!(crash_point.has_crashed(), "the operation did not call Nova");
         worker.testbed.settle(&worker.testbed.controllers()).await;
     }
     unreachable!("the range has no end")
@@ -86,9 +86,9 @@ async fn cut_before_the_call(worker: &mut Worker) -> (String, (String, String)) 
 
 /// A process ended before its call, or with the call on its way; the next one cannot know. It waits for a
 /// call that may be on its way, and a jump of the wall clock does not shorten the wait.
-async fn jump_while_a_call_may_be_on_its_way(seconds: i64) {
+async fn jump_while_a_call_may_be_in_flight(seconds: i64) {
     let mut worker = Worker::new(Testbed::new(Root::Image).await);
-    let (name, goal) = cut_before_the_call(&mut worker).await;
+    let (name, goal) = crash_before_the_call(&mut worker).await;
     let next = worker.testbed.controllers();
     next.round().await.unwrap();
     worker.testbed.world.clock.jump(seconds);
@@ -100,17 +100,17 @@ async fn jump_while_a_call_may_be_on_its_way(seconds: i64) {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_put_forward_settles_nothing() {
-    jump_while_a_call_may_be_on_its_way(5 * HOURS).await;
+async fn a_forward_clock_jump_does_not_shorten_the_wait_for_a_call() {
+    jump_while_a_call_may_be_in_flight(5 * HOURS).await;
 }
 
 #[tokio::test]
-async fn a_clock_that_is_put_back_settles_nothing() {
-    jump_while_a_call_may_be_on_its_way(-5 * HOURS).await;
+async fn a_backward_clock_jump_does_not_shorten_the_wait_for_a_call() {
+    jump_while_a_call_may_be_in_flight(-5 * HOURS).await;
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_doubles_no_upgrade() {
+async fn a_clock_jump_does_not_repeat_an_upgrade() {
     jump_everywhere(REBUILD, Root::Image, Duration::from_millis(1)).await;
     jump_everywhere(REPLACE, Root::Image, Duration::from_millis(1)).await;
     jump_everywhere(AUTO_VOLUME, Root::Volume, Duration::from_millis(1)).await;

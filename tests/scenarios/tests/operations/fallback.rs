@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::StepState;
-use tests_scenarios::{Fuse, Side};
+use tests_scenarios::{CrashPoint, Side};
 use tokio::task::JoinSet;
 
 use crate::testbed::{Root, Testbed};
@@ -24,40 +24,40 @@ pub(crate) const FALLBACK: Plan = Plan {
     calls: &["reboot", "reboot"],
 };
 
-/// Cuts one worker's share of the effects. Returns the number of cuts.
-async fn cut_share(share: usize) -> usize {
+/// Crashes at one worker's share of the effects. Returns the number of crashes.
+async fn crash_share(share: usize) -> usize {
     let mut worker = Worker::new(Testbed::with_reboots_of(Root::Image, REBOOT_TIME).await);
-    let mut cuts = 0;
+    let mut crashes = 0;
     for side in [Side::Before, Side::After] {
         for n in (share..).step_by(WORKERS) {
-            let fuse = Arc::new(Fuse::at(n, side));
+            let crash_point = Arc::new(CrashPoint::at(n, side));
             let (name, goal) = worker.request(&FALLBACK).await;
-            worker.testbed.settle_through(&fuse).await;
-            let case = format!("{}, cut {side:?} {n}, {:?}", FALLBACK.name, fuse.effects().last());
+            worker.testbed.settle_despite_crash(&crash_point).await;
+            let case = format!("{}, crash {side:?} {n}, {:?}", FALLBACK.name, crash_point.effects().last());
             worker.check(&FALLBACK, &name, goal, &case).await;
             let status = worker.testbed.operation(&name).await.status.unwrap();
             let steps = status.steps.clone().unwrap_or_default();
             let step = |name: &str| steps.iter().find(|step| step.name == name).map(|step| step.state);
             assert_eq!(step("AwaitSoftReboot"), Some(StepState::Failed), "{case}: {status:#?}");
             assert_eq!(step("AwaitHardReboot"), Some(StepState::Done), "{case}: {status:#?}");
-            if !fuse.is_blown() {
+            if !crash_point.has_crashed() {
                 break;
             }
-            cuts += 1;
+            crashes += 1;
         }
     }
     worker.testbed.end().await;
-    cuts
+    crashes
 }
 
 #[tokio::test]
-async fn a_soft_reboot_that_is_late_is_followed_by_one_hard_one_wherever_it_is_cut() {
+async fn a_soft_reboot_that_times_out_is_followed_by_one_hard_one_despite_crashes() {
     let begun = std::time::Instant::now();
     let mut workers = JoinSet::new();
     for share in 0..WORKERS {
-        workers.spawn(cut_share(share));
+        workers.spawn(crash_share(share));
     }
-    let cuts: usize = workers.join_all().await.into_iter().sum();
-    assert!(cuts > 16, "{cuts} cuts");
-    eprintln!("{}: {cuts} cuts in {:?}", FALLBACK.name, begun.elapsed());
+    let crashes: usize = workers.join_all().await.into_iter().sum();
+    assert!(crashes > 16, "{crashes} crashes");
+    eprintln!("{}: {crashes} crashes in {:?}", FALLBACK.name, begun.elapsed());
 }

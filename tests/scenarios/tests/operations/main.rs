@@ -1,9 +1,9 @@
-//! Tests of actions, requested as users do, by controllers that are cut or cancelled at every step, or whose clock is
-//! wrong. Nova's action log shows the result.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+//! Tests of actions, requested as users do, that are cancelled at every step, or whose controllers crash at every step
+//! or have a wrong clock. Nova's action log shows the result.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod clock;
-mod cuts;
+mod crashes;
 mod fallback;
 mod power;
 mod refused;

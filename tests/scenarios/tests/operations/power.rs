@@ -1,4 +1,4 @@
-//! Tests of power-off and power-on by controllers that die before and after every single effect.
+//! Tests of power-off and power-on by controllers that crash before and after every single effect.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use apiserver_types::{Machine, OperationPhase};
 use controllers_infrastructure::PowerState;
 use kube::Client;
 use serde_json::json;
-use tests_scenarios::{Controllers, Fuse, Side};
+use tests_scenarios::{Controllers, CrashPoint, Side};
 
 use crate::testbed::{Calls, Root, Testbed, is_over_everywhere};
 
@@ -29,36 +29,36 @@ const POWER_OFF: Power =
 const POWER_ON: Power =
     Power { action: "poweron", before: PowerState::Off, call: "os-start", status: "ACTIVE", ready: true };
 
-/// Cuts before the n-th effect or after it, for every n there is.
-async fn cut_everywhere(power: &Power) {
+/// Crashes before the n-th effect or after it, for every n there is.
+async fn crash_everywhere(power: &Power) {
     let testbed = Testbed::new(Root::Image).await;
-    let mut cuts = 0;
+    let mut crashes = 0;
     for side in [Side::Before, Side::After] {
         for n in 0.. {
-            let fuse = Arc::new(Fuse::at(n, side));
-            happens_once(&testbed, power, &fuse).await;
-            if !fuse.is_blown() {
+            let crash_point = Arc::new(CrashPoint::at(n, side));
+            happens_once(&testbed, power, &crash_point).await;
+            if !crash_point.has_crashed() {
                 break;
             }
-            cuts += 1;
+            crashes += 1;
         }
     }
     testbed.end().await;
-    assert!(cuts > 12, "{}: {cuts} cuts", power.action);
+    assert!(crashes > 12, "{}: {crashes} crashes", power.action);
 }
 
-async fn happens_once(testbed: &Testbed, power: &Power, fuse: &Arc<Fuse>) {
+async fn happens_once(testbed: &Testbed, power: &Power, crash_point: &Arc<CrashPoint>) {
     testbed.power(power.before).await;
     testbed.world.cloud.clear_log();
     let name = testbed.request(power.action, json!({})).await.unwrap();
-    let first = Controllers::start(&testbed.world, fuse);
+    let first = Controllers::start(&testbed.world, crash_point);
     tokio::select! {
-        () = fuse.blows() => {}
+        () = crash_point.crashed() => {}
         result = first.until("the operation is finished", is_over_everywhere) => result.unwrap(),
     }
     let second = testbed.controllers();
     second.until("the operation is finished", is_over_everywhere).await.unwrap();
-    let case = format!("{}, cut at {:?}", power.action, fuse.effects().last());
+    let case = format!("{}, crash at {:?}", power.action, crash_point.effects().last());
     let operation = testbed.operation(&name).await;
     let phase = operation.status.as_ref().and_then(|status| status.phase);
     assert_eq!(phase, Some(OperationPhase::Complete), "{case}: {:#?}", operation.status);
@@ -79,11 +79,11 @@ async fn happens_once(testbed: &Testbed, power: &Power, fuse: &Arc<Fuse>) {
 }
 
 #[tokio::test]
-async fn a_power_off_that_is_cut_happens_once_and_the_server_stays_off() {
-    cut_everywhere(&POWER_OFF).await;
+async fn a_power_off_takes_effect_once_despite_crashes_and_the_server_stays_off() {
+    crash_everywhere(&POWER_OFF).await;
 }
 
 #[tokio::test]
-async fn a_power_on_that_is_cut_happens_once_and_the_server_stays_on() {
-    cut_everywhere(&POWER_ON).await;
+async fn a_power_on_takes_effect_once_despite_crashes_and_the_server_stays_on() {
+    crash_everywhere(&POWER_ON).await;
 }

@@ -7,7 +7,7 @@ use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
 const PAGE: &str = "<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>";
 
-fn troubles() -> [FaultEffect; 6] {
+fn effects() -> [FaultEffect; 6] {
     let status = |code, body: &str, content_type: Option<&str>, retry_after| FaultEffect::Status {
         code,
         body: body.to_owned(),
@@ -36,10 +36,10 @@ fn fault(call: &str, effect: FaultEffect) -> InjectedFault {
     }
 }
 
-async fn each_trouble_of_each_call(plans: &[Plan]) {
+async fn check_every_error_of_every_call(plans: &[Plan]) {
     let mut worker = Worker::new(Testbed::new(Root::Image).await);
     for plan in plans {
-        for (call, effect) in plan.calls.iter().flat_map(|call| troubles().map(|effect| (*call, effect))) {
+        for (call, effect) in plan.calls.iter().flat_map(|call| effects().map(|effect| (*call, effect))) {
             let case = format!("{}: {call}: {effect:?}", plan.name);
             let (name, goal) = worker.request(plan).await;
             worker.testbed.world.cloud.inject(fault(call, effect.clone()));
@@ -63,11 +63,11 @@ async fn each_trouble_of_each_call(plans: &[Plan]) {
 }
 
 #[tokio::test]
-async fn a_reboot_whose_call_goes_wrong_happens_once() {
-    each_trouble_of_each_call(&[HARD, SOFT]).await;
+async fn a_reboot_takes_effect_once_despite_a_failed_call() {
+    check_every_error_of_every_call(&[HARD, SOFT]).await;
 }
 
 #[tokio::test]
-async fn an_upgrade_whose_call_goes_wrong_happens_once() {
-    each_trouble_of_each_call(&[REBUILD, REPLACE]).await;
+async fn an_upgrade_takes_effect_once_despite_a_failed_call() {
+    check_every_error_of_every_call(&[REBUILD, REPLACE]).await;
 }

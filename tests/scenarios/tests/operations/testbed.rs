@@ -10,7 +10,7 @@ use controllers_infrastructure_openstack::OpenStackConnector;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tests_scenarios::{Controllers, Fuse, World, is_over};
+use tests_scenarios::{Controllers, CrashPoint, World, is_over};
 
 const NAMESPACE: &str = "ns";
 const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/w";
@@ -71,9 +71,9 @@ impl Testbed {
         }
     }
 
-    /// Returns controllers that are not cut.
+    /// Returns controllers that do not crash.
     pub(crate) fn controllers(&self) -> Controllers {
-        Controllers::start(&self.world, &Arc::new(Fuse::never()))
+        Controllers::start(&self.world, &Arc::new(CrashPoint::never()))
     }
 
     /// Makes rounds until all operations are over, and the worker is ready. The latter uses another process,
@@ -84,18 +84,18 @@ impl Testbed {
         self.controllers().until("the worker is ready", is_ready).await.unwrap();
     }
 
-    /// Makes rounds until the fuse blows, or to the end.
-    pub(crate) async fn work_until_cut(&self, fuse: &Arc<Fuse>) {
-        let controllers = Controllers::start(&self.world, fuse);
+    /// Makes rounds until the process crashes, or to the end.
+    pub(crate) async fn work_until_crash(&self, crash_point: &Arc<CrashPoint>) {
+        let controllers = Controllers::start(&self.world, crash_point);
         tokio::select! {
-            () = fuse.blows() => {}
+            () = crash_point.crashed() => {}
             () = self.settle(&controllers) => {}
         }
     }
 
-    /// Makes rounds until the fuse blows, and then to the end with other controllers.
-    pub(crate) async fn settle_through(&self, fuse: &Arc<Fuse>) {
-        self.work_until_cut(fuse).await;
+    /// Makes rounds until the process crashes, and then to the end with other controllers.
+    pub(crate) async fn settle_despite_crash(&self, crash_point: &Arc<CrashPoint>) {
+        self.work_until_crash(crash_point).await;
         self.settle(&self.controllers()).await;
     }
 
@@ -125,7 +125,7 @@ impl Testbed {
     }
 
     /// Creates an operation by a manifest, as a GitOps tool does.
-    pub(crate) async fn declare(&self, name: &str, mut spec: Value) {
+    pub(crate) async fn create_operation(&self, name: &str, mut spec: Value) {
         spec["machineName"] = json!("w");
         let operation = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineOperation",
             "metadata": {"name": name}, "spec": spec});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_types::{MachineOperation, OperationPhase};
 use kube::api::ListParams;
 use serde_json::json;
-use tests_scenarios::{Controllers, Fuse, Side};
+use tests_scenarios::{Controllers, CrashPoint, Side};
 
 use crate::testbed::{Root, Testbed};
 use crate::worker::{Plan, Worker};
@@ -28,7 +28,7 @@ fn span(operation: &MachineOperation) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_second_verb_is_refused_and_names_the_first() {
+async fn a_concurrent_action_is_refused_and_names_the_running_operation() {
     let testbed = Testbed::new(Root::Image).await;
     testbed.world.cloud.clear_log();
     let key = json!({"idempotencyKey": "k"});
@@ -56,23 +56,23 @@ async fn a_second_verb_is_refused_and_names_the_first() {
     testbed.end().await;
 }
 
-/// One requested and one by a manifest: the second waits, whichever process is cut.
+/// One requested and one by a manifest: the second waits, whichever process crashes.
 #[tokio::test]
-async fn a_declared_second_waits_for_the_first_wherever_they_are_cut() {
+async fn a_second_operation_waits_for_the_first_despite_crashes() {
     let mut worker = Worker::new(Testbed::new(Root::Image).await);
-    let mut cuts = 0;
+    let mut crashes = 0;
     for side in [Side::Before, Side::After] {
         for n in 0.. {
-            let fuse = Arc::new(Fuse::at(n, side));
-            let case = format!("two reboots, cut {side:?} {n}");
+            let crash_point = Arc::new(CrashPoint::at(n, side));
+            let case = format!("two reboots, crash {side:?} {n}");
             let (name, goal) = worker.request(&TWO_REBOOTS).await;
             let second = format!("second-{n}-{side:?}").to_lowercase();
             let reboot = json!({"action": "Reboot", "reboot": {"type": "Hard"}});
-            worker.testbed.declare(&second, reboot).await;
+            worker.testbed.create_operation(&second, reboot).await;
             let testbed = &worker.testbed;
-            let first = Controllers::start(&testbed.world, &fuse);
+            let first = Controllers::start(&testbed.world, &crash_point);
             let watched = async {
-                while !fuse.is_blown() {
+                while !crash_point.has_crashed() {
                     one_at_a_time(testbed, &case).await;
                     tokio::time::sleep(std::time::Duration::from_millis(2)).await;
                 }
@@ -88,13 +88,13 @@ async fn a_declared_second_waits_for_the_first_wherever_they_are_cut() {
             // Of operations of the same second, the one whose name sorts first is first.
             assert!(one.1 <= other.0 || other.1 <= one.0, "{case}: they overlap: {one:?}, {other:?}");
             worker.check(&TWO_REBOOTS, &name, goal, &case).await;
-            if !fuse.is_blown() {
+            if !crash_point.has_crashed() {
                 break;
             }
-            cuts += 1;
+            crashes += 1;
         }
     }
     worker.testbed.end().await;
-    assert!(cuts > 20, "{cuts} cuts");
-    eprintln!("two reboots: {cuts} cuts");
+    assert!(crashes > 20, "{crashes} crashes");
+    eprintln!("two reboots: {crashes} crashes");
 }

@@ -70,32 +70,32 @@ impl Worker {
         assert_eq!(status.phase, Some(OperationPhase::Complete), "{case}: {status:#?}");
         let is_ended = |state| !matches!(state, StepState::Pending | StepState::Running);
         assert!(status.steps.iter().flatten().all(|step| is_ended(step.state)), "{case}: {status:#?}");
-        let server = self.arrived(goal, case).await;
+        let server = self.check_goal(goal, case).await;
         let result = status.result.unwrap_or_default();
         assert!(result.server_id.is_none_or(|id| id == server), "{case}: the result names another server");
     }
 
     /// Checks that the operation did nothing.
-    pub(crate) async fn untouched(&self, operation: &MachineOperation, case: &str) {
+    pub(crate) async fn check_no_effect(&self, operation: &MachineOperation, case: &str) {
         let phase = operation.status.as_ref().and_then(|status| status.phase);
         assert_eq!(phase, Some(OperationPhase::Cancelled), "{case}: {:#?}", operation.status);
         assert_eq!(self.testbed.calls(), Calls::new(), "{case}: {:#?}", operation.status);
-        self.stayed(case).await;
+        self.check_unchanged(case).await;
     }
 
     /// Checks that the worker has reached its goal. Returns its server's id.
-    pub(crate) async fn arrived(&mut self, goal: (String, String), case: &str) -> String {
+    pub(crate) async fn check_goal(&mut self, goal: (String, String), case: &str) -> String {
         (self.version, self.image) = goal;
-        self.stayed(case).await
+        self.check_unchanged(case).await
     }
 
     /// Checks that the worker is unchanged. Returns its server's id.
-    pub(crate) async fn stayed(&self, case: &str) -> String {
+    pub(crate) async fn check_unchanged(&self, case: &str) -> String {
         self.testbed.consistent(&self.version, &self.image, case).await
     }
 
     /// Creates another worker after a deletion.
-    pub(crate) async fn again(&mut self) {
+    pub(crate) async fn recreate(&mut self) {
         self.testbed.create_worker().await;
         (self.version, self.image) = ("v1.29.0".to_owned(), "ubuntu-2204-kube-v1.29.0".to_owned());
     }

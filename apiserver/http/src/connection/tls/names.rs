@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_its_own_certificate_or_that_of_its_siblings() {
+    fn a_name_has_its_own_certificate_or_a_wildcard_one() {
         let named = ["one.example", "*.two.example"].map(|name| (name.to_owned(), name));
         let named = BTreeMap::from(named);
         for (name, expected) in [

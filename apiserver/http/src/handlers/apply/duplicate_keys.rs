@@ -114,7 +114,7 @@ mod tests {
 
     /// The texts are those of kube-apiserver 1.36.3.
     #[test]
-    fn every_key_is_told_as_often_as_it_occurs_again() {
+    fn each_repetition_of_a_key_is_reported() {
         let options = || {
             let mut options = crate::request::yaml::options();
             options.duplicate_keys = serde_saphyr::options::DuplicateKeyPolicy::LastWins;

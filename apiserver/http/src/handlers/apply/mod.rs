@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn of_keys_that_occur_twice_the_last_counts() {
+    fn the_last_of_duplicate_keys_wins() {
         let body = "spec:\n  replicas: 1\n  replicas: 2\n";
         let (value, texts) = decode(body.as_bytes()).unwrap();
         assert_eq!(value, json!({"spec": {"replicas": 2}}));

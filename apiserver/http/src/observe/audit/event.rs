@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_who_did_what_to_which_object_and_how_it_ended() {
+    fn an_event_has_the_user_the_verb_the_object_and_the_result() {
         let headers = [("user-agent", "kubectl/v1.36"), ("x-forwarded-for", "192.0.2.1, 192.0.2.2")];
         let uri = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines/m1/reboot?dryRun=All";
         let mut record = record(&Method::POST, uri, &headers);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_but_not_what_it_quotes_of_a_secret() {
+    fn a_refusal_is_logged_without_values_of_a_secret() {
         let message = "data: Invalid value: \"hunter2\"".to_owned();
         let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
         let invalid = StatusInfo { status: "Failure", reason: "Invalid", message, details };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_not_taken_for_one() {
+    fn invalid_source_addresses_are_ignored() {
         let found = |headers: &[(&str, &str)]| record(&Method::GET, "/", headers).source_ips;
         assert_eq!(found(&[]), ["192.0.2.9"]);
         assert_eq!(found(&[("x-forwarded-for", "evil\" , 192.0.2.9")]), ["192.0.2.9"]);

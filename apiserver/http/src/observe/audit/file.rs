@@ -106,7 +106,7 @@ mod tests {
     use crate::observe::audit::{AuditLog, Stage};
 
     #[test]
-    fn no_line_is_lost_or_cut_and_old_files_go() {
+    fn no_line_is_lost_or_truncated_and_old_files_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log/audit.log");
         let open = || AuditFile::open(&path, 1000, 2).unwrap();

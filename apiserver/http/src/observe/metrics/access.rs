@@ -190,7 +190,7 @@ mod tests {
     use crate::observe::metrics::text::prometheus;
 
     #[test]
-    fn who_came_in_is_counted_without_names_of_people() {
+    fn authentications_are_counted_without_user_names() {
         let mut registry = Registry::default();
         let metrics = AccessMetrics::new(&mut registry);
         let named = |name: &str| User { name: name.to_owned(), ..User::default() };

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_bound_is_written_without_a_point() {
+    fn an_integral_bucket_bound_is_written_without_a_decimal_point() {
         let encoded = "a_bucket{le=\"1.0\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
         let expected = "a_bucket{le=\"1\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
         assert_eq!(prometheus(encoded), expected);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_described_by_their_whole_name() {
+    fn counter_descriptions_use_the_full_name() {
         let encoded = "# HELP requests Requests answered.\n# TYPE requests counter\n\
             requests_total{code=\"200\"} 3\n# HELP open Watches open.\n# TYPE open gauge\nopen 1\n# EOF\n";
         let expected = "# HELP requests_total Requests answered.\n# TYPE requests_total counter\n\
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(prometheus(encoded), expected);
     }
     #[test]
-    fn old_counters_keep_their_names() {
+    fn counters_without_the_total_suffix_keep_their_names() {
         let encoded = "# HELP authentication_attempts Tries.\n# TYPE authentication_attempts counter\n\
             authentication_attempts_total{result=\"success\"} 3\n";
         let expected = "# HELP authentication_attempts Tries.\n# TYPE authentication_attempts counter\n\

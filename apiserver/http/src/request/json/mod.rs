@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_two_wins_and_both_are_reported_once() {
+    fn the_last_duplicate_key_wins_and_each_field_is_reported_once() {
         let text = br#"{"a":1,"spec":{"x":1,"list":[{"b":1},{"b":2,"b":{"c":1}}],"x":2,"x":3},"a":null}"#;
         let (value, duplicates) = parse(text).unwrap();
         assert_eq!(value, json!({"a": null, "spec": {"x": 3, "list": [{"b": 1}, {"b": {"c": 1}}]}}));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_usual_decoder() {
+    fn values_and_errors_are_those_of_serde_json() {
         let texts = [
             r#"{"n":[0,-1,18446744073709551615,-9223372036854775808,1.5,1e300],"t":"\u00fc\n","b":[true,false,null]}"#,
             "[]",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_none_is_replaced() {
+    fn invalid_unicode_is_replaced() {
         let of = |body: &[u8]| parse(body).unwrap().0;
         assert_eq!(of(br#""a\ud800b""#), json!("a\u{fffd}b"));
         assert_eq!(of(b"\"a\xff\xfe\""), json!("a\u{fffd}\u{fffd}"));

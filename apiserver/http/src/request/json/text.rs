@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cannot_be_read_is_replaced() {
+    fn only_invalid_unicode_is_replaced() {
         let table: [(&[u8], &[u8]); 12] = [
             (b"", b""),
             (br#""plain""#, br#""plain""#),

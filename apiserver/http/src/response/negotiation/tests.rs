@@ -15,7 +15,7 @@ fn of(text: &str) -> Result<(View, Encoding), u16> {
 
 /// Each row is an answer of kube-apiserver 1.36.3 for a custom resource.
 #[test]
-fn the_first_form_that_can_be_had_wins() {
+fn the_first_supported_media_type_wins() {
     use Encoding::{Json, PrettyJson, Protobuf, Yaml};
     use View::{Metadata, MetadataList, Table, Whole};
     let table = [
@@ -60,7 +60,7 @@ fn the_first_form_that_can_be_had_wins() {
 }
 
 #[test]
-fn streams_and_errors_have_rules_of_their_own() {
+fn watches_and_errors_negotiate_by_their_own_rules() {
     let none = Query::default();
     let watched = |text: &str| {
         form(&accept(text), &none).and_then(stream).map(|form| form.encoding).map_err(|e| e.code)
@@ -84,7 +84,7 @@ fn streams_and_errors_have_rules_of_their_own() {
 }
 
 #[test]
-fn people_get_lines() {
+fn curl_and_pretty_get_indented_json() {
     let mut curl = accept("*/*");
     curl.insert(USER_AGENT, "curl/8.5".parse().unwrap());
     for (query, expected) in
@@ -96,7 +96,7 @@ fn people_get_lines() {
 }
 
 #[test]
-fn discovery_is_aggregated_for_those_who_know_it() {
+fn discovery_is_aggregated_for_clients_that_accept_it() {
     use Discovery::{Aggregated, Legacy};
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -133,7 +133,7 @@ fn discovery_is_aggregated_for_those_who_know_it() {
 }
 
 #[test]
-fn a_router_knows_types_by_their_names() {
+fn an_accept_header_must_name_an_offered_type_or_any() {
     for (text, offered) in [
         ("", true),
         ("*/*", true),

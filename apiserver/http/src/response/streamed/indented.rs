@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_a_tree_is_written_wherever_it_is_cut(value in any_json(), cut in 1_usize..40) {
+        fn chunked_output_equals_the_output_of_serde_json(value in any_json(), cut in 1_usize..40) {
             let mut compact = serde_json::to_vec(&value).unwrap();
             compact.push(b'\n');
             prop_assert_eq!(indented(&compact, cut), serde_json::to_vec_pretty(&value).unwrap());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_stays_on_its_line() {
+    fn empty_objects_and_arrays_stay_on_one_line() {
         let value = json!({"a": {}, "b": [], "c": [{}, [1, "x\\\"y"]]});
         assert_eq!(indented(value.to_string().as_bytes(), 1), serde_json::to_vec_pretty(&value).unwrap());
     }

@@ -192,7 +192,7 @@ mod tests {
 
     /// For any metadata, the result is the same as the one through a tree.
     #[test]
-    fn what_is_skimmed_is_what_is_decoded() {
+    fn the_fast_path_returns_the_same_as_decoding() {
         let metadatas = [
             json!({"name": "a"}),
             json!({"uid": "u"}),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_would_be_is_left_to_who_decodes() {
+    fn an_object_that_needs_changes_is_left_to_the_slow_path() {
         let whole = json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": "a"},
             "spec": {"colour": "red"}});
         assert!(fast(&whole.to_string()).is_some());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_do_no_harm() {
+    fn white_space_is_accepted() {
         for text in [
             r#"{"apiVersion": "toys.example.com/v1", "metadata": { }, "spec": {"colour": "red"}}"#,
             r#"{"apiVersion": "toys.example.com/v1", "metadata": { "name" : "a" , "uid" : "b" }, "spec": {"colour": "red"}}"#,

@@ -286,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_is_what_went_in(
+        fn a_cached_object_is_read_back_unchanged(
             entries in prop::collection::vec(prop::collection::vec("[a-z{}\"\\\\]{1,12}", 0..9), 0..4),
             label in "[a-z\"{}:]{0,20}",
         ) {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_set_is_there_once() {
+    fn equal_field_sets_are_shared() {
         let keys: Vec<String> = (0..20).map(|number| format!("field-{number}")).collect();
         let object = |name: &str| json!({"metadata": {"managedFields": [entry(&keys)], "name": name}});
         let (one, other) = (cached(&object("one")).1, cached(&object("other")).1);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_nobody_has_any_more_are_dropped() {
+    fn unused_field_sets_are_dropped() {
         let sets = Sets::default();
         let kept = sets.shared(b"kept");
         (0..10 * CLEANUP_MIN).for_each(|number| drop(sets.shared(number.to_string().as_bytes())));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn without_metadata_there_is_none() {
+    fn an_object_without_metadata_has_null_metadata() {
         let cached = CachedJson::new(b"{}", 0..0);
         let mut metadata = Vec::new();
         cached.write_metadata(&mut metadata);

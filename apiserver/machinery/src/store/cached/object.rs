@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_kept_for_as_long_as_somebody_asks_for_it() {
+    fn an_encoded_event_is_kept_while_it_is_requested() {
         let object = object();
         let first = object.frame(EventKind::Added);
         let shown = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;

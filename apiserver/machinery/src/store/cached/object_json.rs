@@ -241,7 +241,7 @@ mod tests {
 
     /// For any metadata, the revision is where it would be if it had been encoded with the other fields.
     #[test]
-    fn the_revision_is_put_where_it_belongs() {
+    fn the_revision_is_inserted_in_field_order() {
         let metadatas = [
             json!({}),
             json!({"name": "a"}),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_written_as_it_was() {
+    fn packed_field_sets_are_written_unpacked() {
         let manager = |set: Value| json!({"fieldsType": "FieldsV1", "fieldsV1": set, "manager": "\"m"});
         for managers in [
             json!([]),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_decoded_stands_where_it_would() {
+    fn a_raw_field_is_written_in_field_order() {
         let status = json!({"b": [1, "}"], "a": null});
         let json = serde_json::value::to_raw_value(&status).unwrap();
         let untouched = RawField { field: "status", json };
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_metadata_has_no_revision() {
+    fn an_object_without_metadata_gets_no_revision() {
         for object in [json!({}), json!({"metadata": null}), json!({"spec": 1}), json!("text")] {
             let (json, _) = ObjectJson::of(&object).unwrap().at(Revision::new(17));
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_read_in_two_and_put_together() {
+    fn an_object_is_split_at_a_raw_field_and_joined_again() {
         for status in [json!({"a": [1.50, "}"], "b": {"status": {}}}), json!(null), json!("s")] {
             let object = json!({"kind": "A", "metadata": {"status": 1}, "status": status, "type": [{}]});
             let (mut object, untouched) = parse(object.to_string().as_bytes(), "status").unwrap();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_fields_are_told_apart_by_what_they_are() {
+    fn labels_and_fields_of_equal_text_are_distinguished() {
         let object = json!({"metadata": {"name": "a", "namespace": "n",
             "labels": {"a": "n", "b": "", "n": "metadata.name", "spec.size": "0"}},
             "spec": {"colour": "n", "size": 17}});
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_only_the_name_is_known_that_can_be_asked() {
+    fn a_selectable_with_only_a_name_matches_only_by_name() {
         assert_eq!(Selectable::named("a").name(), Some("a"));
         assert_eq!(Selectable::default().name(), None);
         let fields = FieldSelector::parse("metadata.namespace=n", &[]).unwrap();

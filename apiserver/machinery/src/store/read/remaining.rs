@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_of_one_place_at_one_revision() {
+    fn a_count_belongs_to_one_position_at_one_revision() {
         let remaining = Remaining::default();
         remaining.note(position("a", 7), 3);
         assert_eq!(remaining.from(&position("a", 7)), Some(3));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_remembered_than_there_is_room_for() {
+    fn the_number_of_remembered_counts_is_bounded() {
         let remaining = Remaining::default();
         (0..10 * MOST).for_each(|number| remaining.note(position(&number.to_string(), 1), number));
         assert!(remaining.0.lock().unwrap().len() <= MOST);

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_understood_is_refused() {
+    fn options_of_wrong_types_are_refused() {
         let cases = [
             (
                 json!({"preconditions": "x"}),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_null_is_not_said() {
+    fn null_options_are_absent() {
         let nothing = json!({"propagationPolicy": null, "preconditions": null, "dryRun": null, "zz": 1});
         assert_eq!(DeleteOptions::from_value(&nothing).unwrap(), DeleteOptions::default());
         let old = DeleteOptions::from_value(&json!({"orphanDependents": false})).unwrap();

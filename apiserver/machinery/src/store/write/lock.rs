@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_has_it_at_a_time_and_all_get_it() {
+    async fn one_client_holds_the_lock_at_a_time_and_all_get_it() {
         let directory = tempfile::tempdir().unwrap();
         let servers = servers(&directory);
         let inside = Arc::new(AtomicUsize::new(0));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_dead_holder_left_is_taken_over_once() {
+    async fn the_lock_of_a_dead_holder_is_taken_over_once() {
         let directory = tempfile::tempdir().unwrap();
         let [objects, _] = servers(&directory);
         let dead = objects.lock("a").await.unwrap();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_what_was_drafted() {
+    fn a_pending_write_returns_the_drafted_object() {
         let object =
             json!({"kind": "A", "metadata": {"name": "a", "uid": "u"}, "spec": {"a": [1, 1.5, null]}});
         let pending = || PendingWrite::Json(ObjectJson::of(&object).unwrap());

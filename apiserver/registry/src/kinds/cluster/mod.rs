@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_must_do_for_a_label() {
+    fn a_name_must_be_a_valid_label_value() {
         let found = |name: &str| ClusterStrategy.validate(&json!({"metadata": {"name": name}}), None);
         assert_eq!(found("a.b"), []);
         let long = "a".repeat(64);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn references_may_be_exchanged_but_not_removed() {
+    fn references_may_be_replaced_but_not_removed() {
         let with = |name: &str| json!({"spec": {"infrastructureRef": {"name": name}, "controlPlaneRef": {"name": "c"}}});
         assert_eq!(ClusterStrategy.validate(&with("b"), Some(&with("a"))), []);
         assert_eq!(ClusterStrategy.validate(&with("a"), Some(&json!({"spec": {}}))), []);

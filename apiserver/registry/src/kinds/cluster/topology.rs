@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_one() {
+    fn a_version_must_be_a_semantic_version() {
         let at = |version: &str| json!({"spec": {"topology": {"version": version}}});
         for (version, count) in
             [("v1.31.0", 0), ("v1.31.0-rc.1+x", 0), ("v1.31", 1), ("v1.31.0.1", 1), ("1.31.0", 1), ("new", 2)]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_down_must_be_legal_where_it_arrives() {
+    fn fields_passed_to_machines_must_be_valid_there() {
         let cluster = json!({
             "metadata": {"annotations": {UPGRADE_CONCURRENCY: "0"}},
             "spec": {"topology": {"version": "v1.30.0",

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_refused_for_what_is_wrong_with_it() {
+    fn invalid_classes_are_refused() {
         assert_refused(vec![
             (
                 "/spec/infrastructure/templateRef/kind",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_refused_for_its_patches() {
+    fn classes_with_invalid_patches_are_refused() {
         assert_refused(vec![
             (
                 "/spec/patches/0/external",

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_means_nothing() {
+    fn unknown_keywords_are_ignored() {
         let schema = json!({"type": "object", "nullable": true, "description": "x", "properties": {
             "a": {"type": "string", "nullable": true, "x-kubernetes-list-type": "set"}},
             "anyOf": [{"required": ["a"], "title": "x"}],

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_where_its_object_is() {
+    fn an_event_is_in_the_namespace_of_its_object() {
         let at = |namespace: &str, involved: &str| json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": involved}});
         for (namespace, involved, good) in [
             ("a", "a", true),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_with_a_time_says_who_did_what() {
+    fn an_event_with_an_event_time_needs_reporter_action_and_reason() {
         let mut event = json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "a"},
             "eventTime": "2026-11-21T06:00:00.000000Z", "reportingComponent": "capstan.dev/x",
             "reportingInstance": "x-1", "action": "Reboot", "reason": "Rebooted"});

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_shown_as_the_real_server_shows_it() {
+    fn the_table_of_events_matches_kube_apiserver() {
         let now = "2026-11-21T00:00:00Z".parse().unwrap();
         let old = json!({"metadata": {"name": "e1"}, "reason": "R", "message": " Msg\n", "type": "Normal",
             "involvedObject": {"kind": "Machine", "name": "m1", "fieldPath": "spec.x"},

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_answers_at_one_place() {
+    fn an_extension_has_either_a_url_or_a_service() {
         let service = json!({"name": "s", "namespace": "n", "path": "/p", "port": 8443});
         for good in [json!({"url": "https://x.example:1/p?q=%20"}), json!({"service": service})] {
             assert_eq!(found(&good), Vec::<String>::new());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_of_https() {
+    fn an_extension_url_must_be_https() {
         let scheme = "'https' is the only allowed URL scheme, e.g. https://example.com";
         for (url, end) in [
             ("http://x", scheme),

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extensions_are_for_all_namespaces_and_the_usual_port() {
+    fn extensions_default_to_all_namespaces_and_port_443() {
         let mut object = json!({"metadata": {"name": "ext"},
             "spec": {"clientConfig": {"service": {"name": "s", "namespace": "n"}}}});
         ExtensionConfigStrategy.prepare(&mut object, None);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_selectors_must_be_legal() {
+    fn names_and_selectors_must_be_valid() {
         let object = json!({"metadata": {"name": "a.b"}, "spec": {"clientConfig": {"url": "https://x"},
             "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}});
         let found: Vec<String> =

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_has_a_scheme_or_is_a_path() {
+    fn a_valid_uri_has_a_scheme_or_is_a_path() {
         for (text, expected) in [
             ("https://x.example:1/p?q=%20", "https"),
             ("https://a:80:90", "https"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_in_the_words_of_go() {
+    fn invalid_uris_get_the_error_messages_of_go() {
         for (text, expected) in [
             ("", "empty url"),
             ("https://a\n", "net/url: invalid control character in URL"),

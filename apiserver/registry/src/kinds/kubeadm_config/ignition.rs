@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn ignition_can_do_less() {
+    fn fields_that_ignition_does_not_support_are_refused() {
         let mut spec = json!({
             "users": [{"name": "a", "inactive": true}], "files": [{"path": "/a", "encoding": "gzip"}],
             "bootCommands": ["x"], "diskSetup": {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_have_one_source() {
+    fn contents_must_have_exactly_one_source() {
         let secret = json!({"secret": {"name": "s", "key": "k"}});
         assert_eq!(
             found(&json!({
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_has_a_hundred_percent() {
+    fn disk_partitions_cannot_exceed_a_hundred_percent() {
         let disk = |parts: &[i64]| {
             let layout: Vec<Value> = parts.iter().map(|part| json!({"percentage": part})).collect();
             json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "diskLayout": layout}]}})
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_finds_its_cluster_in_one_way() {
+    fn a_discovery_user_has_only_one_authentication_method() {
         let user = |user: Value| json!({"joinConfiguration": {"discovery": {"file": {"kubeConfigPath": "/k", "kubeConfig": {"user": user}}}}});
         assert_eq!(found(&user(json!({"exec": {"command": "x"}}))), Vec::<String>::new());
         let both = found(&user(json!({"exec": {"command": "x"}, "authProvider": {"name": "y"}})));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sorts_of_control_plane_wait_equally_long() {
+    fn the_health_check_timeouts_of_init_and_join_must_be_equal() {
         let check = |spec: Value| {
             let mut errors = Vec::new();
             validate_control_plane(&spec, &FieldPath::new("spec"), &mut errors);

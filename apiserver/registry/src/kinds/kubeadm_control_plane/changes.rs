@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_new_machines_are_made_from_may_change() {
+    fn settings_for_new_machines_are_mutable() {
         let before = json!({"replicas": 3, "version": "v1.34.1", "kubeadmConfigSpec": {
             "clusterConfiguration": {"certificatesDir": "/pki", "dns": {"imageTag": "v1"}}, "files": [{"path": "/a"}]},
             "machineTemplate": {"spec": {"infrastructureRef": {"name": "a"}}}});
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_was_made_with_stays() {
+    fn settings_of_the_cluster_creation_are_immutable() {
         let before = json!({"kubeadmConfigSpec": {"clusterConfiguration": {"certificatesDir": "/pki"}}});
         let mut spec = before.clone();
         spec["kubeadmConfigSpec"]["clusterConfiguration"] = json!({"certificatesDir": "/other", "controlPlaneEndpoint": "h:1", "caCertificateValidityPeriodDays": 9});

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_tags() {
+    fn image_tags_must_be_valid() {
         let tags =
             |dns: &str, etcd: &str| json!({"dns": {"imageTag": dns}, "etcd": {"local": {"imageTag": etcd}}});
         assert_eq!(found(&tags("v1.12.0_build.1", "3.6.4-0"), None), Vec::<String>::new());
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn etcd_stays_where_it_is() {
+    fn etcd_cannot_change_between_local_and_external() {
         let external = json!({"etcd": {"external": {"endpoints": ["https://e"]}}});
         let local = json!({"etcd": {"local": {"dataDir": "/d"}}});
         let both = json!({"etcd": {"external": {}, "local": {}}});

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_server_goes_up_from_where_it_is_known() {
+    fn core_dns_can_only_migrate_between_supported_versions() {
         let dns = |tag: &str| json!({"dns": {"imageTag": tag}});
         for (from, to, expected) in [
             ("v1.11.1", "v1.12.0", None),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_read_generously() {
+    fn tags_are_parsed_leniently() {
         for (tag, expected) in [
             ("v1.12.0", Some((1, 12, 0))),
             ("1.12", Some((1, 12, 0))),

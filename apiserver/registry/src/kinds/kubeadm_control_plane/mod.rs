@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_filled_in() {
+    fn omitted_fields_get_defaults() {
         let mut object =
             json!({"spec": {"version": "1.34.1", "rollout": {"strategy": {"type": "OnDelete"}}}});
         KubeadmControlPlaneStrategy.prepare(&mut object, None);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_plane_is_refused_for_what_is_wrong_with_it() {
+    fn invalid_control_planes_are_refused() {
         let even = "spec.replicas: Forbidden: cannot be an even number when etcd is stacked";
         let none = "spec.replicas: Forbidden: cannot be less than or equal to 0";
         for (object, expected) in [
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_go_up_by_one_minor_version() {
+    fn a_version_may_rise_by_one_minor_version() {
         let old = control_plane();
         for (to, refused) in [
             ("v1.34.9", false),

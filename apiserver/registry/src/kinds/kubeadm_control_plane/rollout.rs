@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_more_or_one_less_at_a_time() {
+    fn max_surge_must_be_0_or_1() {
         let surge = |surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}});
         let none = Vec::<String>::new();
         for (strategy, replicas) in [(surge(json!(1)), 1), (surge(json!("1")), 1), (surge(json!(0)), 3)] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_outlive_neither_their_authority_nor_their_rollout() {
+    fn certificate_lifetimes_are_limited_by_the_ca_and_the_rollout() {
         let strategy = || json!({"type": "RollingUpdate"});
         assert_eq!(found(&strategy(), 1, 365, 730, 30), Vec::<String>::new());
         let path = "spec.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays";

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_refused_for_what_is_wrong_with_them() {
+    fn invalid_machines_are_refused() {
         let good =
             json!({"spec": {"clusterName": "c", "version": "v1.30.2", "bootstrap": {"dataSecretName": "s"}}});
         let table = [

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_may_bring_only_what_is_allowed() {
+    fn updates_may_only_change_mutable_fields() {
         let old = cluster();
         let none = Vec::<String>::new();
         assert_eq!(update(&old, |_| {}), none);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_pinned_to_what_they_found() {
+    fn filters_may_become_the_ids_that_they_resolved_to() {
         let none = Vec::<String>::new();
         let mut old = cluster();
         old["spec"]["subnets"] = json!([{"filter": {"name": "a"}}, {"id": "s-2"}]);

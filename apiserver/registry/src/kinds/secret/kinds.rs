@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_holds_what_it_promises() {
+    fn each_type_requires_its_keys() {
         let encoded = |text: &str| json!(STANDARD.encode(text));
         let table = [
             ("Opaque", json!({}), vec![]),

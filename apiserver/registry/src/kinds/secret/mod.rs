@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_becomes_data_and_errors_show_no_value() {
+    fn string_data_becomes_data_and_errors_contain_no_value() {
         let mut secret = json!({"stringData": {"a": "hunter2"}, "data": {"b": "***"}});
         SecretStrategy.canonicalize(&mut secret);
         assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "aHVudGVyMg==", "b": "***"}}));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_base64_is_taken_and_stored_in_one_line() {
+    fn wrapped_base64_is_accepted_and_stored_in_one_line() {
         let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
         SecretStrategy.canonicalize(&mut secret);
         assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_refused_and_one_left_out_is_opaque() {
+    fn the_type_is_immutable_and_defaults_to_opaque() {
         let old = json!({"type": "capstan.dev/cloud"});
         let mut new = json!({"data": {"a": "YQ=="}});
         SecretStrategy.canonicalize(&mut new);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_immutable_secret_stays_as_it_is() {
+    fn an_immutable_secret_cannot_be_changed() {
         let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "YQ=="}});
         let mut new = old.clone();
         new["metadata"] = json!({"labels": {"a": "b"}});
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_file_names() {
+    fn keys_must_be_valid_file_names() {
         for (key, good) in [("a.b-c_D", true), ("..data", false), (".", false), ("a/b", false), ("", false)] {
             let secret = json!({"type": "Opaque", "data": {key: ""}});
             assert_eq!(SecretStrategy.validate(&secret, None).is_empty(), good, "{key:?}");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_counted_and_nothing_is_shown_of_them() {
+    fn the_table_counts_keys_and_shows_no_values() {
         let now = "2026-11-21T00:00:00Z".parse().unwrap();
         let secret = json!({"metadata": {"name": "s", "creationTimestamp": "2026-11-20T23:59:00Z"}, "type": "Opaque",
             "data": {"password": "aHVudGVyMg==", "user": "YQ=="}});

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_that_make_names_are_fine() {
+    fn templates_that_generate_valid_names_are_accepted() {
         for template in [
             "{{ .cluster.name }}-{{ .owner.name }}-{{ .random }}",
             "x{{ .random }} {{- .cluster.name -}} \n y",
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_cannot_run_are_refused_in_the_words_of_go() {
+    fn templates_that_fail_at_execution_get_the_error_messages_of_go() {
         for (template, expected) in [
             ("{{ .foo }}", "1:3: executing \"T\" at <.foo>: map has no entry for key \"foo\""),
             ("{{ .owner.nam }}", "1:9: executing \"T\" at <.owner.nam>: map has no entry for key \"nam\""),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_are_none_are_refused_in_the_words_of_go() {
+    fn malformed_templates_get_the_error_messages_of_go() {
         for (end, expected) in [
             ("{{ .cluster", "unclosed action"),
             ("{{", "unclosed action"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_must_differ_and_be_names() {
+    fn generated_names_must_be_unique_and_valid() {
         assert_eq!(found("{{ .cluster.name }}"), ["invalid template, {{ .random }} is missing"]);
         for template in
             ["A-{{ .random }}", "{{ .cluster }}-{{ .random }}", "{{ .random }}-", "{{.}}{{ .random }}"]

@@ -39,7 +39,7 @@ pub(in crate::cel) fn large() -> Value {
 }
 
 #[test]
-fn costs_are_those_of_upstream() {
+fn estimated_costs_match_upstream() {
     let text = json!({"type": "string", "maxLength": 25});
     let schema = |schema: &Value| Schema::compile(schema).unwrap();
     let (small, large, text) = (schema(&small()), schema(&large()), schema(&text));
@@ -61,7 +61,7 @@ fn costs_are_those_of_upstream() {
 }
 
 #[test]
-fn requests_hold_so_many_values() {
+fn the_maximum_number_of_values_in_a_request_follows_the_schema() {
     for (schema, expected) in [
         (small(), 241_979),
         (large(), 1_048_576),

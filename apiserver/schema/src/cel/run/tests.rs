@@ -36,7 +36,7 @@ fn run(schema: &Schema, value: &Value, expression: &str) -> (i64, String) {
 }
 
 #[test]
-fn runs_are_those_of_upstream() {
+fn results_and_actual_costs_match_upstream() {
     let samples: Value = serde_json::from_str(SAMPLES).unwrap();
     let mut wrong = Vec::new();
     for line in RUNS.lines() {
@@ -58,7 +58,7 @@ fn runs_are_those_of_upstream() {
 
 /// Functions can take long although their cost is low.
 #[test]
-fn what_takes_too_long_is_interrupted() {
+fn a_rule_that_takes_too_long_is_interrupted() {
     let schema = Schema::compile(&small()).unwrap();
     let rule = Rule::compile(&json!({"rule": "self.tags.all(t, t == 'a') || true"}), &Value::Null).unwrap();
     let given = Variables { now: schema.to_cel(&json!({"tags": ["a", "a"]})), old: None };

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_before_everything_is_written_down() {
+    fn nothing_is_deleted_before_the_snapshot_is_recorded() {
         expect(SNAPSHOT, |observed| observed.claimed = false, "Claim");
         expect(SNAPSHOT, |observed| observed.bootstrapped = false, "wait SnapshotServer");
         expect(SNAPSHOT, |observed| observed.blueprint = None, "Snapshot");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_server_is_deleted_once_and_until_then_it_can_be_stopped() {
+    fn the_old_server_is_deleted_once_and_cancellation_is_possible_before() {
         let deleting = |observed: &mut Observed| {
             if let Some(old) = &mut observed.old {
                 old.task_state = Some("deleting".to_owned());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_made_when_the_old_ones_are_gone() {
+    fn volumes_are_created_after_the_old_ones_are_deleted() {
         let slot = |stale: &[Volume], new: &[Volume], settled: bool| {
             let slot = Slot {
                 name: "r".to_owned(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_is_made_and_made_again_when_it_cannot_be_built() {
+    fn one_server_is_created_and_again_if_its_build_fails() {
         let new = |status: &str| {
             let server = server("new", status);
             move |observed: &mut Observed| observed.new = vec![server]
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_deleted_gets_no_new_server_but_what_was_made_is_handed_over() {
+    fn a_deleted_machine_gets_no_new_server_and_an_existing_one_is_recorded() {
         let deleted = |observed: &mut Observed| observed.stop = stop("MachineDeleting");
         expect(CREATE, deleted, "Failed MachineDeleting");
         expect(

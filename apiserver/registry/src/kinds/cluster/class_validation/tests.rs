@@ -71,7 +71,7 @@ async fn validated(new: &Value, old: Option<&Value>, world: World) -> (Vec<Strin
 }
 
 #[tokio::test]
-async fn a_version_goes_up_by_one_minor_when_the_last_has_arrived() {
+async fn a_version_may_rise_one_minor_after_the_last_upgrade_completed() {
     let found = async |to: &str, world: Vec<(&'static str, Value)>| {
         validated(&cluster(to), Some(&cluster("v1.33.1")), World(world)).await.0
     };
@@ -101,7 +101,7 @@ async fn a_version_goes_up_by_one_minor_when_the_last_has_arrived() {
 }
 
 #[tokio::test]
-async fn what_runs_at_another_version_is_waited_for() {
+async fn an_upgrade_is_refused_while_another_is_in_progress() {
     let old = cluster("v1.33.1");
     let with = |index: usize, pointer: &str, value: Value| {
         let mut world = running("v1.33.1");
@@ -161,7 +161,7 @@ async fn what_runs_at_another_version_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_class_that_is_not_there_or_not_known_is_told_of() {
+async fn a_missing_or_unreconciled_class_is_reported() {
     let (old, new) = (cluster("v1.33.1"), cluster("v1.33.1"));
     let warning = "Cluster refers to ClusterClass ns/a, but this ClusterClass does not exist. Cluster topology has not been fully validated. The ClusterClass must be created to reconcile the Cluster";
     assert_eq!(validated(&new, None, World::default()).await, (vec![], vec![warning.to_owned()]));
@@ -185,7 +185,7 @@ async fn a_class_that_is_not_there_or_not_known_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_class_is_changed_for_one_like_it_only() {
+async fn a_class_can_only_be_replaced_by_a_compatible_one() {
     let to = |name: &str| {
         let mut to = cluster("v1.33.1");
         to["spec"]["topology"]["classRef"]["name"] = json!(name);
@@ -222,7 +222,7 @@ async fn a_class_is_changed_for_one_like_it_only() {
 }
 
 #[tokio::test]
-async fn what_a_class_lacks_cannot_be_had() {
+async fn a_topology_cannot_use_what_its_class_lacks() {
     let mut new = cluster("v1.33.1");
     let topology = &mut new["spec"]["topology"];
     topology["controlPlane"] = json!({"healthCheck": {"checks": {"nodeStartupTimeoutSeconds": 1}}});

@@ -23,7 +23,7 @@ fn settled(mut cluster: Value, old: Option<&Value>, class: &Value) -> (Value, Ve
 }
 
 #[test]
-fn defaults_come_after_what_is_given_and_into_it() {
+fn defaults_are_appended_to_given_variables_and_merged_into_them() {
     let given = json!([{"name": "net", "value": {"zone": "a"}}, {"name": "image", "value": "ab"}]);
     let (topology, errors) = settled(cluster(&given), None, &class());
     assert_eq!(errors, Vec::<String>::new());
@@ -39,7 +39,7 @@ fn defaults_come_after_what_is_given_and_into_it() {
 }
 
 #[test]
-fn overrides_get_what_is_in_values_and_no_values() {
+fn overrides_get_nested_defaults_but_no_new_variables() {
     let pool = |name: &str, value: &Value| json!({"name": name, "class": "w", "variables": {"overrides": [{"name": "net", "value": value}]}});
     let mut new = cluster(&json!([{"name": "image", "value": "ab"}]));
     new["spec"]["topology"]["controlPlane"] =
@@ -62,7 +62,7 @@ fn overrides_get_what_is_in_values_and_no_values() {
 }
 
 #[test]
-fn values_are_what_the_class_wants() {
+fn values_must_match_the_schemas_of_the_class() {
     let found = |values: &Value| settled(cluster(values), None, &class()).1;
     assert_eq!(
         found(&json!([])),
@@ -110,7 +110,7 @@ fn values_are_what_the_class_wants() {
 }
 
 #[test]
-fn rules_see_the_value_before_and_let_nothing_old_through() {
+fn rules_see_the_old_value_and_also_refuse_unchanged_values() {
     let with =
         |size: i64| cluster(&json!([{"name": "image", "value": "ab"}, {"name": "size", "value": size}]));
     let found = |new: i64, old: i64| settled(with(new), Some(&with(old)), &class()).1;
@@ -120,7 +120,7 @@ fn rules_see_the_value_before_and_let_nothing_old_through() {
 }
 
 #[test]
-fn what_a_controller_collected_is_what_counts() {
+fn variable_definitions_in_the_status_take_precedence() {
     let variable = |conflict: bool| {
         let inline = &class()["spec"]["variables"][1];
         json!({"name": "extra", "definitionsConflict": conflict, "definitions": [
@@ -152,7 +152,7 @@ fn what_a_controller_collected_is_what_counts() {
 }
 
 #[test]
-fn what_has_another_shape_is_left_alone() {
+fn malformed_variables_are_left_unchanged() {
     for values in [json!("x"), json!([1]), json!([{"value": 1}]), json!({"a": 1})] {
         let (topology, errors) = settled(cluster(&values), None, &class());
         assert_eq!((&topology["variables"], errors), (&values, vec![]));

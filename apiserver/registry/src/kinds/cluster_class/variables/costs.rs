@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_has_more_digits_where_it_is_small() {
+    fn small_factors_are_printed_with_more_digits() {
         for (cost, expected) in [
             (10_000_001, "of 1.000000x ("),
             (12_345_678, "of 1.234568x ("),

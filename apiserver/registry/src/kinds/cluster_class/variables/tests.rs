@@ -11,7 +11,7 @@ fn found(schema: &Value) -> Vec<String> {
 }
 
 #[test]
-fn schemas_that_say_what_there_is_are_taken() {
+fn valid_schemas_are_accepted() {
     for schema in [
         json!({"type": "string", "default": "ab", "minLength": 2, "enum": ["ab", "cd"], "example": "cd"}),
         json!({"type": "object", "default": {}, "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer"}}}}),
@@ -69,7 +69,7 @@ fn schemas_must_be_structural() {
 }
 
 #[test]
-fn what_a_schema_gives_must_be_what_it_wants() {
+fn defaults_and_examples_must_match_their_schema() {
     for (schema, expected) in [
         (
             json!({"type": "string", "default": 1}),
@@ -97,7 +97,7 @@ fn what_a_schema_gives_must_be_what_it_wants() {
 }
 
 #[test]
-fn rules_must_say_what_they_mean() {
+fn incomplete_validation_rules_are_refused() {
     let with = |rule: &Value| {
         found(
             &json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [rule]}),
@@ -157,7 +157,7 @@ fn rules_must_say_what_they_mean() {
 }
 
 #[test]
-fn rules_make_sense_for_their_schema() {
+fn validation_rules_must_compile_against_their_schema() {
     let with = |rule: &str| {
         found(&json!({"type": "object", "properties": {"name": {"type": "string"}},
             "x-kubernetes-validations": [{"rule": rule}]}))
@@ -184,7 +184,7 @@ fn rules_make_sense_for_their_schema() {
 const EXPECTED: &str = include_str!("upstream_errors.jsonl");
 
 #[test]
-fn rules_are_judged_as_upstream_judges_them() {
+fn errors_of_validation_rules_match_upstream() {
     let mut wrong = Vec::new();
     for line in EXPECTED.lines() {
         let (schema, mut expected): (Value, Vec<[String; 3]>) = serde_json::from_str(line).unwrap();
@@ -206,7 +206,7 @@ fn rules_are_judged_as_upstream_judges_them() {
 }
 
 #[test]
-fn keywords_within_are_what_they_must_be() {
+fn nested_keywords_must_have_the_right_types() {
     for (properties, expected) in [
         (json!(5), vec![".properties"]),
         (json!([]), vec![".properties"]),
@@ -229,7 +229,7 @@ fn keywords_within_are_what_they_must_be() {
 }
 
 #[test]
-fn rules_of_items_do_not_look_back() {
+fn rules_of_list_items_cannot_use_old_self() {
     let item = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}});
     assert_eq!(
         found(&json!({"type": "array", "maxItems": 9, "items": item})),
@@ -241,7 +241,7 @@ fn rules_of_items_do_not_look_back() {
 }
 
 #[test]
-fn metadata_of_schemas_is_metadata() {
+fn metadata_of_variables_is_validated() {
     let class = json!({"spec": {"variables": [{"name": "v", "deprecatedV1Beta1Metadata": {"labels": {".a": "b"}},
         "schema": {"openAPIV3Schema": {"type": "object",
             "properties": {"p": {"type": "string", "x-metadata": {"annotations": {".c": "d"}}}}}}}]}});

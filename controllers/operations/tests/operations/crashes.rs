@@ -1,12 +1,12 @@
-//! Cut tests: the process ends at every possible effect, the next process continues, and the operation happens once.
+//! Crash tests: the process ends at every possible effect, the next process continues, and the operation happens once.
 
 use apiserver_types::OperationPhase;
 use serde_json::{Value, json};
 
-use crate::scissors::Cut;
+use crate::crash_point::Crash;
 use crate::world::{INFRASTRUCTURE, MACHINE, World, message, phase};
 
-/// Operation that is cut at every effect.
+/// Operation whose process crashes at every effect.
 struct Scenario {
     name: &'static str,
     from_volume: bool,
@@ -122,38 +122,38 @@ fn upgraded(world: &World, case: &str) {
     assert_eq!(world.api.get(MACHINE).unwrap()["spec"]["version"], json!("v1.30.0"), "{case}");
 }
 
-/// Runs a scenario with a cut. Returns the number of effects.
-async fn run(scenario: &Scenario, case: &str, cut: impl FnOnce(&World)) -> usize {
+/// Runs a scenario with a crash. Returns the number of effects.
+async fn run(scenario: &Scenario, case: &str, crash: impl FnOnce(&World)) -> usize {
     let world = World::new(scenario.from_volume);
     (scenario.prepare)(&world);
     world.request("op", (scenario.spec)());
-    cut(&world);
+    crash(&world);
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{case}: {}", message(&operation));
     // Late calls have arrived by now.
     world.pass_time(3600);
     (scenario.check)(&world, case);
-    world.scissors.effects()
+    world.crash_point.effects()
 }
 
 #[tokio::test]
-async fn an_operation_that_is_cut_anywhere_happens_once() {
+async fn an_operation_takes_effect_once_despite_a_crash_at_any_effect() {
     for scenario in scenarios() {
         let effects = run(&scenario, scenario.name, |_| {}).await;
         assert!(effects > 5, "{}: {effects} effects", scenario.name);
-        for cut in [Cut::Before, Cut::After, Cut::Late] {
+        for crash in [Crash::Before, Crash::After, Crash::Late] {
             for number in 0..effects {
-                let case = format!("{}, cut {cut:?} effect {number} of {effects}", scenario.name);
-                run(&scenario, &case, |world| world.scissors.cut_at(number, cut)).await;
+                let case = format!("{}, crash {crash:?} at effect {number} of {effects}", scenario.name);
+                run(&scenario, &case, |world| world.crash_point.crash_at(number, crash)).await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn an_operation_whose_every_answer_is_lost_happens_once() {
+async fn an_operation_takes_effect_once_if_every_response_is_lost() {
     for scenario in scenarios() {
-        let case = format!("{}, cut after every effect", scenario.name);
-        run(&scenario, &case, |world| world.scissors.cut_every()).await;
+        let case = format!("{}, crash after every effect", scenario.name);
+        run(&scenario, &case, |world| world.crash_point.crash_after_every()).await;
     }
 }

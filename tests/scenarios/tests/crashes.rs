@@ -1,12 +1,12 @@
-//! Tests of controllers that are cut before and after every single step, and of others that continue.
-#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+//! Tests of controllers that crash before and after every single step, and of others that continue.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, ClusterPhase, Machine, MachinePhase};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
-use tests_scenarios::{Controllers, Fuse, Side, World};
+use tests_scenarios::{Controllers, CrashPoint, Side, World};
 
 /// Cluster with everything that can be created for one: network, subnet, router, groups, floating IP; and
 /// a control plane Machine with two ports and two volumes.
@@ -35,13 +35,13 @@ async fn gone(client: Client, namespace: String) -> anyhow::Result<bool> {
     Ok(Api::<Cluster>::namespaced(client, &namespace).list(&ListParams::default()).await?.items.is_empty())
 }
 
-/// Creates and deletes a cluster, with the fuses in the processes that do so. Returns the resources of the
+/// Creates and deletes a cluster, with crash points in the processes that do so. Returns the resources of the
 /// complete cluster.
-async fn life(
+async fn create_and_delete(
     world: &World,
     namespace: &str,
-    create: Arc<Fuse>,
-    delete: Arc<Fuse>,
+    create: Arc<CrashPoint>,
+    delete: Arc<CrashPoint>,
     whole: Option<&str>,
 ) -> String {
     world.create(&manifest(world, namespace)).await.unwrap();
@@ -49,15 +49,15 @@ async fn life(
     let is_up = |client: Client| provisioned(client, name.clone());
     let first = Controllers::start(world, &create);
     tokio::select! {
-        () = create.blows() => {}
+        () = create.crashed() => {}
         result = first.until("the cluster is provisioned", is_up) => result.unwrap(),
     }
     drop(first);
-    let second = Controllers::start(world, &Arc::new(Fuse::never()));
-    second.until("the cluster is provisioned after the cut", is_up).await.unwrap();
+    let second = Controllers::start(world, &Arc::new(CrashPoint::never()));
+    second.until("the cluster is provisioned after the crash", is_up).await.unwrap();
     let up = world.counts();
     if let Some(whole) = whole {
-        assert_eq!(up, whole, "in {namespace}, cut at {:?}", create.effects().last());
+        assert_eq!(up, whole, "in {namespace}, crash at {:?}", create.effects().last());
     }
     let clusters: Api<Cluster> = Api::namespaced(client, namespace);
     for cluster in clusters.list(&ListParams::default()).await.unwrap() {
@@ -66,43 +66,43 @@ async fn life(
     let is_gone = |client: Client| gone(client, name.clone());
     let third = Controllers::start(world, &delete);
     tokio::select! {
-        () = delete.blows() => {}
+        () = delete.crashed() => {}
         result = third.until("the cluster is deleted", is_gone) => result.unwrap(),
     }
     drop(third);
-    second.until("the cluster is deleted after the cut", is_gone).await.unwrap();
+    second.until("the cluster is deleted after the crash", is_gone).await.unwrap();
     up
 }
 
 #[tokio::test]
-async fn no_cut_before_a_step_loses_or_doubles_anything() {
-    cut_everywhere(Side::Before).await;
+async fn a_crash_before_any_step_neither_loses_nor_duplicates_resources() {
+    crash_everywhere(Side::Before).await;
 }
 
 #[tokio::test]
-async fn no_cut_after_a_step_loses_or_doubles_anything() {
-    cut_everywhere(Side::After).await;
+async fn a_crash_after_any_step_neither_loses_nor_duplicates_resources() {
+    crash_everywhere(Side::After).await;
 }
 
-async fn cut_everywhere(side: Side) {
+async fn crash_everywhere(side: Side) {
     let world = World::start().await.unwrap();
     let empty = world.counts();
-    let (create, delete) = (Arc::new(Fuse::never()), Arc::new(Fuse::never()));
-    let whole = life(&world, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
-    assert_eq!(world.counts(), empty, "a run without cuts left resources behind");
+    let (create, delete) = (Arc::new(CrashPoint::never()), Arc::new(CrashPoint::never()));
+    let whole = create_and_delete(&world, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
+    assert_eq!(world.counts(), empty, "a run without crashes left resources behind");
     let (creating, deleting) = (create.effects(), delete.effects());
     assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
     for n in 0..creating.len().max(deleting.len()) {
-        let namespace = format!("cut-{n}-{side:?}").to_lowercase();
-        let create = if n < creating.len() { Fuse::at(n, side) } else { Fuse::never() };
-        let delete = if n < deleting.len() { Fuse::at(n, side) } else { Fuse::never() };
+        let namespace = format!("crash-{n}-{side:?}").to_lowercase();
+        let create = if n < creating.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
+        let delete = if n < deleting.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let (create, delete) = (Arc::new(create), Arc::new(delete));
-        life(&world, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole)).await;
-        assert!(n >= creating.len() || create.is_blown(), "{namespace}: the creation was not cut");
-        assert_eq!(world.counts(), empty, "{namespace}: cut at {:?}", delete.effects().last());
+        create_and_delete(&world, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole)).await;
+        assert!(n >= creating.len() || create.has_crashed(), "{namespace}: the creation did not crash");
+        assert_eq!(world.counts(), empty, "{namespace}: crash at {:?}", delete.effects().last());
     }
     eprintln!(
-        "{} steps of a creation and {} steps of a deletion, each cut {side:?}",
+        "{} steps of a creation and {} steps of a deletion, each with a crash {side:?}",
         creating.len(),
         deleting.len()
     );

@@ -1,10 +1,10 @@
-//! Cut point of a test process: ends the process at a chosen effect.
+//! Crash point of a test process: ends the process at a chosen effect.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Kind of cut.
+/// Kind of crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum Crash {
     /// The call was not sent.
     Before,
     /// The call took effect, and its answer was lost.
@@ -29,28 +29,28 @@ pub(crate) enum Fate {
 
 #[derive(Debug, Default)]
 struct State {
-    at: Option<(usize, Cut)>,
+    at: Option<(usize, Crash)>,
     every: bool,
     effects: usize,
-    dead: bool,
+    crashed: bool,
 }
 
-/// Life of one process: the number of its effects, and the last one.
+/// Crash point of a process, and the number of its effects.
 #[derive(Debug, Default)]
-pub(crate) struct Scissors(Mutex<State>);
+pub(crate) struct CrashPoint(Mutex<State>);
 
-impl Scissors {
+impl CrashPoint {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cuts at the effect of this number, counted from 0.
-    pub(crate) fn cut_at(&self, number: usize, cut: Cut) {
-        self.with(|state| state.at = Some((number, cut)));
+    /// Crashes the process at the effect of this number, counted from 0.
+    pub(crate) fn crash_at(&self, number: usize, crash: Crash) {
+        self.with(|state| state.at = Some((number, crash)));
     }
 
-    /// Cuts after every effect.
-    pub(crate) fn cut_every(&self) {
+    /// Crashes the process after every effect.
+    pub(crate) fn crash_after_every(&self) {
         self.with(|state| state.every = true);
     }
 
@@ -60,31 +60,31 @@ impl Scissors {
     }
 
     /// Returns true if the process has ended.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.with(|state| state.dead)
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.with(|state| state.crashed)
     }
 
     /// Starts another process.
-    pub(crate) fn revive(&self) {
-        self.with(|state| state.dead = false);
+    pub(crate) fn restart(&self) {
+        self.with(|state| state.crashed = false);
     }
 
     /// Decides the fate of the next effect.
     pub(crate) fn effect(&self) -> Fate {
         self.with(|state| {
-            if state.dead {
+            if state.crashed {
                 return Fate::Unsent;
             }
             let number = state.effects;
             state.effects += 1;
-            let cut = state.at.filter(|(at, _)| *at == number).map(|(_, cut)| cut);
-            let cut = cut.or_else(|| state.every.then_some(Cut::After));
-            state.dead = cut.is_some();
-            match cut {
+            let crash = state.at.filter(|(at, _)| *at == number).map(|(_, crash)| crash);
+            let crash = crash.or_else(|| state.every.then_some(Crash::After));
+            state.crashed = crash.is_some();
+            match crash {
                 None => Fate::Answered,
-                Some(Cut::Before) => Fate::Unsent,
-                Some(Cut::After) => Fate::Unanswered,
-                Some(Cut::Late) => Fate::Delayed,
+                Some(Crash::Before) => Fate::Unsent,
+                Some(Crash::After) => Fate::Unanswered,
+                Some(Crash::Late) => Fate::Delayed,
             }
         })
     }

@@ -1,30 +1,31 @@
-//! Cloud whose calls a fuse can cut off.
+//! Cloud during whose calls a process can crash.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
-use crate::Fuse;
+use crate::CrashPoint;
 
 /// Connector to clouds whose changes count as effects.
 #[derive(Debug)]
-pub(crate) struct CutConnector {
+pub(crate) struct CrashingConnector {
     pub(crate) connector: Arc<dyn CloudConnector>,
-    pub(crate) fuse: Arc<Fuse>,
+    pub(crate) crash_point: Arc<CrashPoint>,
     /// One cloud per process, as the real connector keeps its sessions.
     pub(crate) known: tokio::sync::Mutex<Option<Arc<dyn Cloud>>>,
 }
 
 #[async_trait]
-impl CloudConnector for CutConnector {
+impl CloudConnector for CrashingConnector {
     async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
         let mut known = self.known.lock().await;
         if let Some(cloud) = known.as_ref() {
             return Ok(Arc::clone(cloud));
         }
         let cloud = self.connector.connect(credentials).await?;
-        let cloud: Arc<dyn Cloud> = Arc::new(CutCloud { cloud, fuse: Arc::clone(&self.fuse) });
+        let cloud: Arc<dyn Cloud> =
+            Arc::new(CrashingCloud { cloud, crash_point: Arc::clone(&self.crash_point) });
         *known = Some(Arc::clone(&cloud));
         Ok(cloud)
     }
@@ -32,26 +33,26 @@ impl CloudConnector for CutConnector {
 
 /// Cloud whose changes count as effects.
 #[derive(Debug)]
-struct CutCloud {
+struct CrashingCloud {
     cloud: Arc<dyn Cloud>,
-    fuse: Arc<Fuse>,
+    crash_point: Arc<CrashPoint>,
 }
 
 macro_rules! forward {
     (reads { $($read:ident($($read_arg:ident: $read_type:ty),*) -> $read_result:ty;)* }
      changes { $($change:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }) => {
         #[async_trait]
-        impl Cloud for CutCloud {
+        impl Cloud for CrashingCloud {
             fn region(&self) -> &str {
                 self.cloud.region()
             }
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
-                self.fuse.alive().await;
+                self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await
             })*
             $(async fn $change(&self, $($arg: $type),*) -> CloudResult<$result> {
                 let effect = stringify!($change).to_owned();
-                self.fuse.through(effect, self.cloud.$change($($arg),*)).await
+                self.crash_point.perform(effect, self.cloud.$change($($arg),*)).await
             })*
         }
     };

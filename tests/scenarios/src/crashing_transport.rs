@@ -1,4 +1,4 @@
-//! Transport to the API that a fuse can cut off.
+//! Transport to the API during whose calls a process can crash.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,16 +10,16 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tower::Service;
 
-use crate::Fuse;
+use crate::CrashPoint;
 
 /// Transport whose writes count as effects.
 #[derive(Debug, Clone)]
-pub(crate) struct CutTransport {
+pub(crate) struct CrashingTransport {
     pub(crate) transport: InProcess,
-    pub(crate) fuse: Arc<Fuse>,
+    pub(crate) crash_point: Arc<CrashPoint>,
 }
 
-impl Service<Request<Body>> for CutTransport {
+impl Service<Request<Body>> for CrashingTransport {
     type Response = Response<ResponseBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -29,15 +29,15 @@ impl Service<Request<Body>> for CutTransport {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { mut transport, fuse } = self.clone();
+        let Self { mut transport, crash_point } = self.clone();
         Box::pin(async move {
             // Events report what was done; the write of one is no step of the work.
             if request.method() == Method::GET || request.uri().path().contains("/events") {
-                fuse.alive().await;
+                crash_point.alive().await;
                 return transport.call(request).await;
             }
             let effect = format!("{} {}", request.method(), request.uri().path());
-            fuse.through(effect, async move { transport.call(request).await }).await
+            crash_point.perform(effect, async move { transport.call(request).await }).await
         })
     }
 }

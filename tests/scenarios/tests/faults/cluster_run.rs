@@ -1,4 +1,4 @@
-//! Life of a cluster, with injected failures or without.
+//! Creation and deletion of a cluster, with injected failures or without.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tests_scenarios::{Controllers, Fuse, World};
+use tests_scenarios::{Controllers, CrashPoint, World};
 
 use crate::Case;
 use crate::injection::{Spot, spots};
@@ -16,9 +16,9 @@ use crate::injection::{Spot, spots};
 /// Password of the project's user, which is also its name.
 const PASSWORD: &str = "demo";
 
-/// Undisturbed life: its calls, and the project's resources in the middle of it.
+/// Run without failures: its calls, and the project's resources between creation and deletion.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct CleanRun {
     pub(crate) creating: Vec<Spot>,
     pub(crate) deleting: Vec<Spot>,
     counts: String,
@@ -31,42 +31,42 @@ fn manifest(world: &World, namespace: &str) -> String {
     include_str!("../cluster.yaml").replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
 }
 
-async fn come(world: &World, namespace: &str) -> anyhow::Result<()> {
+async fn create_cluster(world: &World, namespace: &str) -> anyhow::Result<()> {
     world.create(&manifest(world, namespace)).await?;
-    let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
+    let controllers = Controllers::start(world, &Arc::new(CrashPoint::never()));
     controllers.until("the cluster is provisioned", |client| is_up(client, namespace.to_owned())).await
 }
 
-async fn go(world: &World, namespace: &str) -> anyhow::Result<()> {
+async fn delete_cluster(world: &World, namespace: &str) -> anyhow::Result<()> {
     let clusters: Api<Cluster> = Api::namespaced(world.admin(), namespace);
     clusters.delete("c", &DeleteParams::background()).await?;
-    let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
+    let controllers = Controllers::start(world, &Arc::new(CrashPoint::never()));
     controllers.until("the cluster is deleted", |client| is_gone(client, namespace.to_owned())).await
 }
 
-/// Runs a life without failures.
-pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
+/// Creates and deletes a cluster without failures.
+pub(crate) async fn run_without_failures() -> anyhow::Result<CleanRun> {
     let world = World::start().await?;
     let empty = world.counts();
-    come(&world, "undisturbed").await?;
+    create_cluster(&world, "without-failures").await?;
     let (creating, counts) = (spots(&world.cloud.log()), world.counts());
     world.cloud.clear_log();
-    go(&world, "undisturbed").await?;
+    delete_cluster(&world, "without-failures").await?;
     ensure!(world.counts() == empty, "a run without failures left {}", world.counts());
-    Ok(Whole { creating, deleting: spots(&world.cloud.log()), counts, empty })
+    Ok(CleanRun { creating, deleting: spots(&world.cloud.log()), counts, empty })
 }
 
-/// Runs a life with failures.
-pub(crate) async fn live(world: &World, whole: &Whole, case: &Case) -> anyhow::Result<()> {
-    let namespace = format!("life-{}", case.number);
-    disturb(world, case.creating.as_ref(), case);
-    come(world, &namespace).await.context("creating the cluster")?;
+/// Creates and deletes a cluster with failures.
+pub(crate) async fn run_with_failures(world: &World, whole: &CleanRun, case: &Case) -> anyhow::Result<()> {
+    let namespace = format!("case-{}", case.number);
+    inject_failure(world, case.creating.as_ref(), case);
+    create_cluster(world, &namespace).await.context("creating the cluster")?;
     ensure!(world.counts() == whole.counts, "the project has {} instead of {}", world.counts(), whole.counts);
-    was_disturbed(world, case.creating.as_ref(), case)?;
-    disturb(world, case.deleting.as_ref(), case);
-    go(world, &namespace).await.context("deleting the cluster")?;
+    check_failure_occurred(world, case.creating.as_ref(), case)?;
+    inject_failure(world, case.deleting.as_ref(), case);
+    delete_cluster(world, &namespace).await.context("deleting the cluster")?;
     ensure!(world.counts() == whole.empty, "left are {} instead of {}", world.counts(), whole.empty);
-    was_disturbed(world, case.deleting.as_ref(), case)?;
+    check_failure_occurred(world, case.deleting.as_ref(), case)?;
     let events: Api<Event> = Api::namespaced(world.admin(), &namespace);
     for event in events.list(&ListParams::default()).await? {
         is_clean(&json!({"message": event.message, "reason": event.reason}))?;
@@ -74,7 +74,7 @@ pub(crate) async fn live(world: &World, whole: &Whole, case: &Case) -> anyhow::R
     Ok(())
 }
 
-fn disturb(world: &World, spot: Option<&Spot>, case: &Case) {
+fn inject_failure(world: &World, spot: Option<&Spot>, case: &Case) {
     world.cloud.clear_log();
     world.cloud.clear_faults();
     if let Some(spot) = spot {
@@ -82,7 +82,7 @@ fn disturb(world: &World, spot: Option<&Spot>, case: &Case) {
     }
 }
 
-fn was_disturbed(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
+fn check_failure_occurred(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
     let hit = spot.is_none_or(|spot| spot.was_hit(world, case.mode));
     ensure!(hit, "the injected failure hit no call: {spot:?}");
     Ok(())
