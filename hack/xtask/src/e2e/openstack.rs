@@ -26,16 +26,26 @@ impl OpenStack {
     /// Starts OpenStack, unless it runs already. It can also run real guests under emulation.
     pub(super) fn start() -> anyhow::Result<Self> {
         let scripts = run::root()?.join("hack/openstack");
-        let home = match std::env::var_os("OPENSTACK_HOME") {
-            Some(home) => PathBuf::from(home),
-            None => run::cache()?.join("openstack-zed"),
-        };
+        let home = Self::home()?;
         std::fs::create_dir_all(&home)?;
         let is_started_here = std::net::TcpStream::connect("127.0.0.1:5000").is_err();
         let openstack = Self { home, scripts, is_started_here };
         openstack.script("up.sh")?;
         openstack.script("up-libvirt.sh")?;
         Ok(openstack)
+    }
+
+    /// Returns true if OpenStack has run on this machine. Otherwise its first start installs hundreds of packages and
+    /// creates the databases, which keeps both processors busy for minutes.
+    pub(super) fn has_run() -> anyhow::Result<bool> {
+        Ok(Self::home()?.join("clouds.yaml").exists())
+    }
+
+    fn home() -> anyhow::Result<PathBuf> {
+        match std::env::var_os("OPENSTACK_HOME") {
+            Some(home) => Ok(PathBuf::from(home)),
+            None => Ok(run::cache()?.join("openstack-zed")),
+        }
     }
 
     fn script(&self, name: &str) -> anyhow::Result<()> {
