@@ -14,13 +14,13 @@ const COLUMNS: &[Column] = &[
         "Applied",
         "string",
         ".status.conditions[?(@.type==\"ResourcesApplied\")].status",
-        "Whether all resources of the set have been applied to every matching Cluster.",
+        "All resources of the set have been applied to every matching Cluster.",
     ),
     wide(
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     AGE,
 ];
@@ -29,7 +29,7 @@ fn schema() -> Value {
     let mut status = structural::<ClusterResourceSetStatus>();
     status["minProperties"] = 1.into();
     object(
-        "ConfigMaps and Secrets whose contents are applied to all clusters with certain labels.",
+        "ConfigMaps and Secrets whose objects are applied to the Clusters with certain labels.",
         Some(structural::<ClusterResourceSetSpec>()),
         Some(status),
         true,

@@ -13,7 +13,7 @@ const COLUMNS: &[Column] =
 
 fn schema() -> Value {
     object(
-        "What ClusterResourceSets applied to the cluster of the same name.",
+        "Record of the resources that ClusterResourceSets applied to the Cluster of the same name.",
         Some(structural::<ClusterResourceSetBindingSpec>()),
         None,
         true,

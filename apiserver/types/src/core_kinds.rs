@@ -67,12 +67,11 @@ fn namespace() -> Value {
     let conditions = json!({"type": "array", "items": condition, "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"]});
     let status = json!({"type": "object", "properties": {"phase": text, "conditions": conditions}});
-    object("A namespace: where objects of one owner are.", Some(spec), Some(status), false)
+    object("Namespace: scope of names, permissions and deletion.", Some(spec), Some(status), false)
 }
 
 fn secret() -> Value {
-    let mut schema =
-        object("Data that only those should read who need it. Encrypted at rest.", None, None, false);
+    let mut schema = object("Secret data. It is encrypted at rest.", None, None, false);
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     schema["properties"]["data"] = map.clone();
     schema["properties"]["stringData"] = map;
@@ -82,7 +81,8 @@ fn secret() -> Value {
 }
 
 fn event() -> Value {
-    let mut schema = object("Something that happened to an object.", None, None, false);
+    let mut schema =
+        object("Report about an object, such as a change of its state or an error.", None, None, false);
     let text = json!({"type": "string"});
     let reference = json!({"type": "object", "properties": {"apiVersion": text, "kind": text, "namespace": text,
         "name": text, "uid": text, "resourceVersion": text, "fieldPath": text}});
@@ -114,5 +114,10 @@ fn event() -> Value {
 }
 
 fn lease() -> Value {
-    object("Who leads.", Some(structural::<LeaseSpec>()), None, false)
+    object(
+        "Lease: holder of an election, and the time until which it leads.",
+        Some(structural::<LeaseSpec>()),
+        None,
+        false,
+    )
 }

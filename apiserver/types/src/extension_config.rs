@@ -17,13 +17,13 @@ const COLUMNS: &[Column] = &[
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Discovered",
         "string",
         ".status.conditions[?(@.type==\"Discovered\")].status",
-        "Whether the extension has answered with its list of handlers.",
+        "The extension has answered with its list of handlers.",
     ),
     AGE,
 ];
@@ -32,7 +32,7 @@ fn schema() -> Value {
     let mut status = structural::<ExtensionConfigStatus>();
     status["minProperties"] = 1.into();
     object(
-        "A server outside that is called when something happens to clusters.",
+        "Registration of a runtime extension server, which is called at certain steps of a cluster's life.",
         Some(structural::<ExtensionConfigSpec>()),
         Some(status),
         true,

@@ -17,7 +17,12 @@ const COLUMNS: &[Column] = &[
 fn schema() -> Value {
     let mut status = structural::<IPAddressClaimStatus>();
     status["minProperties"] = 1.into();
-    object("A wish for an address from a pool.", Some(structural::<IPAddressClaimSpec>()), Some(status), true)
+    object(
+        "Request for an address from a pool.",
+        Some(structural::<IPAddressClaimSpec>()),
+        Some(status),
+        true,
+    )
 }
 
 kind! {

@@ -25,12 +25,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn schema() -> Value {
-    object(
-        "What the KubeadmConfigs of machines are made from.",
-        Some(structural::<KubeadmConfigTemplateSpec>()),
-        None,
-        false,
-    )
+    object("Template of KubeadmConfigs.", Some(structural::<KubeadmConfigTemplateSpec>()), None, false)
 }
 
 kind! {

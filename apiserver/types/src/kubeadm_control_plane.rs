@@ -24,9 +24,9 @@ const COLUMNS: &[Column] = &[
         "Available",
         "string",
         ".status.conditions[?(@.type==\"Available\")].status",
-        "Whether the control plane passes every availability check.",
+        "The control plane passes every availability check.",
     ),
-    column("Desired", "integer", ".spec.replicas", "Machines of the control plane that are wanted."),
+    column("Desired", "integer", ".spec.replicas", "Machines of the control plane that are desired."),
     column("Current", "integer", ".status.replicas", "Machines of the control plane that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the control plane that are ready."),
     column(
@@ -39,19 +39,19 @@ const COLUMNS: &[Column] = &[
         "Up-to-date",
         "integer",
         ".status.upToDateReplicas",
-        "Machines of the control plane that are as their owner wants them now.",
+        "Machines of the control plane that match the current specification of their owner.",
     ),
     wide(
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Initialized",
         "boolean",
         ".status.initialization.controlPlaneInitialized",
-        "Whether the first control plane machine has been initialized.",
+        "The first control plane machine has been initialized.",
     ),
     AGE,
     column("Version", "string", ".spec.version", "Kubernetes version of the control plane."),
@@ -61,7 +61,7 @@ fn schema() -> Value {
     let mut status = structural::<KubeadmControlPlaneStatus>();
     status["minProperties"] = 1.into();
     object(
-        "The control plane machines of a cluster, made and replaced one after the other by kubeadm.",
+        "Control plane of a cluster that kubeadm sets up.",
         Some(structural::<KubeadmControlPlaneSpec>()),
         Some(status),
         true,

@@ -22,7 +22,7 @@ const COLUMNS: &[Column] = &[
 
 fn schema() -> Value {
     object(
-        "What the KubeadmControlPlanes of a ClusterClass are made from.",
+        "Template of KubeadmControlPlanes.",
         Some(structural::<KubeadmControlPlaneTemplateSpec>()),
         None,
         false,

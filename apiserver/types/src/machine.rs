@@ -19,19 +19,19 @@ const COLUMNS: &[Column] = &[
         "Ready",
         "string",
         ".status.conditions[?(@.type==\"Ready\")].status",
-        "Whether the Machine passes every readiness check.",
+        "The Machine passes every readiness check.",
     ),
     column(
         "Available",
         "string",
         ".status.conditions[?(@.type==\"Available\")].status",
-        "Whether the Machine has been ready without a break for its minReadySeconds.",
+        "The Machine has been ready for its minReadySeconds without interruption.",
     ),
     column(
         "Up-to-date",
         "string",
         ".status.conditions[?(@.type==\"UpToDate\")].status",
-        "Whether the Machine is as its owner wants it now.",
+        "The Machine matches the current specification of its owner.",
     ),
     wide(
         "Internal-IP",
@@ -50,7 +50,7 @@ const COLUMNS: &[Column] = &[
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Phase",

@@ -18,7 +18,7 @@ const COLUMNS: &[Column] = &[
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     AGE,
 ];

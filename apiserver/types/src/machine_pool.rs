@@ -13,7 +13,7 @@ use crate::v1beta1::ObjectReference;
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName", "Cluster that the pool belongs to."),
-    column("Desired", "integer", ".spec.replicas", "Machines of the pool that are wanted."),
+    column("Desired", "integer", ".spec.replicas", "Machines of the pool that are desired."),
     column("Current", "integer", ".status.replicas", "Machines of the pool that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the pool that are ready."),
     column("Available", "integer", ".status.availableReplicas", "Machines of the pool that are available."),
@@ -21,13 +21,13 @@ const COLUMNS: &[Column] = &[
         "Up-to-date",
         "integer",
         ".status.upToDateReplicas",
-        "Machines of the pool that are as their owner wants them now.",
+        "Machines of the pool that match the current specification of their owner.",
     ),
     wide(
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Phase",

@@ -13,7 +13,7 @@ use crate::shared::{Condition, StatusVersion, TemplateMeta};
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName", "Cluster that the set belongs to."),
-    column("Desired", "integer", ".spec.replicas", "Machines of the set that are wanted."),
+    column("Desired", "integer", ".spec.replicas", "Machines of the set that are desired."),
     column("Current", "integer", ".status.replicas", "Machines of the set that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the set that are ready."),
     column("Available", "integer", ".status.availableReplicas", "Machines of the set that are available."),
@@ -21,13 +21,13 @@ const COLUMNS: &[Column] = &[
         "Up-to-date",
         "integer",
         ".status.upToDateReplicas",
-        "Machines of the set that are as their owner wants them now.",
+        "Machines of the set that match the current specification of their owner.",
     ),
     wide(
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     AGE,
     column(

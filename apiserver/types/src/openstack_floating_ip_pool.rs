@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "Floating IPs that IPAddressClaims are answered from.",
+        "Pool of floating IPs that serves IPAddressClaims.",
         Some(structural::<OpenStackFloatingIPPoolSpec>()),
         Some(structural::<OpenStackFloatingIPPoolStatus>()),
         false,

@@ -16,7 +16,7 @@ pub(crate) const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "What OpenStackMachines are made from.",
+        "Template of OpenStackMachines.",
         Some(structural::<OpenStackMachineTemplateSpec>()),
         Some(structural::<OpenStackMachineTemplateStatus>()),
         false,

@@ -19,14 +19,14 @@ const COLUMNS: &[Column] = &[
         ".status.instanceState",
         "State of the server in Nova, for example ACTIVE.",
     ),
-    column("Ready", "string", ".status.ready", "Whether the server can be used."),
+    column("Ready", "string", ".status.ready", "The server can be used."),
     column("InstanceID", "string", ".status.instanceID", "Id of the server in Nova."),
     AGE,
 ];
 
 fn schema() -> Value {
     object(
-        "One Nova server.",
+        "Nova server with its ports and volumes.",
         Some(structural::<OpenStackServerSpec>()),
         Some(structural::<OpenStackServerStatus>()),
         false,

@@ -27,13 +27,13 @@ const COLUMNS: &[Column] = &[
         "Available",
         "string",
         ".status.conditions[?(@.type==\"Available\")].status",
-        "Whether the Cluster passes every availability check.",
+        "The Cluster passes every availability check.",
     ),
     column(
         "CP Desired",
         "integer",
         ".status.controlPlane.desiredReplicas",
-        "Control plane machines that are wanted.",
+        "Control plane machines that are desired.",
     ),
     wide("CP Current", "integer", ".status.controlPlane.replicas", "Control plane machines that exist."),
     wide(
@@ -52,9 +52,9 @@ const COLUMNS: &[Column] = &[
         "CP Up-to-date",
         "integer",
         ".status.controlPlane.upToDateReplicas",
-        "Control plane machines that are as their owner wants them now.",
+        "Control plane machines that match the current specification of their owner.",
     ),
-    column("W Desired", "integer", ".status.workers.desiredReplicas", "Worker machines that are wanted."),
+    column("W Desired", "integer", ".status.workers.desiredReplicas", "Worker machines that are desired."),
     wide("W Current", "integer", ".status.workers.replicas", "Worker machines that exist."),
     wide("W Ready", "integer", ".status.workers.readyReplicas", "Worker machines that are ready."),
     column(
@@ -67,13 +67,13 @@ const COLUMNS: &[Column] = &[
         "W Up-to-date",
         "integer",
         ".status.workers.upToDateReplicas",
-        "Worker machines that are as their owner wants them now.",
+        "Worker machines that match the current specification of their owner.",
     ),
     wide(
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Phase",

@@ -21,13 +21,13 @@ const COLUMNS: &[Column] = &[
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Variables Ready",
         "string",
         ".status.conditions[?(@.type==\"VariablesReady\")].status",
-        "Whether all variables of the class are known and consistent.",
+        "All variables of the class are known and consistent.",
     ),
     AGE,
 ];

@@ -31,13 +31,13 @@ const COLUMNS: &[Column] = &[
         "Paused",
         "string",
         ".status.conditions[?(@.type==\"Paused\")].status",
-        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+        "Reconciliation is paused: True while the object or its Cluster is paused.",
     ),
     column(
         "Data secret created",
         "string",
         ".status.initialization.dataSecretCreated",
-        "Whether the Secret with the bootstrap data exists.",
+        "The Secret with the bootstrap data exists.",
     ),
     AGE,
 ];
@@ -47,12 +47,7 @@ fn schema() -> Value {
     spec["minProperties"] = 1.into();
     let mut status = structural::<KubeadmConfigStatus>();
     status["minProperties"] = 1.into();
-    object(
-        "How one machine becomes a node by kubeadm: made into a Secret that its server is booted with.",
-        Some(spec),
-        Some(status),
-        false,
-    )
+    object("Bootstrap settings that turn a machine into a node by kubeadm.", Some(spec), Some(status), false)
 }
 
 kind! {

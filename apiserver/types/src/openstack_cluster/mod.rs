@@ -38,7 +38,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn schema() -> Value {
-    let description = "The networks, security groups and endpoint of a cluster in OpenStack.";
+    let description = "Networks, security groups and API endpoint of a cluster in OpenStack.";
     object(
         description,
         Some(structural::<OpenStackClusterSpec>()),

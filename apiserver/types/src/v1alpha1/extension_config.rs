@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "A server outside that is called when something happens to clusters.",
+        "Registration of a runtime extension server, which is called at certain steps of a cluster's life.",
         Some(structural::<ExtensionConfigSpec>()),
         Some(structural::<ExtensionConfigStatus>()),
         false,

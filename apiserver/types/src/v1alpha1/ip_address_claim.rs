@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[
 
 fn schema() -> Value {
     object(
-        "A wish for an address from a pool.",
+        "Request for an address from a pool.",
         Some(structural::<IPAddressClaimSpec>()),
         Some(structural::<IPAddressClaimStatus>()),
         false,

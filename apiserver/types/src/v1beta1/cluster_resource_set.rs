@@ -14,7 +14,7 @@ const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "ConfigMaps and Secrets whose contents are applied to all clusters with certain labels.",
+        "ConfigMaps and Secrets whose objects are applied to the Clusters with certain labels.",
         Some(structural::<ClusterResourceSetSpec>()),
         Some(structural::<ClusterResourceSetStatus>()),
         false,

@@ -11,7 +11,7 @@ const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "What ClusterResourceSets applied to the cluster of the same name.",
+        "Record of the resources that ClusterResourceSets applied to the Cluster of the same name.",
         Some(structural::<ClusterResourceSetBindingSpec>()),
         None,
         false,

@@ -16,12 +16,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn schema() -> Value {
-    object(
-        "An address from a pool, and the claim that it was given for.",
-        Some(structural::<IPAddressSpec>()),
-        None,
-        false,
-    )
+    object("Address that a pool allocated for a claim.", Some(structural::<IPAddressSpec>()), None, false)
 }
 
 kind! {

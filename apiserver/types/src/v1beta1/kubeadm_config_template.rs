@@ -11,12 +11,7 @@ use crate::v1beta1::kubeadm_config::KubeadmConfigSpec;
 const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
-    object(
-        "What the KubeadmConfigs of machines are made from.",
-        Some(structural::<KubeadmConfigTemplateSpec>()),
-        None,
-        false,
-    )
+    object("Template of KubeadmConfigs.", Some(structural::<KubeadmConfigTemplateSpec>()), None, false)
 }
 
 kind! {

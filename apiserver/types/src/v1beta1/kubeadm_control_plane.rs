@@ -25,22 +25,22 @@ const COLUMNS: &[Column] = &[
         "Initialized",
         "boolean",
         ".status.initialized",
-        "Whether the first control plane machine has been initialized.",
+        "The first control plane machine has been initialized.",
     ),
     column(
         "API Server Available",
         "boolean",
         ".status.ready",
-        "Whether the API server of the workload cluster answers.",
+        "The API server of the workload cluster answers.",
     ),
-    wide("Desired", "integer", ".spec.replicas", "Machines of the control plane that are wanted."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the control plane that are desired."),
     column("Replicas", "integer", ".status.replicas", "Machines of the control plane that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the control plane that are ready."),
     column(
         "Updated",
         "integer",
         ".status.updatedReplicas",
-        "Machines of the control plane that are as their owner wants them now.",
+        "Machines of the control plane that match the current specification of their owner.",
     ),
     column(
         "Unavailable",
@@ -54,7 +54,7 @@ const COLUMNS: &[Column] = &[
 
 fn schema() -> Value {
     object(
-        "The control plane machines of a cluster, made and replaced one after the other by kubeadm.",
+        "Control plane of a cluster that kubeadm sets up.",
         Some(structural::<KubeadmControlPlaneSpec>()),
         Some(structural::<KubeadmControlPlaneStatus>()),
         false,

@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
     object(
-        "What the KubeadmControlPlanes of a ClusterClass are made from.",
+        "Template of KubeadmControlPlanes.",
         Some(structural::<KubeadmControlPlaneTemplateSpec>()),
         None,
         false,

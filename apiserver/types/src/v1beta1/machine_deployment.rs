@@ -15,14 +15,14 @@ use crate::shared::{IntOrString, StatusVersion, Time};
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName", "Cluster that the deployment belongs to."),
-    wide("Desired", "integer", ".spec.replicas", "Machines of the deployment that are wanted."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the deployment that are desired."),
     column("Replicas", "integer", ".status.replicas", "Machines of the deployment that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the deployment that are ready."),
     column(
         "Updated",
         "integer",
         ".status.updatedReplicas",
-        "Machines of the deployment that are as their owner wants them now.",
+        "Machines of the deployment that match the current specification of their owner.",
     ),
     column(
         "Unavailable",

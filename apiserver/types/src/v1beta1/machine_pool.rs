@@ -12,7 +12,7 @@ use crate::shared::StatusVersion;
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName", "Cluster that the pool belongs to."),
-    wide("Desired", "integer", ".spec.replicas", "Machines of the pool that are wanted."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the pool that are desired."),
     column("Replicas", "string", ".status.replicas", "Machines of the pool that exist."),
     column(
         "Phase",

@@ -14,7 +14,7 @@ use crate::shared::StatusVersion;
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName", "Cluster that the set belongs to."),
-    wide("Desired", "integer", ".spec.replicas", "Machines of the set that are wanted."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the set that are desired."),
     column("Replicas", "integer", ".status.replicas", "Machines of the set that exist."),
     column("Ready", "integer", ".status.readyReplicas", "Machines of the set that are ready."),
     column("Available", "integer", ".status.availableReplicas", "Machines of the set that are available."),

@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
         "Ready",
         "string",
         ".status.ready",
-        "Whether the infrastructure is complete, so that servers can be created in it.",
+        "The infrastructure is complete, so that servers can be created in it.",
     ),
     column("Network", "string", ".status.network.id", "Neutron id of the network of the nodes."),
     Column {
@@ -42,7 +42,7 @@ const COLUMNS: &[Column] = &[
 
 fn schema() -> Value {
     object(
-        "The networks, security groups and endpoint of a cluster in OpenStack.",
+        "Networks, security groups and API endpoint of a cluster in OpenStack.",
         Some(without_int32(structural::<OpenStackClusterSpec>())),
         Some(structural::<OpenStackClusterStatus>()),
         false,

@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
         ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",
         "Cluster that the server is part of.",
     ),
-    column("Ready", "string", ".status.ready", "Whether the server is active and has its addresses."),
+    column("Ready", "string", ".status.ready", "The server is active and has its addresses."),
     column(
         "ProviderID",
         "string",
@@ -52,7 +52,7 @@ fn schema() -> Value {
 
 fn template_schema() -> Value {
     object(
-        "What OpenStackMachines are made from.",
+        "Template of OpenStackMachines.",
         Some(without_int32(structural::<OpenStackMachineTemplateSpec>())),
         Some(structural::<OpenStackMachineTemplateStatus>()),
         false,

@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
 
 fn schema() -> Value {
     object(
-        "How one machine becomes a node by kubeadm: made into a Secret that its server is booted with.",
+        "Bootstrap settings that turn a machine into a node by kubeadm.",
         Some(structural::<KubeadmConfigSpec>()),
         Some(structural::<KubeadmConfigStatus>()),
         false,
