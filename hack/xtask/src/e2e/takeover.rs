@@ -13,6 +13,11 @@ const CRDS: [&str; 2] = [
     "openstackclusters.infrastructure.cluster.x-k8s.io",
     "openstackmachines.infrastructure.cluster.x-k8s.io",
 ];
+
+/// Longest deletion of a CRD. It usually takes seconds. kube-apiserver's finalizer can fail with "storage is
+/// (re)initializing"; one such deletion was not complete after a minute.
+const DELETION: &str = "--timeout=180s";
+
 const COLLECTION: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/default/openstackclusters";
 
 pub(super) fn switch_and_switch_back(lab: &Lab) -> anyhow::Result<()> {
@@ -46,7 +51,7 @@ pub(super) fn switch_and_switch_back(lab: &Lab) -> anyhow::Result<()> {
 fn serve_from_crds(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["delete", "apiservice", API_SERVICE])?;
     for crd in CRDS {
-        lab.kubectl("admin", &["delete", "crd", crd, "--timeout=60s"])?;
+        lab.kubectl("admin", &["delete", "crd", crd, DELETION])?;
     }
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -116,7 +121,7 @@ fn run(lab: &Lab, line: &str) -> anyhow::Result<()> {
 
 /// Restores the lab.
 fn restore(lab: &Lab) -> anyhow::Result<()> {
-    lab.kubectl("admin", &["delete", "crd", CRDS[0], "--timeout=60s"])?;
+    lab.kubectl("admin", &["delete", "crd", CRDS[0], DELETION])?;
     until("the host no longer serves the CRD", || Ok(served(lab)?.is_none()))?;
     apply(lab, &manifests(lab)?.0)?;
     until("Capstan serves the group-version again", || Ok(served(lab)? == Some(vec!["ours".to_owned()])))?;
