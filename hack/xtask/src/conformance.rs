@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::e2e::{Lab, Process, Program, Reference, Tools, until};
+use crate::e2e::{Lab, Process, Reference, Server, Tools, until};
 use crate::{prerequisites, run};
 
 /// Compares Capstan with a real kube-apiserver, request by request.
@@ -86,7 +86,8 @@ pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
         suite.send("compare", &reference.target(), &["--real"])
     })?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
-    lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET }).map_err(keep)?;
+    let server = Server { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET };
+    lab.serve_with(server).map_err(keep)?;
     one("Capstan with etcd returns the recorded responses, directly", || {
         suite.send("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
     })
@@ -115,7 +116,6 @@ fn tools(suite: &Suite) -> anyhow::Result<Tools> {
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
         kubectl: prerequisites::kubernetes("kubectl")?,
         capstan: suite.program.clone(),
-        capstan_arguments: PRODUCT_WITH_WIDGET,
     })
 }
 

@@ -21,18 +21,15 @@ pub(crate) struct Tools {
     pub(crate) kube_apiserver: PathBuf,
     pub(crate) kubectl: PathBuf,
     pub(crate) capstan: PathBuf,
-    /// Arguments that precede those of `capstan`.
-    pub(crate) capstan_arguments: &'static [&'static str],
 }
 
 /// Program that serves as Capstan, and the arguments that precede those of `capstan`.
-#[derive(Clone)]
-pub(crate) struct Program {
+pub(crate) struct Server {
     pub(crate) path: PathBuf,
     pub(crate) arguments: &'static [&'static str],
 }
 
-impl Program {
+impl Server {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.args(self.arguments);
@@ -47,7 +44,7 @@ pub(crate) struct Lab {
     _etcd: Process,
     pub(super) tools: Tools,
     /// Program that serves as Capstan: the product, or the product with one additional kind.
-    program: RefCell<Program>,
+    server: RefCell<Server>,
     pub(crate) certificates: Certificates,
     pub(crate) capstan_port: u16,
     pub(crate) host_port: u16,
@@ -78,9 +75,9 @@ impl Lab {
                 .stderr(std::process::Stdio::null());
             Ok(ready.output()?.stdout == b"ok")
         })?;
-        let program = Program { path: tools.capstan.clone(), arguments: tools.capstan_arguments };
+        let server = Server { path: tools.capstan.clone(), arguments: &[] };
         let lab = Self {
-            program: RefCell::new(program),
+            server: RefCell::new(server),
             capstan: RefCell::new(None),
             _kube_apiserver: kube_apiserver,
             _etcd: etcd,
@@ -100,7 +97,7 @@ impl Lab {
     /// Applies the manifests of Capstan to the host, as the README describes.
     pub(super) fn register(&self) -> anyhow::Result<()> {
         let port = self.capstan_port.to_string();
-        let mut print = self.program.borrow().command();
+        let mut print = self.server.borrow().command();
         print
             .args(["host", "manifests", "--external-name", "127.0.0.1", "--port", &port, "--data-dir"])
             .arg(self.data());
@@ -120,9 +117,9 @@ impl Lab {
     }
 
     /// Replaces Capstan with another program, on the same store and with the same keys.
-    pub(crate) fn serve_with(&self, program: Program) -> anyhow::Result<()> {
+    pub(crate) fn serve_with(&self, server: Server) -> anyhow::Result<()> {
         self.stop_capstan();
-        *self.program.borrow_mut() = program;
+        *self.server.borrow_mut() = server;
         self.register()?;
         self.start_capstan()?;
         self.host_wait()
@@ -130,7 +127,7 @@ impl Lab {
 
     /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
-        let mut command = self.program.borrow().command();
+        let mut command = self.server.borrow().command();
         let listen = format!("127.0.0.1:{port}");
         command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
         command.args(["--shutdown-delay", shutdown_delay]);
@@ -146,7 +143,7 @@ impl Lab {
 
     /// Waits until the host serves every API version through Capstan, as the README describes.
     pub(crate) fn host_wait(&self) -> anyhow::Result<()> {
-        let mut command = self.program.borrow().command();
+        let mut command = self.server.borrow().command();
         command.args(["host", "wait", "--kubeconfig", &self.certificates.path("admin.kubeconfig")]);
         run::output(&mut command).map(|_| ())
     }

@@ -23,7 +23,7 @@ use crate::suites::Suites;
 use crate::test::programs;
 use crate::{conformance, prerequisites, run};
 pub(crate) use certificates::Certificates;
-pub(crate) use lab::{Lab, Program, Tools, kube_apiserver, ports, start_etcd, until};
+pub(crate) use lab::{Lab, Server, Tools, kube_apiserver, ports, start_etcd, until};
 use openstack::OpenStack;
 pub(crate) use process::Process;
 pub(crate) use reference::Reference;
@@ -145,17 +145,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let programs = programs::build()?;
     outcome.add("build", started.elapsed());
     let has_openstack = arguments.wants(Part::Openstack) && can_have_openstack(arguments, &mut outcome)?;
-    let has_run = OpenStack::has_run()?;
+    let beside = has_openstack && OpenStack::has_run()?;
+    let first = (has_openstack && !beside).then(start_openstack).transpose()?;
     std::thread::scope(|scope| {
-        let openstack = has_openstack.then(|| scope.spawn(start_openstack));
-        while !has_run && openstack.as_ref().is_some_and(|start| !start.is_finished()) {
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let starting = beside.then(|| scope.spawn(start_openstack));
         let lab = start_lab(&mut outcome)?;
         in_lab(&lab, arguments, &mut outcome)?;
-        if let Some(openstack) = openstack {
-            let (openstack, taken) =
-                openstack.join().map_err(|_| anyhow!("the start of OpenStack panicked"))??;
+        let started = match starting {
+            Some(starting) => Some(starting.join().map_err(|_| anyhow!("the start of OpenStack panicked"))??),
+            None => first,
+        };
+        if let Some((openstack, taken)) = started {
             outcome.add("openstack, start", taken);
             in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
         }
@@ -186,7 +186,6 @@ fn tools() -> anyhow::Result<Tools> {
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
         kubectl: prerequisites::kubernetes("kubectl")?,
         capstan: run::target()?.join("debug/capstan"),
-        capstan_arguments: &[],
     })
 }
 
