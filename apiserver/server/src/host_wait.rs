@@ -99,15 +99,22 @@ async fn missing(client: &Client, paths: &[Served]) -> anyhow::Result<Vec<String
     Ok(missing)
 }
 
-/// Returns why a list is not served, or `None` if it is. A user without permission is answered by this server too.
+/// Returns why a list is not served, or `None` if it is.
+///
+/// # Errors
+/// The host rejects the user. It does so before it forwards the request, so its response says nothing about Capstan.
 async fn unserved(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
     let request = http::Request::get(path).body(Vec::new())?;
     match client.request_text(request).await {
         Ok(_) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 401 => {
             bail!("the host cluster does not accept the credentials of --kubeconfig: {}", status.message)
         }
+        Err(kube::Error::Api(status)) if status.code == 403 => bail!(
+            "the host cluster does not let the user of --kubeconfig list objects: {}. Use the kubeconfig of an\n\
+             administrator of the host cluster",
+            status.message
+        ),
         Err(kube::Error::Api(status)) => Ok(Some(format!("{} {}", status.code, status.message.trim()))),
         Err(error) => Ok(Some(format!("{:#}", anyhow::Error::from(error).context("no answer")))),
     }

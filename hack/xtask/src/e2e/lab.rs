@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::certificates::Certificates;
 use super::process::Process;
@@ -122,7 +122,7 @@ impl Lab {
         *self.server.borrow_mut() = server;
         self.register()?;
         self.start_capstan()?;
-        self.host_wait()
+        self.host_wait("admin")
     }
 
     /// Starts another replica of Capstan on the same store and with the same keys.
@@ -142,10 +142,14 @@ impl Lab {
     }
 
     /// Waits until the host serves every API version through Capstan, as the README describes.
-    pub(crate) fn host_wait(&self) -> anyhow::Result<()> {
+    pub(crate) fn host_wait(&self, user: &str) -> anyhow::Result<()> {
         let mut command = self.server.borrow().command();
-        command.args(["host", "wait", "--kubeconfig", &self.certificates.path("admin.kubeconfig")]);
-        run::output(&mut command).map(|_| ())
+        let kubeconfig = self.certificates.path(&format!("{user}.kubeconfig"));
+        command.args(["host", "wait", "--kubeconfig", &kubeconfig]);
+        let output = command.stdin(std::process::Stdio::null()).output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "capstan host wait as {user}: {error}");
+        Ok(())
     }
 
     /// Stops Capstan gracefully.

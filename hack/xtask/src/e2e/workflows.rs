@@ -264,13 +264,18 @@ pub(super) fn responds_after_wait(lab: &Lab) -> anyhow::Result<()> {
         lab.kubectl("admin", &[&["delete"][..], &names].concat())?;
         lab.register()?;
         lab.start_capstan()?;
-        lab.host_wait()?;
+        lab.host_wait("admin")?;
         for (version, kind) in OF_EACH_GROUP {
             let plural = format!("{}s", kind.to_lowercase());
             let path = format!("/apis/{version}/namespaces/default/{plural}");
             let (served, _, error) = lab.try_kubectl("admin", &["get", "--raw", &path])?;
             ensure!(served, "round {round}, {path}: {error}");
         }
+    }
+    // The host itself rejects this user, so the wait must not report success.
+    match lab.host_wait("bob") {
+        Ok(()) => bail!("`capstan host wait` succeeded for a user without permission"),
+        Err(error) => ensure!(format!("{error:#}").contains("administrator"), "{error:#}"),
     }
     Ok(())
 }
