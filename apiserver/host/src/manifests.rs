@@ -87,7 +87,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
             // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
                 {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),

@@ -1,12 +1,13 @@
-//! Secrets of the host cluster, where users store credentials and bootstrap data.
+//! Secrets of the host cluster, where users store credentials, and controllers bootstrap data and kubeconfigs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
 use kube::core::Status;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -86,6 +87,25 @@ impl HostSecrets {
         Self { host: Arc::clone(&self.host), own }
     }
 
+    /// Creates a Secret in the host, where users and tools read it.
+    ///
+    /// # Errors
+    /// The host's refusal, or that it does not answer.
+    pub async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        let created = self.host.of(secret).create(&PostParams::default(), secret).await;
+        self.host.written(secret, created)
+    }
+
+    /// Replaces a Secret of the host.
+    ///
+    /// # Errors
+    /// The host's refusal, or that it does not answer.
+    pub async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        let name = secret.name_any();
+        let replaced = self.host.of(secret).replace(&name, &PostParams::default(), secret).await;
+        self.host.written(secret, replaced)
+    }
+
     /// Returns a Secret: the host's, else our own, else `None`.
     ///
     /// # Errors
@@ -107,6 +127,16 @@ impl HostSecrets {
 }
 
 impl SharedReader {
+    fn of(&self, secret: &Secret) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &secret.namespace().unwrap_or_default())
+    }
+
+    /// Forgets the copy of a Secret after a write, whatever its outcome: the next reader asks the host.
+    fn written<T>(&self, secret: &Secret, result: T) -> T {
+        self.cache().answers.remove(&(secret.namespace().unwrap_or_default(), secret.name_any()));
+        result
+    }
+
     /// Returns the host's Secret, as far as it is known now.
     async fn answer(&self, key: &Key) -> Result<Option<Secret>, kube::Error> {
         if let Some(answer) = self.cache().fresh(key) {

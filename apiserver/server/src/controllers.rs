@@ -15,6 +15,7 @@ use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, SecretSource, ServedKind,
     ServerLists,
 };
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ApiResource;
@@ -90,6 +91,8 @@ fn start_controllers(
     for controller in selected(host.is_some()) {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
     }
+    let (workloads, end) = (Arc::clone(&shared.workloads), term.clone());
+    running.spawn(async move { workloads.run(end).await });
     if let Some(host) = host {
         running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
     }
@@ -101,6 +104,7 @@ struct Shared<'a> {
     clients: &'a Clients,
     connector: Arc<dyn CloudConnector>,
     servers: Arc<ServerLists>,
+    workloads: Arc<WorkloadClusters>,
     host: Option<HostSecrets>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
@@ -114,6 +118,7 @@ impl<'a> Shared<'a> {
             clients,
             connector: Arc::new(OpenStackConnector::new()),
             servers: Arc::default(),
+            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
             queues: queues.clone(),
             host: host.map(|host| HostSecrets::new(host.clone(), own)),
             kinds: clients.kinds(),
@@ -133,6 +138,7 @@ impl<'a> Shared<'a> {
             connector: Arc::clone(&self.connector),
             secrets: self.secrets(&client),
             servers: Arc::clone(&self.servers),
+            workloads: Arc::clone(&self.workloads),
             events: Recorder::new(client.clone(), identity),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
@@ -154,6 +160,14 @@ impl fmt::Debug for Secrets {
 impl SecretSource for Secrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
         self.0.secret(namespace, name).await
+    }
+
+    async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        self.0.create(secret).await
+    }
+
+    async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        self.0.replace(secret).await
     }
 }
 

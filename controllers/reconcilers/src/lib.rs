@@ -19,6 +19,8 @@ mod ownership;
 mod paused;
 mod queries;
 mod summary;
+#[allow(dead_code, reason = "used once the controllers of sets are there")]
+mod templates;
 
 use controllers_runtime::ControllerSpec;
 

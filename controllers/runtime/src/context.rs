@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use controllers_infrastructure::{Cloud, CloudConnector};
+use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, credentials};
@@ -20,6 +21,8 @@ pub struct ControllerContext {
     pub secrets: Arc<dyn SecretSource>,
     /// Servers of each project, listed once for all controllers.
     pub servers: Arc<ServerLists>,
+    /// Connections to the workload clusters.
+    pub workloads: Arc<WorkloadClusters>,
     /// Recorder of Events.
     pub events: Recorder,
     /// Metrics of queues.

@@ -37,7 +37,11 @@ impl PolicyRule {
     pub const EVENTS: Self =
         Self { groups: &[""], resources: &["events"], verbs: &["create", "patch", "update", "get"] };
 
-    /// Permissions of an [`crate::ApiSecrets`].
+    /// Permissions of a controller that creates and replaces Secrets.
+    pub const WRITE_SECRETS: Self =
+        Self { groups: &[""], resources: &["secrets"], verbs: &["get", "create", "update"] };
+
+    /// Permissions of a controller that only reads Secrets.
     pub const SECRETS: Self = Self { groups: &[""], resources: &["secrets"], verbs: &["get"] };
 
     /// Verbs of a reader.

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
+use futures::{Stream, StreamExt};
 use kube::runtime::controller::{Action, Config, Error, ReconcileRequest, applier, trigger_with};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -84,6 +84,22 @@ where
     {
         let reported = watcher(others, watcher::Config::default()).touched_objects();
         self.triggers.push(trigger_with(reported, concerned).boxed());
+        self
+    }
+
+    /// Triggers passes for each item of a stream, too: over the objects that `concerned` returns.
+    #[must_use]
+    pub fn triggered_by<T, I>(
+        mut self,
+        stream: impl Stream<Item = T> + Send + 'static,
+        concerned: impl Fn(T) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Send + 'static,
+        I: IntoIterator<Item = ObjectRef<K>> + 'static,
+        I::IntoIter: Send,
+    {
+        self.triggers.push(trigger_with(stream.map(Ok), concerned).boxed());
         self
     }
 

@@ -1,12 +1,13 @@
-//! Sources of Secrets.
+//! Secrets that controllers read and create.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
 
-/// Source of Secrets: our own API, or a host cluster.
+/// Secrets of our own API, or of a host cluster.
 #[async_trait]
 pub trait SecretSource: Send + Sync + Debug + 'static {
     /// Reads one Secret; `None` if it does not exist.
@@ -14,9 +15,21 @@ pub trait SecretSource: Send + Sync + Debug + 'static {
     /// # Errors
     /// The source cannot be read.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error>;
+
+    /// Creates a Secret. Its metadata has namespace and name.
+    ///
+    /// # Errors
+    /// A conflict (409), if it exists; the failure of the API otherwise.
+    async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error>;
+
+    /// Replaces a Secret that was read before. Its revision guards the write.
+    ///
+    /// # Errors
+    /// A conflict (409), if another client has written since; the failure of the API otherwise.
+    async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error>;
 }
 
-/// Secrets read through the API.
+/// Secrets of our own API.
 #[derive(Clone)]
 pub struct ApiSecrets(pub Client);
 
@@ -26,9 +39,23 @@ impl Debug for ApiSecrets {
     }
 }
 
+impl ApiSecrets {
+    fn of(&self, secret: &Secret) -> Api<Secret> {
+        Api::namespaced(self.0.clone(), &secret.namespace().unwrap_or_default())
+    }
+}
+
 #[async_trait]
 impl SecretSource for ApiSecrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
         Api::namespaced(self.0.clone(), namespace).get_opt(name).await
+    }
+
+    async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        self.of(secret).create(&PostParams::default(), secret).await
+    }
+
+    async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
+        self.of(secret).replace(&secret.name_any(), &PostParams::default(), secret).await
     }
 }

@@ -17,6 +17,7 @@ use controllers_reconcilers::machine::{self, MachineReconciler};
 use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
@@ -63,12 +64,14 @@ impl Controllers {
             known: tokio::sync::Mutex::default(),
         });
         let servers = Arc::new(ServerLists::default());
+        let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
         let context = |name: &'static str| {
             let client = client_of(world, crash_point, name);
             ControllerContext {
                 connector: connector.clone(),
                 secrets: Arc::new(ApiSecrets(client.clone())),
                 servers: Arc::clone(&servers),
+                workloads: Arc::clone(&workloads),
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
                 kinds: Arc::default(),

@@ -9,6 +9,7 @@ use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
 };
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::Client;
 use kube::api::ApiResource;
 use tokio::task::JoinSet;
@@ -38,6 +39,7 @@ pub(crate) fn grants() -> impl Iterator<Item = Grant> {
 pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
     let connector = Arc::new(OpenStackConnector::new());
     let servers = Arc::new(ServerLists::default());
+    let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
     let kinds = kinds(&world.server);
     let mut running = JoinSet::new();
     for controller in all() {
@@ -48,6 +50,7 @@ pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::clone(&servers),
+            workloads: Arc::clone(&workloads),
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
@@ -55,6 +58,8 @@ pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
         };
         running.spawn((controller.run)(context, term.clone()));
     }
+    let end = term.clone();
+    running.spawn(async move { workloads.run(end).await });
     running
 }
 

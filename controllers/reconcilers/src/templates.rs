@@ -1,0 +1,121 @@
+//! Templates: objects of kinds such as OpenStackMachineTemplate, from which the objects of a Machine are made.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::ContractVersionedObjectReference;
+use controllers_runtime::{ControllerContext, ReconcileError};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::CLUSTER_NAME_LABEL;
+
+/// Annotation with the name of the template that an object was made from.
+pub(crate) const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
+
+/// Annotation with kind and group of the template that an object was made from: `<Kind>.<group>`.
+pub(crate) const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+
+/// Object to make from a template.
+#[derive(Debug)]
+pub(crate) struct Clone<'a> {
+    /// Template, in the namespace of the object.
+    pub template: &'a ContractVersionedObjectReference,
+    pub namespace: &'a str,
+    /// Name of the object.
+    pub name: &'a str,
+    /// Name of the Cluster, for the label.
+    pub cluster: &'a str,
+    /// Labels beside those of the template.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Annotations beside those of the template.
+    pub annotations: &'a BTreeMap<String, String>,
+    pub owner: OwnerReference,
+}
+
+/// Returns the resource of an object that is referred to by group and kind, in its stored version.
+pub(crate) fn resource(context: &ControllerContext, group: &str, kind: &str) -> Option<ApiResource> {
+    let mut kinds = context.kinds.iter();
+    kinds.find(|it| it.resource.group == group && it.resource.kind == kind).map(|it| it.resource.clone())
+}
+
+/// Returns an API of objects of a group and kind in a namespace.
+///
+/// # Errors
+/// No such kind is served.
+pub(crate) fn api(
+    context: &ControllerContext,
+    namespace: &str,
+    group: &str,
+    kind: &str,
+) -> Result<(Api<DynamicObject>, ApiResource), ReconcileError> {
+    let found = resource(context, group, kind);
+    let resource = found.ok_or_else(|| {
+        ReconcileError::waiting("UnknownKind", format!("kind {kind} of group {group} is not served here"))
+    })?;
+    Ok((Api::namespaced_with(context.client.clone(), namespace, &resource), resource))
+}
+
+/// Reads the object of a reference; `None` if it does not exist.
+///
+/// # Errors
+/// No such kind is served, or the API's own failure.
+pub(crate) async fn read(
+    context: &ControllerContext,
+    namespace: &str,
+    reference: &ContractVersionedObjectReference,
+) -> Result<Option<DynamicObject>, ReconcileError> {
+    let (api, _) = api(context, namespace, &reference.api_group, &reference.kind)?;
+    Ok(api.get_opt(&reference.name).await?)
+}
+
+/// Makes an object from a template. An object of this name that has the same owner is returned as it is.
+///
+/// # Errors
+/// The template does not exist, its kind is not served, or the API's own failure.
+pub(crate) async fn clone(
+    context: &ControllerContext,
+    wish: &Clone<'_>,
+) -> Result<DynamicObject, ReconcileError> {
+    let reference = wish.template;
+    let template = read(context, wish.namespace, reference).await?.ok_or_else(|| {
+        let message = format!("{} {} does not exist", reference.kind, reference.name);
+        ReconcileError::waiting("TemplateNotFound", message)
+    })?;
+    let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
+    let (api, resource) = api(context, wish.namespace, &reference.api_group, kind)?;
+    let object = made(&template, &resource, wish);
+    match api.create(&PostParams::default(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let known = api.get(wish.name).await?;
+            let ours = known.owner_references().iter().any(|owner| owner.uid == wish.owner.uid);
+            if ours { Ok(known) } else { Err(kube::Error::Api(status).into()) }
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Returns the object that a template and a wish describe.
+fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> DynamicObject {
+    let inner = template.data.pointer("/spec/template").cloned().unwrap_or_default();
+    let mut object = DynamicObject::new(wish.name, resource).within(wish.namespace);
+    let spec = inner.get("spec").cloned().unwrap_or_else(|| json!({}));
+    object.data = json!({ "spec": spec });
+    object.labels_mut().extend(pairs(inner.pointer("/metadata/labels")));
+    object.labels_mut().extend(wish.labels.clone());
+    object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), wish.cluster.to_owned());
+    object.annotations_mut().extend(pairs(inner.pointer("/metadata/annotations")));
+    object.annotations_mut().extend(wish.annotations.clone());
+    let reference = wish.template;
+    let group_kind = format!("{}.{}", reference.kind, reference.api_group);
+    object.annotations_mut().insert(CLONED_FROM_NAME.to_owned(), reference.name.clone());
+    object.annotations_mut().insert(CLONED_FROM_GROUP_KIND.to_owned(), group_kind);
+    object.metadata.owner_references = Some(vec![wish.owner.clone()]);
+    object
+}
+
+fn pairs(map: Option<&Value>) -> BTreeMap<String, String> {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
