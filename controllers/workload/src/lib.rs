@@ -13,3 +13,4 @@ pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
 pub use error::{WorkloadError, describe};
 pub use timing::Timing;
+pub mod drain;
