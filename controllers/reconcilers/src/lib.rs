@@ -7,6 +7,8 @@
 mod aggregate;
 mod change_predicate;
 pub mod cluster;
+#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
+mod cluster_certificates;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
