@@ -1,6 +1,7 @@
 //! Cloud behind the listener: one lock for the state, and the steps around each call.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
@@ -25,6 +26,7 @@ pub(crate) struct SimulatedCloud {
     state: Mutex<CloudState>,
     latency: Mutex<Duration>,
     changes: Notify,
+    revision: AtomicU64,
 }
 
 /// Result of a call for the client.
@@ -43,12 +45,40 @@ impl SimulatedCloud {
             faults: InjectedFaults::default(),
             state: Mutex::new(state),
             changes: Notify::new(),
+            revision: AtomicU64::new(1),
         }
     }
 
     /// Waits for a change of the state.
     pub(crate) async fn changed(&self) {
         self.changes.notified().await;
+    }
+
+    /// Records that the state has changed.
+    fn notify(&self) {
+        self.revision.fetch_add(1, Ordering::Release);
+        self.changes.notify_one();
+    }
+
+    /// Completes the transitions that are due, and returns the number of changes so far.
+    pub(crate) fn revision(&self) -> u64 {
+        if crate::lock(&self.state).advance(Timestamp::now()) {
+            self.notify();
+        }
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Reads from the state, with all transitions completed that are due.
+    pub(crate) fn read<T>(&self, reader: impl FnOnce(&CloudState) -> T) -> T {
+        self.revision();
+        reader(&crate::lock(&self.state))
+    }
+
+    /// Appends to the console log of a server, if the server exists.
+    pub(crate) fn append_console(&self, id: &str, text: &str) {
+        if let Some(server) = crate::lock(&self.state).servers.get_mut(id) {
+            server.append_console(text);
+        }
     }
 
     /// Returns the whole state as JSON.
@@ -65,9 +95,7 @@ impl SimulatedCloud {
     }
 
     pub(crate) fn inventory(&self, project: &str) -> Inventory {
-        let mut state = crate::lock(&self.state);
-        state.advance(Timestamp::now());
-        Inventory::of(&state, project)
+        self.read(|state| Inventory::of(state, project))
     }
 
     /// Sets a limit. Returns false if there is no such project.
@@ -76,7 +104,7 @@ impl SimulatedCloud {
         let Some(id) = state.project(project).map(|project| project.id.clone()) else { return false };
         state.quotas.entry(id).or_default().insert(resource.to_owned(), limit);
         drop(state);
-        self.changes.notify_one();
+        self.notify();
         true
     }
 
@@ -134,7 +162,7 @@ impl SimulatedCloud {
         drop(state);
         let changed = answer.is_ok() && !request.method.is_safe();
         if has_advanced || changed {
-            self.changes.notify_one();
+            self.notify();
         }
         (answer.unwrap_or_else(|refused| refused), project)
     }

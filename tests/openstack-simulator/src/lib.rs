@@ -36,6 +36,7 @@ mod context;
 mod faults;
 mod glance;
 mod http;
+mod hypervisor;
 mod inventory;
 mod keystone;
 mod log;
@@ -53,6 +54,7 @@ mod state;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use faults::{CloudService, FaultEffect, InjectedFault};
+pub use hypervisor::{GuestServer, Hypervisor};
 pub use inventory::{Inventory, InventoryItem};
 pub use log::LoggedCall;
 pub use options::SimulatorOptions;

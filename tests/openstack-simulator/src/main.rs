@@ -46,6 +46,9 @@ struct Flags {
     /// Lifetime of tokens, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400)]
     token_lifetime: u64,
+    /// IPv4 range of the external network, for a new state
+    #[arg(long, value_name = "CIDR", default_value = "172.24.0.0/20")]
+    external_cidr: String,
     /// Print a clouds.yaml for this project on standard output
     #[arg(long, value_name = "PROJECT")]
     print_clouds_yaml: Option<String>,
@@ -64,6 +67,7 @@ impl Flags {
             delete_time: Duration::from_millis(self.delete_time),
             volume_time: Duration::from_millis(self.volume_time),
             token_lifetime: Duration::from_secs(self.token_lifetime),
+            external_cidr: self.external_cidr.clone(),
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct SimulatorOptions {
     pub volume_time: Duration,
     /// Lifetime of tokens.
     pub token_lifetime: Duration,
+    /// IPv4 range of the external network, at least a /28. A new state takes it; a loaded one keeps its own.
+    /// A range of loopback addresses lets a test listen on floating IPs.
+    pub external_cidr: String,
 }
 
 impl Default for SimulatorOptions {
@@ -42,6 +45,7 @@ impl Default for SimulatorOptions {
             delete_time: Duration::from_millis(300),
             volume_time: Duration::from_millis(200),
             token_lifetime: Duration::from_secs(4 * 60 * 60),
+            external_cidr: "172.24.0.0/20".to_owned(),
         }
     }
 }

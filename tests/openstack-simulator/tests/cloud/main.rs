@@ -3,6 +3,7 @@
 #[expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, which clippy does not know as such")]
 mod client;
 mod faults;
+mod hypervisor;
 mod identity;
 mod network;
 mod network_refusals;
