@@ -6,12 +6,19 @@
 
 #[allow(dead_code, reason = "parts are used once the control plane's controller is there")]
 mod aggregate;
+mod applied;
 mod change_predicate;
 pub mod cluster;
+mod deprecated_conditions;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
+mod generated_names;
 pub mod machine;
+pub mod machine_deployment;
+mod machine_labels;
+pub mod machine_set;
+mod machine_versions;
 mod names;
 mod namespace;
 mod object_refs;
@@ -20,6 +27,9 @@ pub mod openstack_machine;
 mod ownership;
 mod paused;
 mod queries;
+mod replica_counts;
+mod replica_status;
+mod selectors;
 mod summary;
 #[allow(dead_code, reason = "used once the controllers of sets are there")]
 mod templates;
@@ -30,6 +40,8 @@ use controllers_runtime::ControllerSpec;
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
     machine::CONTROLLER,
+    machine_set::CONTROLLER,
+    //machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
     garbage_collector::CONTROLLER,
