@@ -31,7 +31,7 @@ mod replica_counts;
 mod replica_status;
 mod selectors;
 mod summary;
-#[allow(dead_code, reason = "used once the controllers of sets are there")]
+
 mod templates;
 
 use controllers_runtime::ControllerSpec;
@@ -41,7 +41,7 @@ pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
     machine::CONTROLLER,
     machine_set::CONTROLLER,
-    //machine_deployment::CONTROLLER,
+    machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
     garbage_collector::CONTROLLER,

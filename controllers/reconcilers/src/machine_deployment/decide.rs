@@ -62,10 +62,7 @@ pub(super) struct Roll {
 impl Step {
     /// Reports whether a pass ends with this step, because what follows needs another observation.
     pub(super) const fn ends_pass(&self) -> bool {
-        !matches!(
-            self,
-            Self::AddFinalizer | Self::Claim | Self::OwnTemplates | Self::Adopt | Self::Roll(_)
-        )
+        !matches!(self, Self::AddFinalizer | Self::Claim | Self::OwnTemplates | Self::Adopt | Self::Roll(_))
     }
 }
 
@@ -134,7 +131,7 @@ pub(super) fn limits(deployment: &MachineDeployment) -> Limits {
 }
 
 /// Returns the numbers of a set, as the planner needs them.
-fn numbers(set: &MachineSet) -> Set {
+pub(super) fn numbers(set: &MachineSet) -> Set {
     let status = |number: Option<i32>| i64::from(number.unwrap_or_default());
     let known = set.status.as_ref();
     Set {
@@ -152,7 +149,8 @@ fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> 
     if deployment.spec.paused == Some(true) {
         return paused_roll(deployment, observed, known, limits);
     }
-    let old = observed.sets.iter().filter(|set| known.is_none_or(|new| new.metadata.name != set.metadata.name));
+    let old =
+        observed.sets.iter().filter(|set| known.is_none_or(|new| new.metadata.name != set.metadata.name));
     let old: Vec<Set> = old.map(numbers).collect();
     let new = match known {
         Some(new) => numbers(new),

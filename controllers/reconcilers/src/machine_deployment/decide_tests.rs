@@ -81,7 +81,10 @@ fn the_limits_of_a_rollout_let_it_always_take_a_step() {
 #[test]
 fn a_new_set_is_created_only_if_its_templates_exist_and_the_rollout_is_not_paused() {
     let now = Timestamp::now();
-    assert_eq!(next_step(&deployment(2), &observed(Vec::new()), now), rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 2)]));
+    assert_eq!(
+        next_step(&deployment(2), &observed(Vec::new()), now),
+        rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 2)])
+    );
     let old = || observed(vec![set("old", "v1", 2, 2)]);
     assert_eq!(next_step(&deployment(2), &old(), now), rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 1)]));
     let missing = Observed { missing: vec!["T".to_owned()], ..old() };

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::decide::{is_on_delete, limits};
 use crate::machine_labels::{
-    DEPLOYMENT_NAME, DESIRED_REPLICAS, DISABLE_CREATE, MAX_REPLICAS, REVISION, REVISION_HISTORY, TEMPLATE_HASH,
+    DEPLOYMENT_NAME, DESIRED_REPLICAS, DISABLE_CREATE, MAX_REPLICAS, REVISION, REVISION_HISTORY,
+    TEMPLATE_HASH,
 };
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership};
 
@@ -52,10 +53,16 @@ pub(super) fn old_revision(set: &MachineSet) -> Revision {
 }
 
 /// Returns the intent of a set that does not exist yet, with a random end in its name.
-pub(super) fn new_set(deployment: &MachineDeployment, end: &str, replicas: i64, revision: &Revision) -> Value {
+pub(super) fn new_set(
+    deployment: &MachineDeployment,
+    end: &str,
+    replicas: i64,
+    revision: &Revision,
+) -> Value {
     let template = json!(deployment.spec.template).to_string();
     let hash = format!("{}-{end}", generated_names::fnv32a(template.as_bytes()));
-    let mut set = MachineSet::new(&generated_names::with_end(&deployment.name_any(), end), Default::default());
+    let mut set =
+        MachineSet::new(&generated_names::with_end(&deployment.name_any(), end), Default::default());
     set.spec.template.spec = deployment.spec.template.spec.clone();
     let mut selector = deployment.spec.selector.clone();
     let own = selector.match_labels.get_or_insert_default();
@@ -122,7 +129,11 @@ fn labels(deployment: &MachineDeployment, hash: &str) -> BTreeMap<String, String
     labels
 }
 
-fn annotations(deployment: &MachineDeployment, revision: &Revision, is_old: bool) -> BTreeMap<String, String> {
+fn annotations(
+    deployment: &MachineDeployment,
+    revision: &Revision,
+    is_old: bool,
+) -> BTreeMap<String, String> {
     let own = deployment.annotations().iter().filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()));
     let mut annotations: BTreeMap<String, String> =
         own.map(|(key, value)| (key.clone(), value.clone())).collect();

@@ -99,8 +99,14 @@ mod tests {
         assert_eq!(change(|it| it.readiness_gates = Some(vec![Gate::default()])), none);
         assert_eq!(change(|it| it.deletion = Some(MachineDeletionSpec::default())), none);
         assert_eq!(change(|it| it.taints = Some(Vec::new())), none);
-        assert_eq!(change(|it| it.version = Some("v1.34.0".to_owned())), ["Version v1.33.0, v1.34.0 required"]);
-        assert_eq!(change(|it| it.infrastructure_ref.name = "b".to_owned()), ["OpenStackMachine is not up-to-date"]);
+        assert_eq!(
+            change(|it| it.version = Some("v1.34.0".to_owned())),
+            ["Version v1.33.0, v1.34.0 required"]
+        );
+        assert_eq!(
+            change(|it| it.infrastructure_ref.name = "b".to_owned()),
+            ["OpenStackMachine is not up-to-date"]
+        );
         assert_eq!(
             change(|it| it.bootstrap.config_ref = Some(reference("KubeadmConfigTemplate", "b"))),
             ["KubeadmConfig is not up-to-date"]
