@@ -25,6 +25,8 @@ pub struct SimulatorOptions {
     pub delete_time: Duration,
     /// Duration of the creation of a volume, and of its deletion.
     pub volume_time: Duration,
+    /// Duration of every change of a load balancer or of its parts.
+    pub load_balancer_time: Duration,
     /// Lifetime of tokens.
     pub token_lifetime: Duration,
 }
@@ -41,6 +43,7 @@ impl Default for SimulatorOptions {
             power_time: Duration::from_millis(300),
             delete_time: Duration::from_millis(300),
             volume_time: Duration::from_millis(200),
+            load_balancer_time: Duration::from_millis(200),
             token_lifetime: Duration::from_secs(4 * 60 * 60),
         }
     }

@@ -56,6 +56,7 @@ impl World {
             rebuild_time: instantly,
             delete_time: instantly,
             volume_time: instantly,
+            load_balancer_time: instantly,
             ..SimulatorOptions::default()
         })
         .await?;

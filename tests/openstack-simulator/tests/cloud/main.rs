@@ -4,6 +4,7 @@
 mod client;
 mod faults;
 mod identity;
+mod load_balancers;
 mod network;
 mod network_refusals;
 mod persistence;
