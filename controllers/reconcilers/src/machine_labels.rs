@@ -6,9 +6,6 @@ pub(crate) const SET_NAME: &str = "cluster.x-k8s.io/set-name";
 /// Label with the name of the MachineDeployment of an object.
 pub(crate) const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
 
-/// Label of control plane Machines.
-pub(crate) const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-
 /// Label that distinguishes the Machines of the MachineSets of one MachineDeployment.
 pub(crate) const TEMPLATE_HASH: &str = "machine-template-hash";
 

@@ -9,7 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
-use crate::machine_labels::{CONTROL_PLANE, UPDATING};
+use crate::CONTROL_PLANE_LABEL;
+use crate::machine_labels::UPDATING;
 
 /// Time after which a deletion is reported as slow. Upstream's.
 const SLOW_DELETION: Duration = Duration::from_mins(15);
@@ -134,7 +135,7 @@ fn sources<'a>(target: &Target<'_>, machines: impl Iterator<Item = &'a Machine>)
         kind: "Machine",
         name: machine.metadata.name.as_deref().unwrap_or_default(),
         condition: machine.condition(target.source),
-        control_plane: machine.labels().contains_key(CONTROL_PLANE),
+        control_plane: machine.labels().contains_key(CONTROL_PLANE_LABEL),
     };
     machines.map(source).collect()
 }

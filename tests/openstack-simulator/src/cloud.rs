@@ -15,7 +15,7 @@ use crate::inventory::Inventory;
 use crate::log::{Log, LoggedCall};
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
-use crate::{cinder, glance, keystone, neutron, nova};
+use crate::{cinder, glance, keystone, neutron, nova, octavia};
 
 /// A simulated cloud.
 #[derive(Debug)]
@@ -133,12 +133,12 @@ impl SimulatedCloud {
                 CallOutcome::Reply(named(reply, request))
             }
             Some(FaultEffect::DropAfterEffect) => {
-                let (_, project) = self.answer(request);
+                let (_, project) = self.answer(request, false);
                 self.record(request, project, 0);
                 CallOutcome::Drop
             }
-            Some(FaultEffect::Delay { .. }) | None => {
-                let (reply, project) = self.answer(request);
+            effect @ (Some(FaultEffect::Delay { .. } | FaultEffect::EndInError) | None) => {
+                let (reply, project) = self.answer(request, effect == Some(FaultEffect::EndInError));
                 self.record(request, project, reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
             }
@@ -151,11 +151,11 @@ impl SimulatedCloud {
     }
 
     /// Returns the service's reply, and the name of the caller's project.
-    fn answer(&self, request: &Request) -> (Reply, Option<String>) {
+    fn answer(&self, request: &Request, fails: bool) -> (Reply, Option<String>) {
         let now = Timestamp::now();
         let mut state = crate::lock(&self.state);
         let has_advanced = state.advance(now);
-        let answer = dispatch(&mut state, &self.options, request, now);
+        let answer = dispatch(&mut state, &self.options, request, now, fails);
         let issued = answer.as_ref().ok().and_then(Reply::issued_token);
         let token = issued.or_else(|| request.header("x-auth-token"));
         let project = token.and_then(|token| keystone::project_of(&state, token)).map(str::to_owned);
@@ -191,6 +191,7 @@ fn dispatch(
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
+    fails: bool,
 ) -> HandlerResult {
     let service = CloudService::of(&request.path);
     let public = match service {
@@ -199,6 +200,7 @@ fn dispatch(
         CloudService::Network => neutron::public(request),
         CloudService::Image => glance::public(request),
         CloudService::Volume => cinder::public(request),
+        CloudService::LoadBalancer => octavia::public(request),
     };
     if let Some(reply) = public {
         return Ok(reply);
@@ -215,7 +217,7 @@ fn dispatch(
         });
     };
     let microversion = if service == CloudService::Compute { nova::microversion(request)? } else { 1 };
-    let context = Context { request, options, now, caller, microversion };
+    let context = Context { request, options, now, caller, microversion, fails };
     match service {
         CloudService::Compute => {
             let stamp = |reply| nova::stamp(reply, microversion, &request.request_id);
@@ -223,6 +225,7 @@ fn dispatch(
         }
         CloudService::Network => neutron::handle(state, &context),
         CloudService::Image => glance::handle(state, &context),
+        CloudService::LoadBalancer => octavia::handle(state, &context),
         CloudService::Volume | CloudService::Identity => {
             let stamp = |reply| cinder::stamp(reply, request);
             cinder::handle(state, &context).map(stamp).map_err(stamp)

@@ -149,6 +149,7 @@ fn options(reboot_time: Duration) -> SimulatorOptions {
         rebuild_time: instantly,
         delete_time: instantly,
         volume_time: instantly,
+        load_balancer_time: instantly,
         ..SimulatorOptions::default()
     }
 }

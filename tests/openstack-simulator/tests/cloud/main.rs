@@ -5,6 +5,7 @@ mod client;
 mod faults;
 mod hypervisor;
 mod identity;
+mod load_balancers;
 mod network;
 mod network_refusals;
 mod persistence;
