@@ -9,7 +9,7 @@ mod observe;
 mod paused_scaling;
 mod report;
 mod rollout;
-mod sameness;
+pub(crate) mod sameness;
 mod watch;
 
 use std::time::Duration;
