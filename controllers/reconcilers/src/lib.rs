@@ -4,7 +4,6 @@
 //! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
-#[allow(dead_code, reason = "parts are used once the control plane's controller is there")]
 mod aggregate;
 mod applied;
 mod change_predicate;
@@ -31,7 +30,6 @@ mod replica_counts;
 mod replica_status;
 mod selectors;
 mod summary;
-
 mod templates;
 
 use controllers_runtime::ControllerSpec;
