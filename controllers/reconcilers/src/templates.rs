@@ -117,7 +117,7 @@ pub(crate) async fn apply_clone(
 /// removed; those of others stay.
 ///
 /// # Errors
-/// A conflict if the object was deleted meanwhile, or the API's own failure.
+/// A conflict if the object was deleted since, or the API's own failure.
 pub(crate) async fn apply_metadata(
     api: &Api<DynamicObject>,
     object: &DynamicObject,
@@ -126,7 +126,7 @@ pub(crate) async fn apply_metadata(
     manager: &str,
 ) -> Result<DynamicObject, ReconcileError> {
     let types = object.types.clone().unwrap_or_default();
-    // With the uid, so that an object that was deleted meanwhile is not made anew.
+    // With the uid, so that an object that was deleted since is not made anew.
     let intent = json!({
         "apiVersion": types.api_version, "kind": types.kind,
         "metadata": {

@@ -1,83 +1,13 @@
 //! Life of a MachineDeployment: creation, scaling, rollout, changes in place, pause, deletion.
 
-use std::sync::Arc;
-
-use apiserver_types::{KubeadmConfig, Machine, MachineDeployment, MachineSet, OpenStackMachine};
-use k8s_openapi::api::core::v1::Event;
+use apiserver_types::{KubeadmConfig, Machine, MachineDeployment, OpenStackMachine};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tests_scenarios::{Controllers, CrashPoint, World};
 
 use crate::machines::{CLONED_FROM, list, proceed};
-use crate::{SECRET, TEMPLATE, create};
-
-/// Rounds after which a test gives up: several times as many as any test needs.
-const ROUNDS: usize = 60;
-
-struct Life {
-    world: World,
-    client: Client,
-    controllers: Controllers,
-    namespace: &'static str,
-}
-
-impl Life {
-    async fn start(namespace: &'static str, bootstrap: &str) -> Self {
-        let world = World::start().await.unwrap();
-        create(&world, namespace, bootstrap).await;
-        let controllers = Controllers::start(&world, &Arc::new(CrashPoint::never()));
-        Self { client: world.admin(), controllers, namespace, world }
-    }
-
-    async fn machines(&self) -> Vec<Machine> {
-        list(&self.client, self.namespace).await
-    }
-
-    async fn sets(&self) -> Vec<MachineSet> {
-        list(&self.client, self.namespace).await
-    }
-
-    async fn deployment(&self) -> MachineDeployment {
-        Api::<MachineDeployment>::namespaced(self.client.clone(), self.namespace).get("md").await.unwrap()
-    }
-
-    async fn change(&self, change: Value) {
-        let api: Api<MachineDeployment> = Api::namespaced(self.client.clone(), self.namespace);
-        api.patch("md", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
-    }
-
-    async fn round(&self) {
-        self.controllers.round_of_sets().await.unwrap();
-        proceed(&self.client, self.namespace).await;
-    }
-
-    /// Makes rounds until the MachineDeployment is complete, with `replicas` Machines and one set.
-    async fn until_complete(&self, replicas: i32) {
-        for _ in 0..ROUNDS {
-            let deployment = self.deployment().await;
-            let status = deployment.status.clone().unwrap_or_default();
-            let counters = [status.replicas, status.available_replicas, status.up_to_date_replicas];
-            let is_observed = status.observed_generation == deployment.metadata.generation;
-            if is_observed && counters == [Some(replicas); 3] && self.sets().await.len() == 1 {
-                return;
-            }
-            self.round().await;
-            let machines = self.machines().await;
-            assert!(machines.len() <= 4, "more than the surge allows: {machines:#?}");
-        }
-        panic!("not complete: {:#?} {:#?}", self.deployment().await, self.sets().await);
-    }
-
-    async fn events(&self) -> Vec<String> {
-        let events: Vec<Event> = list(&self.client, self.namespace).await;
-        let text = |event: Event| {
-            let kind = event.involved_object.kind.unwrap_or_default();
-            format!("{kind} {} {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
-        };
-        events.into_iter().map(text).collect()
-    }
-}
+use crate::testbed::{Life, ROUNDS};
+use crate::{SECRET, TEMPLATE};
 
 #[tokio::test]
 async fn a_machine_deployment_makes_machines_from_its_templates() {

@@ -4,6 +4,8 @@
 mod crashes;
 mod life;
 mod machines;
+mod obstacles;
+mod testbed;
 
 use tests_scenarios::World;
 
