@@ -6,6 +6,7 @@ mod life;
 mod machines;
 mod obstacles;
 mod testbed;
+mod watches;
 
 use tests_scenarios::World;
 
