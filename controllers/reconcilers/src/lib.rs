@@ -4,6 +4,8 @@
 //! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
+#[allow(dead_code, reason = "parts are used once the control plane's controller is there")]
+mod aggregate;
 mod change_predicate;
 pub mod cluster;
 mod event_expiry;
