@@ -11,6 +11,7 @@ pub mod cluster;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
+pub mod kubeadm_control_plane;
 pub mod machine;
 mod names;
 mod namespace;
@@ -29,6 +30,7 @@ use controllers_runtime::ControllerSpec;
 /// Every controller of this crate. To add one, write its module and add its line.
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
+    kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,

@@ -20,7 +20,8 @@ pub(super) fn condition(
     initialized: bool,
     now: &Time,
 ) -> Condition {
-    let new = |status, reason, message: &str| Condition::new("Available", status, reason, message, now.clone());
+    let new =
+        |status, reason, message: &str| Condition::new("Available", status, reason, message, now.clone());
     let (no, down) = (ConditionStatus::False, "NotAvailable");
     if control_plane.metadata.deletion_timestamp.is_some() {
         return new(no, down, "* Control plane metadata.deletionTimestamp is set");
@@ -89,7 +90,9 @@ fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
     let is_late = |it: &&Replica| {
         !it.is_deleting() && it.node().is_some() && !has_member(it) && !is_within(it.created(), now)
     };
-    issues.extend(replicas.iter().filter(is_late).map(|it| format!("* Machine {} has no etcd member", it.name())));
+    issues.extend(
+        replicas.iter().filter(is_late).map(|it| format!("* Machine {} has no etcd member", it.name())),
+    );
     let voters: Vec<&Member> = members.iter().filter(|member| !member.is_learner).collect();
     let quorum = voters.len() / 2 + 1;
     let is_healthy = |member: &&&Member| {
@@ -100,7 +103,10 @@ fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
     let credited = usize::from(waits == 1 && voters.iter().filter(|it| without(it)).count() == 1);
     let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
     if healthy < quorum {
-        issues.push(format!("* {healthy} of {} etcd members are healthy, at least {quorum} required", voters.len()));
+        issues.push(format!(
+            "* {healthy} of {} etcd members are healthy, at least {quorum} required",
+            voters.len()
+        ));
     }
     issues
 }

@@ -79,7 +79,11 @@ fn unreachable(
     now: Timestamp,
 ) -> Workload {
     let WorkloadError::NotConnected(_) = error else {
-        return Workload::Unreachable { message: error.to_string(), is_over: true, reason: "InspectionFailed" };
+        return Workload::Unreachable {
+            message: error.to_string(),
+            is_over: true,
+            reason: "InspectionFailed",
+        };
     };
     let reason = "ConnectionDown";
     if probe.last_success.is_none() && probe.failures < FAILURES {
@@ -140,7 +144,8 @@ mod tests {
         let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
         let error = WorkloadError::NotConnected("down".to_owned());
         let mut control_plane = KubeadmControlPlane::default();
-        let initialized = Condition::new("Initialized", ConditionStatus::True, "", "", Time(at(10).to_string()));
+        let initialized =
+            Condition::new("Initialized", ConditionStatus::True, "", "", Time(at(10).to_string()));
         control_plane.status.get_or_insert_default().conditions = Some(vec![initialized]);
         let table = [
             (None, 4, 20, false),

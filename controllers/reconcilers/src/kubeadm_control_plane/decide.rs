@@ -164,7 +164,8 @@ fn scale(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
         let name = leaving.name();
         return check(Operation::ScaleDown(&name)).map_or_else(|| Step::Delete(name.clone()), Step::Block);
     }
-    if observed.replicas.iter().any(Replica::is_outdated) {
+    let is_outdated = observed.replicas.iter().any(Replica::is_outdated);
+    if observed.replicas.iter().any(Replica::has_other_settings) || (is_outdated && now == wished) {
         return Step::WaitForRollout;
     }
     if now == wished {

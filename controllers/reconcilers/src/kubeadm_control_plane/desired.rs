@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::{
-    Bootstrap, ContractVersionedObjectReference, Gate, KubeadmConfig, KubeadmControlPlane, Machine, MachineSpec,
+    Bootstrap, ContractVersionedObjectReference, Gate, KubeadmConfig, KubeadmControlPlane, Machine,
+    MachineSpec,
 };
 use kube::ResourceExt;
 
@@ -85,7 +86,10 @@ pub(super) fn machine(
 pub(super) fn in_place(control_plane: &KubeadmControlPlane, cluster: &str, current: &Machine) -> Machine {
     let spec = MachineSpec {
         cluster_name: current.spec.cluster_name.clone(),
-        bootstrap: Bootstrap { config_ref: current.spec.bootstrap.config_ref.clone(), data_secret_name: None },
+        bootstrap: Bootstrap {
+            config_ref: current.spec.bootstrap.config_ref.clone(),
+            data_secret_name: None,
+        },
         infrastructure_ref: current.spec.infrastructure_ref.clone(),
         failure_domain: current.spec.failure_domain.clone(),
         version: current.spec.version.clone(),
@@ -153,8 +157,15 @@ mod tests {
     #[test]
     fn a_new_machine_is_as_upstream_makes_it() {
         let machine = machine(&control_plane(), "c", "cp-x", Some("az1".to_owned()));
-        let gates = ["NodeKubeadmLabelsAndTaintsSet", "APIServerPodHealthy", "ControllerManagerPodHealthy",
-            "SchedulerPodHealthy", "EtcdPodHealthy", "EtcdMemberHealthy", "Mine"];
+        let gates = [
+            "NodeKubeadmLabelsAndTaintsSet",
+            "APIServerPodHealthy",
+            "ControllerManagerPodHealthy",
+            "SchedulerPodHealthy",
+            "EtcdPodHealthy",
+            "EtcdMemberHealthy",
+            "Mine",
+        ];
         let gates: Vec<_> = gates.iter().map(|gate| json!({"conditionType": gate})).collect();
         let expected = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",

@@ -31,7 +31,8 @@ pub(super) fn conditions(
     let is_known = |kind: &str| apiserver_types::condition(known.unwrap_or_default(), kind).is_some();
     let mut conditions = Vec::new();
     for (kind, sources, extra) in kinds.into_iter().flatten() {
-        let new = |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
+        let new =
+            |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
         let found = match &observed.workload {
             Workload::NotInspected => continue,
             Workload::NotInitialized(message) => new(ConditionStatus::Unknown, "InspectionFailed", message),
@@ -128,7 +129,8 @@ fn members_without_machine(observed: &Observed) -> Vec<String> {
     }
     let members = observed.workload.members().unwrap_or_default();
     let without = members.iter().filter(|it| !observed.replicas.iter().any(|of| surplus::belongs(it, of)));
-    let name = |name: &str, id: u64| if name.is_empty() { format!("{id:x} (no name)") } else { name.to_owned() };
+    let name =
+        |name: &str, id: u64| if name.is_empty() { format!("{id:x} (no name)") } else { name.to_owned() };
     without
         .map(|it| format!("Etcd member {} does not have a corresponding Machine", name(&it.name, it.id)))
         .collect()
@@ -179,11 +181,8 @@ mod tests {
     #[test]
     fn a_lost_connection_replaces_health_only_after_the_grace_period() {
         let mut observed = reached(vec![healthy("a", 1)], &["a"]);
-        let lost = |is_over| Workload::Unreachable {
-            message: "no".to_owned(),
-            is_over,
-            reason: "ConnectionDown",
-        };
+        let lost =
+            |is_over| Workload::Unreachable { message: "no".to_owned(), is_over, reason: "ConnectionDown" };
         observed.workload = lost(false);
         let mut control_plane = KubeadmControlPlane::default();
         let of = |control_plane: &KubeadmControlPlane, observed: &Observed| {

@@ -107,9 +107,8 @@ fn member_of(replica: &Replica, nodes: &[Node]) -> Option<String> {
         return Some(node.to_owned());
     }
     let id = replica.machine.spec.provider_id.as_deref()?;
-    let of_server = |node: &&Node| {
-        node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id)
-    };
+    let of_server =
+        |node: &&Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
     nodes.iter().find(of_server).map(ResourceExt::name_any)
 }
 
@@ -152,7 +151,13 @@ mod tests {
         let table = [
             ("none leaves", pair(healthy("1", 1)), Ok(&all[..]), true, None),
             ("healthy", pair(leaving("1")), Ok(&all), true, Some(leave())),
-            ("one without the hook is on its way", vec![leaving("1"), going(healthy("2", 1))], Ok(&all), true, Some(waits())),
+            (
+                "one without the hook is on its way",
+                vec![leaving("1"), going(healthy("2", 1))],
+                Ok(&all),
+                true,
+                Some(waits()),
+            ),
             ("another hook is before", pair(other_hook), Ok(&all), true, Some(waits())),
             ("not drained", pair(draining), Ok(&all), true, Some(waits())),
             ("the only one", vec![leaving("1")], Err("down"), true, Some(release())),
@@ -162,7 +167,13 @@ mod tests {
             ("without a Node", pair(no_node), Ok(&all), true, Some(release())),
             ("not a member", pair(leaving("1")), Ok(&all[1..]), true, Some(release())),
             ("no quorum", vec![leaving("1"), healthy("2", 1), unhealthy], Ok(&all), true, Some(waits())),
-            ("the first by name", vec![healthy("3", 1), leaving("2"), leaving("1")], Ok(&all), true, Some(leave())),
+            (
+                "the first by name",
+                vec![healthy("3", 1), leaving("2"), leaving("1")],
+                Ok(&all),
+                true,
+                Some(leave()),
+            ),
         ];
         for (case, replicas, members, managed_etcd, expected) in table {
             let known = Known { nodes: Ok(&[]), members, managed_etcd };

@@ -23,12 +23,7 @@ pub(super) struct Update {
 }
 
 /// Returns the conditions of the components on a Machine, and whether it matches the control plane.
-pub(super) fn updates(
-    replica: &Replica,
-    workload: &Workload,
-    managed_etcd: bool,
-    now: &Time,
-) -> Vec<Update> {
+pub(super) fn updates(replica: &Replica, workload: &Workload, managed_etcd: bool, now: &Time) -> Vec<Update> {
     let kinds = std::iter::once(NODE_LABELS).chain(Replica::components(managed_etcd));
     let verdict = |kind: &'static str| -> Option<(Verdict, bool)> {
         match workload {
@@ -56,7 +51,8 @@ fn up_to_date(replica: &Replica, now: &Time) -> Condition {
     let (status, reason, message) = if !replica.causes.is_empty() {
         let lines: Vec<String> = replica.causes.iter().map(|cause| format!("* {cause}")).collect();
         (ConditionStatus::False, "NotUpToDate", lines.join("\n"))
-    } else if let Some(kubelet) = kubelet.filter(|kubelet| version.is_some_and(|version| version != *kubelet)) {
+    } else if let Some(kubelet) = kubelet.filter(|kubelet| version.is_some_and(|version| version != *kubelet))
+    {
         let message = format!("* Version {kubelet}, {} required", version.unwrap_or_default());
         (ConditionStatus::False, "Updating", message)
     } else {
@@ -118,7 +114,9 @@ fn member(node: &str, inspection: &Inspection) -> Verdict {
     let broken = |message: String| (ConditionStatus::False, "NotHealthy", message);
     match members.iter().find(|member| member.name == node) {
         None => broken(format!("Etcd member list does not contain a member {node}")),
-        Some(member) if member.is_learner => broken(format!("Etcd member {node} is a learner without a vote")),
+        Some(member) if member.is_learner => {
+            broken(format!("Etcd member {node} is a learner without a vote"))
+        }
         Some(member) if member.has_alarm => broken(format!("Etcd member {node} reports an alarm")),
         Some(_) => (ConditionStatus::True, "Healthy", String::new()),
     }
@@ -127,7 +125,8 @@ fn member(node: &str, inspection: &Inspection) -> Verdict {
 /// Returns the verdict on the label and the taint of kubeadm.
 fn labels(replica: &Replica, node: &Node) -> Verdict {
     let name = node.name_any();
-    let not_set = |what: &str| (ConditionStatus::False, "NotSet", format!("Node {name} does not have the {what}"));
+    let not_set =
+        |what: &str| (ConditionStatus::False, "NotSet", format!("Node {name} does not have the {what}"));
     if !node.labels().contains_key(CONTROL_PLANE_ROLE) {
         return not_set(&format!("{CONTROL_PLANE_ROLE} label"));
     }
@@ -140,8 +139,7 @@ fn labels(replica: &Replica, node: &Node) -> Verdict {
 /// Reports whether kubeadm, or the Machine, sets the taint of control plane Nodes.
 fn wants_taint(replica: &Replica) -> bool {
     let mut taints = replica.machine.spec.taints.iter().flatten();
-    let of_machine =
-        taints.any(|it| it.key == CONTROL_PLANE_ROLE && it.effect == TaintEffect::NoSchedule);
+    let of_machine = taints.any(|it| it.key == CONTROL_PLANE_ROLE && it.effect == TaintEffect::NoSchedule);
     of_machine || replica.config.as_ref().is_some_and(sets_taint)
 }
 

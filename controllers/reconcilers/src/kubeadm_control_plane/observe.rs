@@ -59,7 +59,8 @@ pub(super) async fn cluster(
     let namespace = control_plane.namespace().unwrap_or_default();
     let api: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
     let found = api.get_opt(&owner.name).await?;
-    let missing = || ReconcileError::waiting("ClusterNotFound", format!("Cluster {} does not exist", owner.name));
+    let missing =
+        || ReconcileError::waiting("ClusterNotFound", format!("Cluster {} does not exist", owner.name));
     found.ok_or_else(missing).map(Some)
 }
 
@@ -125,7 +126,9 @@ async fn replica(
 fn sort(control_plane: &KubeadmControlPlane, replica: Replica, observed: &mut Observed) {
     let controller = replica.machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     match controller {
-        Some(owner) if Some(&owner.uid) == control_plane.metadata.uid.as_ref() => observed.replicas.push(replica),
+        Some(owner) if Some(&owner.uid) == control_plane.metadata.uid.as_ref() => {
+            observed.replicas.push(replica)
+        }
         None => observed.standalone.push(replica),
         Some(owner) => {
             let (name, kind) = (replica.name(), &owner.kind);

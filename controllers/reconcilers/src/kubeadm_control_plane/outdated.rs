@@ -135,9 +135,10 @@ fn normal(spec: &KubeadmConfigSpec, version: &str) -> Value {
     }
     for registration in ["/initConfiguration/nodeRegistration", "/joinConfiguration/nodeRegistration"] {
         if let Some(registration) = tree.pointer_mut(registration).and_then(Value::as_object_mut) {
-            registration.remove("imagePullPolicy").filter(|policy| policy != "IfNotPresent").map(|policy| {
-                registration.insert("imagePullPolicy".to_owned(), policy)
-            });
+            registration
+                .remove("imagePullPolicy")
+                .filter(|policy| policy != "IfNotPresent")
+                .map(|policy| registration.insert("imagePullPolicy".to_owned(), policy));
         }
     }
     pruned(tree).unwrap_or_default()

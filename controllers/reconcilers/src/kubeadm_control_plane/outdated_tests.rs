@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::config::{self, Start};
 use super::outdated::causes;
-use super::replica::examples::replica;
 use super::replica::Replica;
+use super::replica::examples::replica;
 use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
 
 fn control_plane(config: Value) -> KubeadmControlPlane {
@@ -28,7 +28,8 @@ fn with_config(config: KubeadmConfigSpec) -> Replica {
 }
 
 fn settings() -> Value {
-    let registration = json!({"name": "{{ local_hostname }}", "kubeletExtraArgs": [{"name": "a", "value": "b"}]});
+    let registration =
+        json!({"name": "{{ local_hostname }}", "kubeletExtraArgs": [{"name": "a", "value": "b"}]});
     json!({
         "clusterConfiguration": {"apiServer": {"certSANs": ["a"]}},
         "initConfiguration": {"nodeRegistration": registration, "localAPIEndpoint": {"bindPort": 6444}},
@@ -72,7 +73,11 @@ fn a_change_of_the_settings_outdates_machines_that_it_concerns() {
         ("/clusterConfiguration/apiServer", json!({"certSANs": ["a", "b"]}), both),
         ("/clusterConfiguration/featureGates", json!({"ControlPlaneKubeletLocalMode": true}), [false, false]),
         ("/clusterConfiguration/featureGates", json!({"ControlPlaneKubeletLocalMode": false}), both),
-        ("/joinConfiguration/timeouts", json!({"controlPlaneComponentHealthCheckSeconds": 9}), [false, false]),
+        (
+            "/joinConfiguration/timeouts",
+            json!({"controlPlaneComponentHealthCheckSeconds": 9}),
+            [false, false],
+        ),
         ("/joinConfiguration/caCertPath", json!("/ca"), [false, true]),
         // The first Machine still is what the init settings say.
         ("/joinConfiguration/skipPhases", json!(["x"]), [false, true]),

@@ -39,9 +39,8 @@ pub(super) fn next_to_delete<'a>(
 /// Returns the first class of Machines that has any.
 fn class(replicas: &[Replica], managed_etcd: bool) -> Vec<&Replica> {
     let asked = |it: &Replica| it.has_annotation(DELETE_MACHINE);
-    let broken = |it: &Replica| {
-        it.fails(NODE_LABELS) || Replica::components(managed_etcd).any(|kind| it.fails(kind))
-    };
+    let broken =
+        |it: &Replica| it.fails(NODE_LABELS) || Replica::components(managed_etcd).any(|kind| it.fails(kind));
     let classes: [&dyn Fn(&Replica) -> bool; 5] = [
         &|it| it.is_outdated() && asked(it),
         &asked,
@@ -63,7 +62,8 @@ fn domain_to_shrink<'a>(
     replicas: &[Replica],
 ) -> Option<&'a str> {
     let listed: BTreeSet<&str> = for_control_planes(domains).collect();
-    let is_unlisted = |domain: Option<&str>| !listed.is_empty() && domain.is_none_or(|it| !listed.contains(it));
+    let is_unlisted =
+        |domain: Option<&str>| !listed.is_empty() && domain.is_none_or(|it| !listed.contains(it));
     let mut unlisted: Vec<_> = candidates.iter().filter(|it| is_unlisted(it.failure_domain())).collect();
     unlisted.sort_by_key(|it| (it.created(), it.name()));
     if let Some(oldest) = unlisted.first() {
@@ -109,8 +109,18 @@ mod tests {
             ("the first of two empty ones", domains(&["b", "a"]), vec![], Some("a")),
             ("the empty one", domains(&["a", "b"]), vec![m("1", "a")], Some("b")),
             ("not the one for workers", only_workers, vec![m("1", "b")], Some("b")),
-            ("an outdated one counts less", domains(&["a", "b"]), vec![outdated(m("1", "a")), m("2", "b")], Some("a")),
-            ("a leaving one counts less", domains(&["a", "b"]), vec![m("1", "a"), going(m("2", "b"))], Some("b")),
+            (
+                "an outdated one counts less",
+                domains(&["a", "b"]),
+                vec![outdated(m("1", "a")), m("2", "b")],
+                Some("a"),
+            ),
+            (
+                "a leaving one counts less",
+                domains(&["a", "b"]),
+                vec![m("1", "a"), going(m("2", "b"))],
+                Some("b"),
+            ),
             ("but breaks a tie", domains(&["a", "b"]), vec![outdated(m("1", "a"))], Some("b")),
         ];
         for (case, domains, replicas, expected) in table {
@@ -131,8 +141,18 @@ mod tests {
             ("all are leaving", both.clone(), vec![going(m("1", 1, "a"))], None),
             ("the oldest", both.clone(), vec![m("1", 2, "a"), m("2", 1, "a")], Some("2")),
             ("by name", both.clone(), vec![m("2", 1, "a"), m("1", 1, "a")], Some("1")),
-            ("the fullest domain", both.clone(), vec![m("1", 1, "a"), m("2", 2, "b"), m("3", 3, "b")], Some("2")),
-            ("an unlisted domain", both.clone(), vec![m("1", 1, "a"), m("2", 2, "a"), m("3", 3, "c")], Some("3")),
+            (
+                "the fullest domain",
+                both.clone(),
+                vec![m("1", 1, "a"), m("2", 2, "b"), m("3", 3, "b")],
+                Some("2"),
+            ),
+            (
+                "an unlisted domain",
+                both.clone(),
+                vec![m("1", 1, "a"), m("2", 2, "a"), m("3", 3, "c")],
+                Some("3"),
+            ),
             ("no listed domain", domains(&[]), vec![healthy("1", 2), healthy("2", 1)], Some("2")),
             ("outdated", both.clone(), vec![m("1", 1, "a"), outdated(m("2", 2, "b"))], Some("2")),
             ("broken", both.clone(), vec![outdated(m("1", 1, "a")), broken.clone()], Some("broken")),

@@ -19,7 +19,9 @@ pub(super) fn name(kind: &str, node: &str) -> String {
 /// Returns the verdict on a pod that was read, that does not exist, or whose read failed.
 pub(super) fn verdict(name: &str, outcome: &Result<Option<Pod>, String>) -> Verdict {
     match outcome {
-        Err(error) => (ConditionStatus::Unknown, "InspectionFailed", format!("Failed to get Pod {name}: {error}")),
+        Err(error) => {
+            (ConditionStatus::Unknown, "InspectionFailed", format!("Failed to get Pod {name}: {error}"))
+        }
         Ok(None) => (ConditionStatus::False, "DoesNotExist", format!("Pod {name} does not exist")),
         Ok(Some(pod)) => of_phase(pod),
     }
@@ -29,14 +31,16 @@ fn of_phase(pod: &Pod) -> Verdict {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let is_ready = conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let is_ready =
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
     match phase {
         "Pending" => provisioning("Waiting to be scheduled and started".to_owned()),
         "Running" if is_ready => (ConditionStatus::True, "Running", String::new()),
         "Running" => of_containers(pod),
         "Succeeded" | "Failed" => failed("All the containers have been terminated".to_owned()),
         other => {
-            let message = format!("Pod is reporting {} status", if other.is_empty() { "Unknown" } else { other });
+            let message =
+                format!("Pod is reporting {} status", if other.is_empty() { "Unknown" } else { other });
             (ConditionStatus::Unknown, "InspectionFailed", message)
         }
     }
@@ -52,7 +56,8 @@ fn failed(message: String) -> Verdict {
 
 /// Returns the verdict on a pod that runs but is not ready.
 fn of_containers(pod: &Pod) -> Verdict {
-    let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    let containers =
+        pod.status.as_ref().and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
     for container in containers {
         let state = container.state.as_ref();
         if let Some(waiting) = state.and_then(|state| state.waiting.as_ref()) {
@@ -82,17 +87,31 @@ mod tests {
         use ConditionStatus::{False, True, Unknown};
         let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-        let container = |state: &Value, last: Value| json!([{
-            "name": "c", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state, "lastState": last,
-        }]);
+        let container = |state: &Value, last: Value| {
+            json!([{
+                "name": "c", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state, "lastState": last,
+            }])
+        };
         let crashed = json!({"terminated": {"exitCode": 1}});
         let table = [
             (json!({"phase": "Pending"}), False, "Provisioning"),
             (json!({"phase": "Running", "conditions": ready("True")}), True, "Running"),
             (json!({"phase": "Running", "conditions": ready("False")}), False, "Provisioning"),
-            (json!({"phase": "Running", "containerStatuses": container(&waiting, json!({}))}), False, "Provisioning"),
-            (json!({"phase": "Running", "containerStatuses": container(&waiting, crashed.clone())}), False, "Failed"),
-            (json!({"phase": "Running", "containerStatuses": container(&crashed, json!({}))}), False, "Failed"),
+            (
+                json!({"phase": "Running", "containerStatuses": container(&waiting, json!({}))}),
+                False,
+                "Provisioning",
+            ),
+            (
+                json!({"phase": "Running", "containerStatuses": container(&waiting, crashed.clone())}),
+                False,
+                "Failed",
+            ),
+            (
+                json!({"phase": "Running", "containerStatuses": container(&crashed, json!({}))}),
+                False,
+                "Failed",
+            ),
             (json!({"phase": "Succeeded"}), False, "Failed"),
             (json!({"phase": "Failed"}), False, "Failed"),
             (json!({"phase": "Unknown"}), Unknown, "InspectionFailed"),

@@ -82,7 +82,9 @@ fn topology(control_plane: &KubeadmControlPlane, cluster: &Cluster) -> Option<St
 fn unhealthy(replica: &Replica, managed_etcd: bool) -> Vec<String> {
     let name = replica.name();
     if replica.node().is_none() {
-        return vec![format!("Machine {name} does not have a corresponding Node yet (Machine.status.nodeRef not set)")];
+        return vec![format!(
+            "Machine {name} does not have a corresponding Node yet (Machine.status.nodeRef not set)"
+        )];
     }
     let broken = |kind: &&str| !replica.holds(kind);
     let line = |kind: &str| match replica.machine.condition(kind) {
@@ -112,8 +114,20 @@ mod tests {
             ("they do not matter", vec![healthy("1", 1), healthy("2", 1)], false, down, None),
             ("unhealthy", vec![healthy("1", 1), unhealthy.clone()], true, up, Some("EtcdMemberHealthy")),
             ("the unhealthy one goes", vec![healthy("1", 1), unhealthy.clone()], true, down, None),
-            ("another one is unhealthy", vec![healthy("1", 1), unhealthy], true, Operation::ScaleDown("1"), Some("2")),
-            ("deleting", vec![healthy("1", 1), going(healthy("2", 1))], true, up, Some("deletion of Machine 2")),
+            (
+                "another one is unhealthy",
+                vec![healthy("1", 1), unhealthy],
+                true,
+                Operation::ScaleDown("1"),
+                Some("2"),
+            ),
+            (
+                "deleting",
+                vec![healthy("1", 1), going(healthy("2", 1))],
+                true,
+                up,
+                Some("deletion of Machine 2"),
+            ),
             ("without a Node", vec![replica("1", 1)], true, up, Some("does not have a corresponding Node")),
         ];
         for (case, replicas, certificates, operation, expected) in table {

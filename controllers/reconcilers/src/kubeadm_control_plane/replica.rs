@@ -6,7 +6,8 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 /// Conditions of the static pods that every control plane Machine runs.
-pub(super) const PODS: [&str; 3] = ["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy"];
+pub(super) const PODS: [&str; 3] =
+    ["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy"];
 
 /// Conditions of etcd, where kubeadm runs it on the control plane Machines.
 pub(super) const ETCD: [&str; 2] = ["EtcdPodHealthy", "EtcdMemberHealthy"];
@@ -44,6 +45,13 @@ impl Replica {
     /// Reports whether the Machine is to be replaced. One that is being deleted is not.
     pub(super) fn is_outdated(&self) -> bool {
         !self.is_deleting() && !self.causes.is_empty()
+    }
+
+    /// Reports whether the Machine has another version or other settings of kubeadm. A new Machine would join with
+    /// those, before the workload cluster is prepared for them.
+    pub(super) fn has_other_settings(&self) -> bool {
+        let is_of_settings = |it: &String| it.starts_with("Version ") || it.starts_with("KubeadmConfig ");
+        self.is_outdated() && self.causes.iter().any(is_of_settings)
     }
 
     /// Returns the name of the Machine's Node.

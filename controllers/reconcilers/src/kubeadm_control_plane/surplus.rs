@@ -29,8 +29,8 @@ pub(super) fn find(members: &[Member], replicas: &[Replica]) -> Option<Surplus> 
         members.iter().filter(|member| !replicas.iter().any(|it| belongs(member, it))).collect();
     without.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
     let member = *without.first()?;
-    let is_safe = member.name.is_empty()
-        || etcd_projection::is_safe(members, replicas, Change::Leave(&member.name));
+    let is_safe =
+        member.name.is_empty() || etcd_projection::is_safe(members, replicas, Change::Leave(&member.name));
     is_safe.then(|| Surplus { id: member.id, name: member.name.clone() })
 }
 

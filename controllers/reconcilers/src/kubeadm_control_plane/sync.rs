@@ -100,7 +100,8 @@ async fn apply_metadata(
     });
     let namespace = control_plane.namespace().unwrap_or_default();
     if let Some(config) = replica.config.as_ref().filter(|it| it.metadata.deletion_timestamp.is_none()) {
-        let (api, resource) = templates::api(context, &namespace, "bootstrap.cluster.x-k8s.io", "KubeadmConfig")?;
+        let (api, resource) =
+            templates::api(context, &namespace, "bootstrap.cluster.x-k8s.io", "KubeadmConfig")?;
         apply(&api, &resource, applied, &config.metadata, &metadata).await?;
     }
     let infrastructure = replica.infrastructure.as_ref();
