@@ -2,8 +2,14 @@
 
 mod clusters;
 mod connector;
+mod drive;
 mod error;
+mod followed;
+mod limits;
+mod nodes;
+mod timing;
 
 pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
-pub use error::WorkloadError;
+pub use error::{WorkloadError, describe};
+pub use timing::Timing;
