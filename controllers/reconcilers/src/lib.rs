@@ -4,15 +4,21 @@
 //! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
-#[allow(dead_code, reason = "parts are used once the control plane's controller is there")]
 mod aggregate;
+mod applied;
 mod change_predicate;
 pub mod cluster;
+mod deprecated_conditions;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
+mod generated_names;
 pub mod kubeadm_control_plane;
 pub mod machine;
+pub mod machine_deployment;
+mod machine_labels;
+pub mod machine_set;
+mod machine_versions;
 mod names;
 mod namespace;
 mod object_refs;
@@ -21,8 +27,10 @@ pub mod openstack_machine;
 mod ownership;
 mod paused;
 mod queries;
+mod replica_counts;
+mod replica_status;
+mod selectors;
 mod summary;
-#[allow(dead_code, reason = "used once the controllers of sets are there")]
 mod templates;
 
 use controllers_runtime::ControllerSpec;
@@ -32,6 +40,8 @@ pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
     kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,
+    machine_set::CONTROLLER,
+    machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
     garbage_collector::CONTROLLER,
