@@ -4,4 +4,9 @@
 //! pass after a crash renders the same bytes.
 
 pub mod certificates;
+pub mod cloud_config;
 pub mod kubeadm;
+mod setup;
+pub mod token;
+
+pub use setup::{Command, DocumentError, File, Setup};

@@ -8,6 +8,8 @@ mod aggregate;
 mod applied;
 mod change_predicate;
 pub mod cluster;
+#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
+mod cluster_certificates;
 mod deprecated_conditions;
 mod event_expiry;
 mod finalizers;

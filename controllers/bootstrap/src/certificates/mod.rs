@@ -6,6 +6,7 @@ mod authority;
 mod error;
 mod key;
 mod kubeconfig;
+mod purpose;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ pub use authority::{certificate_authority, client_certificate, service_account_k
 pub use error::CertificateError;
 pub use key::KeyAlgorithm;
 pub use kubeconfig::kubeconfig;
+pub use purpose::Purpose;
 pub use read::{ca_certificate_hashes, expiry, matches};
 
 /// A certificate and its private key, in PEM. `Debug` does not print the key.
