@@ -15,6 +15,9 @@ pub enum WorkloadError {
     /// A call of the workload API failed.
     #[error("a request to the workload cluster failed: {0}")]
     Request(String),
+    /// A call of etcd failed.
+    #[error("a request to the etcd of the workload cluster failed: {0}")]
+    Etcd(String),
 }
 
 impl From<kube::Error> for WorkloadError {

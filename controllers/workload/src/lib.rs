@@ -4,6 +4,7 @@ mod clusters;
 mod connector;
 mod drive;
 mod error;
+pub mod etcd;
 mod followed;
 mod limits;
 mod nodes;
