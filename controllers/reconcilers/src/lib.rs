@@ -8,7 +8,7 @@ mod aggregate;
 mod applied;
 mod change_predicate;
 pub mod cluster;
-#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
+#[allow(dead_code, reason = "parts are used once the bootstrap controller is there")]
 mod cluster_certificates;
 mod deprecated_conditions;
 mod event_expiry;

@@ -11,8 +11,8 @@ use super::decide::{self, Step};
 use super::hook::Departure;
 use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
-use super::sync::{self, Applied};
-use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, machine_name};
+use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, sync};
+use crate::applied::Applied;
 use crate::{ownership, templates};
 
 /// Writer of a pass.
@@ -20,6 +20,8 @@ pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
     pub api: &'a Api<KubeadmControlPlane>,
     pub applied: &'a Applied,
+    pub etcd: &'a dyn etcd::EtcdConnector,
+    pub credentials: &'a etcd::Credentials,
 }
 
 impl Actor<'_> {
@@ -49,7 +51,7 @@ impl Actor<'_> {
         self.own_template(observed).await?;
         certificates::ensure(self.context, control_plane, observed).await?;
         sync::sync(self.context, self.applied, control_plane, observed).await?;
-        observed.workload = connection::inspect(self.context, control_plane, observed).await;
+        connection::inspect(self, control_plane, observed).await;
         conditions_of_machines::write(self.context, control_plane, observed).await
     }
 
@@ -57,19 +59,14 @@ impl Actor<'_> {
     async fn own_template(&self, observed: &Observed) -> Result<(), ReconcileError> {
         let Some(template) = &observed.template else { return Ok(()) };
         let types = template.types.clone().unwrap_or_default();
-        if ownership::is_owned(template, &observed.cluster) || !types.kind.ends_with("Template") {
+        if !types.kind.ends_with("Template") {
             return Ok(());
         }
         let group = types.api_version.split('/').next().unwrap_or_default();
         let namespace = observed.cluster.namespace().unwrap_or_default();
         let (api, _) = templates::api(self.context, &namespace, group, &types.kind)?;
-        let mut owners = template.owner_references().to_vec();
-        owners.push(ownership::reference(&observed.cluster, false));
-        let change = json!({"metadata": {
-            "resourceVersion": template.resource_version(), "ownerReferences": owners,
-        }});
-        api.patch(&template.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
-        Ok(())
+        let owner = ownership::reference(&observed.cluster, false);
+        templates::add_owner(&api, template, owner).await
     }
 
     async fn act(
@@ -86,7 +83,7 @@ impl Actor<'_> {
             Step::DeleteMachines => self.delete_all(control_plane, observed).await,
             Step::DeleteUnfinished => self.delete_unfinished(control_plane, &observed.unfinished).await,
             Step::RemoveMember(surplus) => {
-                etcd::remove_member(self.context, observed, surplus.id).await?;
+                etcd::remove_member(observed, surplus.id).await?;
                 let message =
                     format!("Removed etcd member {:x} {}, which has no Machine", surplus.id, surplus.name);
                 self.tell(control_plane, "EtcdMemberRemoved", &message).await
@@ -133,7 +130,8 @@ impl Actor<'_> {
         start: Start,
         domain: Option<String>,
     ) -> Result<(), ReconcileError> {
-        let name = machine_name::new(control_plane, &observed.cluster);
+        let name = desired::name(control_plane, &observed.cluster.name_any());
+        let name = name.map_err(|error| ReconcileError::waiting("InvalidName", error))?;
         match self.make(control_plane, observed, &name, start, domain).await {
             Ok(()) => {
                 let message = format!("Created Machine {name}");
@@ -233,7 +231,7 @@ impl Actor<'_> {
         let Some(member) = member.filter(|_| super::replica::managed_etcd(control_plane)) else {
             return Ok(());
         };
-        if let Some(leader) = etcd::forward_leadership(self.context, observed, member).await? {
+        if let Some(leader) = etcd::forward_leadership(observed, member).await? {
             let message = format!("Moved the leadership of etcd from {member} to {leader}");
             self.tell(control_plane, "EtcdLeadershipMoved", &message).await?;
         }
@@ -253,7 +251,7 @@ impl Actor<'_> {
                 self.forward_leadership(control_plane, observed, Some(member)).await?;
                 let members = observed.workload.members().unwrap_or_default();
                 for leaving in members.iter().filter(|it| it.name == *member) {
-                    etcd::remove_member(self.context, observed, leaving.id).await?;
+                    etcd::remove_member(observed, leaving.id).await?;
                     let message = format!("Removed etcd member {member} of Machine {machine}");
                     self.tell(control_plane, "EtcdMemberRemoved", &message).await?;
                 }

@@ -2,12 +2,12 @@
 
 use apiserver_types::KubeadmControlPlane;
 
-use super::config;
 use super::replica::Replica;
+use crate::machine_versions;
 
 /// Returns the reason that forbids the adoption, of all Machines together.
 pub(super) fn refusal(control_plane: &KubeadmControlPlane, replicas: &[Replica]) -> Option<String> {
-    let wished = config::parse(&control_plane.spec.version);
+    let wished = machine_versions::parse(&control_plane.spec.version);
     for replica in replicas {
         let name = replica.name();
         let reference = replica.machine.spec.bootstrap.config_ref.as_ref();
@@ -17,7 +17,7 @@ pub(super) fn refusal(control_plane: &KubeadmControlPlane, replicas: &[Replica])
             ));
         }
         let version = replica.machine.spec.version.as_deref().unwrap_or_default();
-        let near = match (config::parse(version), &wished) {
+        let near = match (machine_versions::parse(version), &wished) {
             (Some(version), Some(wished)) => {
                 version.major == wished.major && version.minor.abs_diff(wished.minor) <= 1
             }

@@ -1,20 +1,22 @@
 //! Certificates of a cluster: the authorities, and the kubeconfig of its administrator.
 
-use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time};
+use apiserver_types::{ClusterConfiguration, Condition, ConditionStatus, KubeadmControlPlane, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use controllers_bootstrap::certificates::{PemPair, expiry, kubeconfig};
+use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::config::Kubeconfig;
 
+use super::connection;
 use super::observe::Observed;
 use super::replica::initialized;
-use super::{ca_secrets, connection};
-use crate::ownership;
+use crate::cluster_certificates::{self, SECRET_TYPE, kubeconfig_secret_name};
+use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Remaining validity at which the client certificate is replaced: half of its year. Upstream's.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(24 * 365 / 2);
@@ -57,6 +59,16 @@ impl Certificates {
     }
 }
 
+/// Returns kubeadm's settings of the whole cluster.
+fn configuration(control_plane: &KubeadmControlPlane) -> Option<&ClusterConfiguration> {
+    control_plane.spec.kubeadm_config_spec.as_ref()?.cluster_configuration.as_ref()
+}
+
+/// Returns the algorithm of generated keys.
+pub(super) fn algorithm(control_plane: &KubeadmControlPlane) -> KeyAlgorithm {
+    configuration(control_plane).and_then(|it| it.encryption_algorithm).unwrap_or_default().into()
+}
+
 /// Makes the certificates that are missing, and the kubeconfig.
 pub(super) async fn ensure(
     context: &ControllerContext,
@@ -64,29 +76,46 @@ pub(super) async fn ensure(
     observed: &mut Observed,
 ) -> Result<(), ReconcileError> {
     let cluster = observed.cluster.name_any();
-    // A cluster that runs has its authorities in use: another one would lock out all its Nodes.
-    let may_generate = !initialized(control_plane);
-    let found = match ca_secrets::ensure(context, control_plane, &cluster, may_generate).await {
+    let found = match authorities(context, control_plane, observed).await {
         Ok(found) => found,
         Err(error) => {
             observed.certificates.error = Some(error.to_string());
             return Err(error);
         }
     };
+    let names = found.missing.iter().map(|purpose| cluster_certificates::secret_name(&cluster, *purpose));
+    observed.certificates.missing = names.collect();
     observed.certificates.examined = true;
-    observed.certificates.missing = found.missing;
-    observed.certificates.etcd = found.pairs.get(ca_secrets::ETCD).cloned();
+    observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
-    let Some(ca) = found.pairs.get(ca_secrets::CLUSTER).filter(|ca| !ca.key.is_empty()) else {
-        let reason = format!("Secret {cluster}-{} does not exist or has no tls.key", ca_secrets::CLUSTER);
-        observed.certificates.kubeconfig = Some(reason);
+    let server = format!("https://{}", authority(host, port));
+    let Some(ca) = found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) else {
+        let name = cluster_certificates::secret_name(&cluster, Purpose::ClusterCa);
+        observed.certificates.kubeconfig = Some(format!("Secret {name} does not exist or has no tls.key"));
         return Ok(());
     };
-    let server = format!("https://{}", authority(host, port));
     let key = connection::key(observed);
     let config = ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await?;
     context.workloads.follow(&key, &config);
     Ok(())
+}
+
+/// Reads the authorities. Missing ones are made before the cluster runs; later their Nodes would be locked out.
+async fn authorities(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+) -> Result<cluster_certificates::Certificates, ReconcileError> {
+    let (cluster, configuration) = (&observed.cluster, configuration(control_plane));
+    let owner = ownership::reference(control_plane, true);
+    let found = match initialized(control_plane) {
+        true => cluster_certificates::lookup(context, cluster, configuration).await?,
+        false => {
+            cluster_certificates::generate_missing(context, cluster, owner.clone(), configuration).await?
+        }
+    };
+    cluster_certificates::take_control(context, &found, &owner).await?;
+    Ok(found)
 }
 
 /// Returns host and port of a URL. An IPv6 address gets brackets.
@@ -107,24 +136,24 @@ async fn ensure_kubeconfig(
     ca: &PemPair,
 ) -> Result<Vec<u8>, ReconcileError> {
     let namespace = control_plane.namespace().unwrap_or_default();
-    let name = format!("{cluster}-kubeconfig");
+    let name = kubeconfig_secret_name(cluster);
     let make = || {
-        let algorithm = ca_secrets::algorithm(control_plane);
-        kubeconfig(cluster, server, ca, algorithm, Timestamp::now()).map_err(|error| {
+        kubeconfig(cluster, server, ca, algorithm(control_plane), Timestamp::now()).map_err(|error| {
             ReconcileError::waiting("KubeconfigGenerationFailed", format!("generate Secret {name}: {error}"))
         })
     };
     let Some(secret) = context.secrets.secret(&namespace, &name).await? else {
         let text = make()?;
-        let secret = ca_secrets::secret(control_plane, cluster, &name, [(KUBECONFIG_KEY, text.clone())]);
-        context.secrets.create(&secret).await?;
+        context.secrets.create(&kubeconfig_secret(control_plane, cluster, &text)).await?;
         return Ok(text.into_bytes());
     };
     let current = value(&secret);
-    if secret.type_.as_deref() != Some(ca_secrets::SECRET_TYPE)
-        || is_current(&current, server, ca, Timestamp::now())
-    {
-        ca_secrets::take_over(context.secrets.as_ref(), control_plane, secret).await?;
+    let is_users = secret.type_.as_deref() != Some(SECRET_TYPE);
+    if is_users || is_current(&current, server, ca, Timestamp::now()) {
+        let owner = ownership::reference(control_plane, true);
+        if let Some(secret) = cluster_certificates::controlled(&secret, &owner) {
+            context.secrets.replace(&secret).await?;
+        }
         return Ok(current);
     }
     let text = make()?;
@@ -132,20 +161,28 @@ async fn ensure_kubeconfig(
     Ok(text.into_bytes())
 }
 
+fn kubeconfig_secret(control_plane: &KubeadmControlPlane, cluster: &str, text: &str) -> Secret {
+    let metadata = ObjectMeta {
+        name: Some(kubeconfig_secret_name(cluster)),
+        namespace: control_plane.namespace(),
+        labels: Some([(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let secret = Secret { metadata, type_: Some(SECRET_TYPE.to_owned()), ..Secret::default() };
+    renewed(control_plane, secret, text)
+}
+
 fn value(secret: &Secret) -> Vec<u8> {
     let value = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY));
     value.map(|value| value.0.clone()).unwrap_or_default()
 }
 
+/// Returns a Secret with this kubeconfig, which the control plane controls.
 fn renewed(control_plane: &KubeadmControlPlane, mut secret: Secret, text: &str) -> Secret {
     let value = ByteString(text.as_bytes().to_vec());
     secret.data.get_or_insert_default().insert(KUBECONFIG_KEY.to_owned(), value);
     let owner = ownership::reference(control_plane, true);
-    let mut owners = secret.owner_references().to_vec();
-    owners.retain(|it| it.uid != owner.uid && it.controller != Some(true));
-    owners.push(owner);
-    secret.metadata.owner_references = Some(owners);
-    secret
+    cluster_certificates::controlled(&secret, &owner).unwrap_or(secret)
 }
 
 /// Reports whether a kubeconfig names the server and the authority, and lasts for half a year or more.
@@ -174,12 +211,15 @@ pub(super) async fn take_over(
     control_plane: &KubeadmControlPlane,
     observed: &Observed,
 ) -> Result<(), ReconcileError> {
-    ca_secrets::ensure(context, control_plane, &observed.cluster.name_any(), false).await.map(drop)
+    let found =
+        cluster_certificates::lookup(context, &observed.cluster, configuration(control_plane)).await?;
+    let owner = ownership::reference(control_plane, true);
+    cluster_certificates::take_control(context, &found, &owner).await
 }
 
 #[cfg(test)]
 mod tests {
-    use controllers_bootstrap::certificates::{KeyAlgorithm, certificate_authority};
+    use controllers_bootstrap::certificates::certificate_authority;
 
     use super::*;
 

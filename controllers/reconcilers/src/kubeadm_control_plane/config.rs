@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::{BootstrapFormat, JoinControlPlane, KubeadmConfigSpec, KubeadmControlPlane};
-use semver::Version;
+
+use crate::machine_versions;
 
 /// kubeadm gate that makes the kubelet of a control plane Node use the API server of its own Node.
 const LOCAL_MODE: &str = "ControlPlaneKubeletLocalMode";
@@ -41,18 +42,13 @@ pub(super) fn spec(control_plane: &KubeadmControlPlane, start: Start) -> Kubeadm
 
 /// Sets the gates that kubeadm needs for a version, unless the user has set them.
 pub(super) fn default_gates(spec: &mut KubeadmConfigSpec, version: &str) {
-    let Some(version) = parse(version) else { return };
+    let Some(version) = machine_versions::parse(version) else { return };
     if version.major != 1 || !LOCAL_MODE_MINORS.contains(&version.minor) {
         return;
     }
     let cluster = spec.cluster_configuration.get_or_insert_default();
     let gates = cluster.feature_gates.get_or_insert_with(BTreeMap::new);
     gates.entry(LOCAL_MODE.to_owned()).or_insert(true);
-}
-
-/// Returns a version with or without a leading `v`.
-pub(super) fn parse(version: &str) -> Option<Version> {
-    Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::KubeadmControlPlane;
-use controllers_runtime::ControllerContext;
-use controllers_workload::{ClusterKey, Probe, WorkloadError};
+use controllers_workload::{ClusterKey, Probe, WorkloadError, describe};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
 
+use super::act::Actor;
+use super::etcd_projection::Member;
 use super::inspection::{Inspection, Workload};
 use super::observe::Observed;
 use super::outdated::timestamp;
@@ -37,28 +38,49 @@ pub(super) fn key(observed: &Observed) -> ClusterKey {
     ClusterKey { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }
 }
 
-/// Inspects the workload cluster.
-pub(super) async fn inspect(
-    context: &ControllerContext,
-    control_plane: &KubeadmControlPlane,
-    observed: &Observed,
-) -> Workload {
-    let key = key(observed);
-    let client = context.workloads.client(&key);
+/// Inspects the workload cluster, and connects to its etcd.
+pub(super) async fn inspect(actor: &Actor<'_>, control_plane: &KubeadmControlPlane, observed: &mut Observed) {
+    let (key, workloads) = (key(observed), &actor.context.workloads);
     if !initialized(control_plane) {
         let may_ask = !only_machine_goes(&observed.replicas);
-        let is_initialized = match client {
+        let is_initialized = match workloads.client(&key) {
             Ok(client) if may_ask => has_kubeadm_config(client).await,
             _ => false,
         };
         if !is_initialized {
-            return Workload::NotInitialized(NOT_INITIALIZED);
+            observed.workload = Workload::NotInitialized(NOT_INITIALIZED);
+            return;
         }
     }
-    match context.workloads.client(&key) {
-        Ok(client) => Workload::Reached(read(context, &key, client, control_plane, observed).await),
-        Err(error) => unreachable(control_plane, &context.workloads.probe(&key), &error, Timestamp::now()),
-    }
+    let client = match workloads.client(&key) {
+        Ok(client) => client,
+        Err(error) => {
+            observed.workload = unreachable(control_plane, &workloads.probe(&key), &error, Timestamp::now());
+            return;
+        }
+    };
+    let members = match managed_etcd(control_plane) {
+        true => members(actor, client.clone(), control_plane, observed).await,
+        false => Err("etcd is external".to_owned()),
+    };
+    let nodes = workloads.nodes(&key).map_err(|error| error.to_string());
+    let nodes = nodes.map(|nodes| nodes.iter().map(|node| (**node).clone()).collect());
+    let api = Api::namespaced(client, SYSTEM);
+    let pods = pods_of(&api, &observed.replicas, managed_etcd(control_plane)).await;
+    observed.workload = Workload::Reached(Inspection { nodes, pods, members });
+}
+
+/// Connects to etcd, and returns its members.
+async fn members(
+    actor: &Actor<'_>,
+    client: Client,
+    control_plane: &KubeadmControlPlane,
+    observed: &mut Observed,
+) -> Result<Vec<Member>, String> {
+    let etcd = etcd::connect(actor.etcd, actor.credentials, client, control_plane, observed).await?;
+    let members = etcd::members(etcd.as_ref()).await;
+    observed.etcd = Some(etcd);
+    members
 }
 
 /// Reports whether the only Machine is about to go, so that what it says of the cluster does not last.
@@ -99,24 +121,6 @@ fn unreachable(
     Workload::Unreachable { message: format!("Last successful probe at {since}{cause}"), is_over, reason }
 }
 
-async fn read(
-    context: &ControllerContext,
-    key: &ClusterKey,
-    client: Client,
-    control_plane: &KubeadmControlPlane,
-    observed: &Observed,
-) -> Inspection {
-    let nodes = context.workloads.nodes(key).map_err(|error| error.to_string());
-    let nodes = nodes.map(|nodes| nodes.iter().map(|node| (**node).clone()).collect());
-    let managed = managed_etcd(control_plane);
-    let pods = pods_of(&Api::namespaced(client, SYSTEM), &observed.replicas, managed).await;
-    let members = match managed {
-        true => etcd::members(context, key, observed).await,
-        false => Err("etcd is external".to_owned()),
-    };
-    Inspection { nodes, pods, members }
-}
-
 /// Reads the static pods of all Machines at once.
 async fn pods_of(
     api: &Api<Pod>,
@@ -127,7 +131,7 @@ async fn pods_of(
     let nodes = replicas.iter().filter(|it| !it.is_deleting()).filter_map(Replica::node);
     let names = nodes.flat_map(|node| kinds().map(move |kind| pods::name(kind, node)));
     let reads = names.map(|name| async move {
-        let outcome = api.get_opt(&name).await.map_err(|error| error.to_string());
+        let outcome = api.get_opt(&name).await.map_err(|error| describe(&error));
         (name, outcome)
     });
     join_all(reads).await.into_iter().collect()

@@ -9,13 +9,28 @@ use apiserver_types::{
 use kube::ResourceExt;
 
 use super::config::{self, Start};
-use super::machine_name;
-use super::observe::{CONTROL_PLANE_LABEL, CONTROL_PLANE_NAME_LABEL};
+use super::observe::CONTROL_PLANE_NAME_LABEL;
 use super::replica::{HOOK, NODE_LABELS, Replica, managed_etcd};
-use crate::{CLUSTER_NAME_LABEL, ownership};
+use crate::machine_labels::CONTROL_PLANE;
+use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
 /// Annotation with the remediation that a Machine replaces another one for.
 const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
+
+/// Template of names, if the control plane has none.
+const NAME: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
+
+/// Returns a name for a new Machine.
+///
+/// # Errors
+/// The template uses something other than the variables. For people.
+pub(super) fn name(control_plane: &KubeadmControlPlane, cluster: &str) -> Result<String, String> {
+    let naming = control_plane.spec.machine_naming.as_ref();
+    let template = naming.and_then(|naming| naming.template.as_deref()).unwrap_or(NAME);
+    let own = control_plane.name_any();
+    let variables = [(".kubeadmControlPlane.name", own.as_str()), (".cluster.name", cluster)];
+    generated_names::from_template(template, &variables, &generated_names::random())
+}
 
 /// Returns the labels of a Machine and its objects.
 pub(super) fn labels(control_plane: &KubeadmControlPlane, cluster: &str) -> BTreeMap<String, String> {
@@ -29,8 +44,8 @@ pub(super) fn labels(control_plane: &KubeadmControlPlane, cluster: &str) -> BTre
 pub(super) fn fixed_labels(control_plane: &KubeadmControlPlane, cluster: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned()),
-        (CONTROL_PLANE_LABEL.to_owned(), String::new()),
-        (CONTROL_PLANE_NAME_LABEL.to_owned(), machine_name::label_value(&control_plane.name_any())),
+        (CONTROL_PLANE.to_owned(), String::new()),
+        (CONTROL_PLANE_NAME_LABEL.to_owned(), generated_names::label_value(&control_plane.name_any())),
     ])
 }
 
@@ -62,7 +77,7 @@ pub(super) fn machine(
     failure_domain: Option<String>,
 ) -> Machine {
     let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
-    let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
+    let kind = templates::kind_of(template);
     let reference = |api_group: &str, kind: &str| ContractVersionedObjectReference {
         api_group: api_group.to_owned(),
         kind: kind.to_owned(),

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::config;
 use super::etcd_projection::{self, Change, Member};
 use super::replica::{HOOK, Replica};
+use crate::machine_versions;
 
 /// Prefix of all hooks before the server of a Machine is deleted.
 const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
@@ -60,7 +60,7 @@ fn wait(reason: String) -> Departure {
 fn obstacle(version: &str, leaving: &Replica) -> Option<String> {
     let name = leaving.name();
     let is_other = |key: &&String| key.starts_with(PRE_TERMINATE) && *key != HOOK;
-    let is_last = config::parse(version).is_none_or(|it| it.major > 1 || it.minor >= LOCAL_KUBELET);
+    let is_last = machine_versions::parse(version).is_none_or(|it| it.major > 1 || it.minor >= LOCAL_KUBELET);
     if let Some(other) = leaving.machine.annotations().keys().find(is_other).filter(|_| is_last) {
         return Some(format!("Waiting for the removal of the annotation {other} of Machine {name}"));
     }

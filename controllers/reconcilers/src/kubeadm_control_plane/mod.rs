@@ -6,7 +6,6 @@
 mod act;
 mod adoption;
 mod available;
-mod ca_secrets;
 mod certificates;
 mod conditions_of_machines;
 mod config;
@@ -20,7 +19,6 @@ mod health;
 mod hook;
 mod inspection;
 mod machine_conditions;
-mod machine_name;
 mod observe;
 mod outdated;
 #[cfg(test)]
@@ -33,9 +31,9 @@ mod report;
 mod scaling;
 mod surplus;
 mod sync;
-mod versions;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::KubeadmControlPlane;
@@ -48,7 +46,10 @@ use act::Actor;
 use decide::Step;
 use observe::Observed;
 use report::Outcome;
-use sync::Applied;
+
+pub use etcd::EtcdConnector;
+
+use crate::applied::Applied;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -101,12 +102,19 @@ const WAITING: Duration = Duration::from_secs(10);
 pub struct KubeadmControlPlaneReconciler {
     context: ControllerContext,
     applied: Applied,
+    etcd: Arc<dyn EtcdConnector>,
+    credentials: etcd::Credentials,
 }
 
 impl KubeadmControlPlaneReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, applied: Applied::default() }
+        Self::with_etcd(context, Arc::new(etcd::ForwardedPorts))
+    }
+
+    /// Creates a reconciler that reaches etcd in another way than through forwarded ports.
+    pub fn with_etcd(context: ControllerContext, etcd: Arc<dyn EtcdConnector>) -> Self {
+        Self { context, applied: Applied::default(), etcd, credentials: etcd::Credentials::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -124,7 +132,13 @@ impl KubeadmControlPlaneReconciler {
         // The Cluster's controller sets the owner reference, which is a change of this object.
         let Some(cluster) = observe::cluster(&self.context, &control_plane).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &control_plane, cluster).await?;
-        let actor = Actor { context: &self.context, api: &api, applied: &self.applied };
+        let actor = Actor {
+            context: &self.context,
+            api: &api,
+            applied: &self.applied,
+            etcd: self.etcd.as_ref(),
+            credentials: &self.credentials,
+        };
         let outcome = actor.work(&mut control_plane, &mut observed).await;
         if matches!(outcome, Ok(Step::Ignore | Step::AddFinalizer)) {
             return outcome.map(|step| decide::interval(&step, false));

@@ -1,19 +1,20 @@
 //! Observation of the objects around a control plane.
 
+use std::sync::Arc;
+
 use apiserver_types::{Cluster, KubeadmConfig, KubeadmControlPlane, Machine, MachinePool};
 use controllers_runtime::{ControllerContext, ReconcileError};
+use controllers_workload::etcd::Etcd;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
 use super::certificates::Certificates;
 use super::inspection::Workload;
+use super::outdated;
 use super::replica::Replica;
-use super::{machine_name, outdated};
-use crate::{CLUSTER_NAME_LABEL, ownership, templates};
-
-/// Label of control plane Machines.
-pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+use crate::machine_labels::CONTROL_PLANE;
+use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
 /// Label with the name of the control plane of a Machine.
 pub(super) const CONTROL_PLANE_NAME_LABEL: &str = "cluster.x-k8s.io/control-plane-name";
@@ -36,6 +37,8 @@ pub(super) struct Observed {
     pub workers: Vec<String>,
     pub certificates: Certificates,
     pub workload: Workload,
+    /// Access to etcd, where kubeadm runs it and the workload cluster responds.
+    pub etcd: Option<Arc<dyn Etcd>>,
 }
 
 /// Object that was made for a Machine which does not exist.
@@ -74,7 +77,7 @@ pub(super) async fn observe(
     let machines: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
     let selector = format!("{CLUSTER_NAME_LABEL}={}", cluster.name_any());
     let all = machines.list(&ListParams::default().labels(&selector)).await?;
-    let is_control_plane = |machine: &Machine| machine.labels().contains_key(CONTROL_PLANE_LABEL);
+    let is_control_plane = |machine: &Machine| machine.labels().contains_key(CONTROL_PLANE);
     let (ours, others): (Vec<Machine>, Vec<Machine>) = all.items.into_iter().partition(is_control_plane);
     let mut observed = Observed { cluster, ..Observed::default() };
     for machine in ours {
@@ -134,7 +137,7 @@ fn sort(control_plane: &KubeadmControlPlane, replica: Replica, observed: &mut Ob
             let (name, kind) = (replica.name(), &owner.kind);
             let message = format!(
                 "Machine {name} has the labels of this control plane, and {kind} {} controls it. Remove the label \
-                 {CONTROL_PLANE_LABEL} or the owner reference",
+                 {CONTROL_PLANE} or the owner reference",
                 owner.name
             );
             observed.refused = Some(message);
@@ -148,10 +151,10 @@ async fn unfinished(
     observed: &Observed,
 ) -> Result<Vec<Unfinished>, ReconcileError> {
     let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
-    let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
+    let kind = templates::kind_of(template);
     let kinds = [("bootstrap.cluster.x-k8s.io", "KubeadmConfig"), (template.api_group.as_str(), kind)];
     let namespace = control_plane.namespace().unwrap_or_default();
-    let label = machine_name::label_value(&control_plane.name_any());
+    let label = generated_names::label_value(&control_plane.name_any());
     let selector = ListParams::default().labels(&format!("{CONTROL_PLANE_NAME_LABEL}={label}"));
     let has_machine = |name: &str| observed.replicas.iter().any(|it| it.machine.name_any() == name);
     let mut unfinished = Vec::new();

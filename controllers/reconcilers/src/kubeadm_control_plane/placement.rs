@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use apiserver_types::FailureDomain;
 
-use super::replica::{DELETE_MACHINE, NODE_LABELS, Replica};
+use super::replica::{NODE_LABELS, Replica};
+use crate::machine_labels::DELETE_FIRST;
 
 /// Returns the failure domain of a new Machine: of those for control planes the one with the fewest Machines that match
 /// the control plane and stay, then with the fewest at all, then the first by name.
@@ -38,7 +39,7 @@ pub(super) fn next_to_delete<'a>(
 
 /// Returns the first class of Machines that has any.
 fn class(replicas: &[Replica], managed_etcd: bool) -> Vec<&Replica> {
-    let asked = |it: &Replica| it.has_annotation(DELETE_MACHINE);
+    let asked = |it: &Replica| it.has_annotation(DELETE_FIRST);
     let broken =
         |it: &Replica| it.fails(NODE_LABELS) || Replica::components(managed_etcd).any(|kind| it.fails(kind));
     let classes: [&dyn Fn(&Replica) -> bool; 5] = [
@@ -95,7 +96,7 @@ mod tests {
     }
 
     fn asked(mut replica: Replica) -> Replica {
-        replica.machine.annotations_mut().insert(DELETE_MACHINE.to_owned(), String::new());
+        replica.machine.annotations_mut().insert(DELETE_FIRST.to_owned(), String::new());
         replica
     }
 

@@ -15,9 +15,6 @@ pub(super) const ETCD: [&str; 2] = ["EtcdPodHealthy", "EtcdMemberHealthy"];
 /// Condition of the label and the taint that kubeadm sets on a control plane Node.
 pub(super) const NODE_LABELS: &str = "NodeKubeadmLabelsAndTaintsSet";
 
-/// Annotation by which a person asks for a Machine to be the first that is deleted.
-pub(super) const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
-
 /// Annotation of control plane Machines that holds their deletion until etcd no longer needs them.
 pub(super) const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 

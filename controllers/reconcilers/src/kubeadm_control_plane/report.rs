@@ -9,12 +9,13 @@ use kube::ResourceExt;
 
 use super::act::is_initialized;
 use super::decide::Step;
-use super::observe::{CONTROL_PLANE_LABEL, Observed};
+use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::Replica;
-use super::{available, health, scaling, versions};
+use super::{available, health, scaling};
 use crate::aggregate::{Source, Target, aggregate};
-use crate::{CLUSTER_NAME_LABEL, paused};
+use crate::machine_labels::CONTROL_PLANE;
+use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
 
 /// Age below which a Machine that reports nothing yet does not make `MachinesUpToDate` unknown. Upstream's.
 const NEW: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
@@ -65,8 +66,8 @@ fn counters(status: &mut apiserver_types::KubeadmControlPlaneStatus, observed: &
     status.available_replicas = count(&|it| it.holds("Available"));
     status.up_to_date_replicas = count(&|it| it.holds("UpToDate"));
     let cluster = observed.cluster.name_any();
-    status.selector = Some(format!("{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE_LABEL}"));
-    status.versions = versions::of(&observed.replicas);
+    status.selector = Some(format!("{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE}"));
+    status.versions = machine_versions::of_machines(observed.replicas.iter().map(|it| &it.machine));
     let lowest = status.versions.as_ref().and_then(|versions| versions.first());
     status.version = lowest.map(|lowest| lowest.version.clone());
 }
