@@ -6,11 +6,11 @@
 
 mod change_predicate;
 pub mod cluster;
-#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
 mod cluster_certificates;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
+pub mod kubeadm_config;
 pub mod machine;
 mod names;
 mod namespace;
@@ -29,6 +29,7 @@ use controllers_runtime::ControllerSpec;
 /// Every controller of this crate. To add one, write its module and add its line.
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
+    kubeadm_config::CONTROLLER,
     machine::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
