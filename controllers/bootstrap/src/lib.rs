@@ -6,6 +6,7 @@
 pub mod certificates;
 pub mod cloud_config;
 pub mod discovery;
+mod failure_report;
 pub mod ignition;
 pub mod kubeadm;
 mod setup;

@@ -18,7 +18,10 @@ const LISTS: [(&str, &str); 5] = [
 
 /// Appends a Container Linux Config in YAML to the generated configuration.
 pub(super) fn append(document: &mut Value, text: &str) -> Result<(), DocumentError> {
-    let config: Value = serde_saphyr::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+    // A mode such as 0600 is octal in YAML 1.1, in which these configurations are written.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let config: Value =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| wrong(&error.to_string()))?;
     let sections = match &config {
         Value::Null => return Ok(()),
         Value::Object(sections) => sections,

@@ -11,6 +11,7 @@ mod users;
 
 use serde_json::{Map, Value, json};
 
+use crate::failure_report;
 use crate::setup::{DocumentError, File, SENTINEL, Setup};
 
 /// Version of Ignition's configuration, which is the last one of Flatcar's fork.
@@ -22,6 +23,9 @@ const CONFIGURATION: &str = "/etc/kubeadm.yml";
 /// Script that runs kubeadm.
 const SCRIPT: &str = "/etc/kubeadm.sh";
 
+/// Script that reports a failed bootstrap. Ignition cannot write to `/run`.
+const REPORT: &str = "/etc/kubeadm-report.sh";
+
 /// Unit that runs the script. It waits for an address, which `network.target` does not guarantee.
 const UNIT: &str = "[Unit]
 Description=kubeadm
@@ -31,7 +35,10 @@ After=network-online.target
 [Service]
 Type=oneshot
 ExecStart=/bin/bash /etc/kubeadm.sh
-[Install]
+";
+
+/// End of the unit.
+const INSTALL: &str = "[Install]
 WantedBy=multi-user.target
 ";
 
@@ -42,7 +49,7 @@ WantedBy=multi-user.target
 pub fn render(setup: &Setup<'_>) -> Result<String, DocumentError> {
     check(setup)?;
     let spec = setup.spec;
-    let mut units = vec![json!({"name": "kubeadm.service", "enabled": true, "contents": UNIT})];
+    let mut units = vec![json!({"name": "kubeadm.service", "enabled": true, "contents": unit(setup)})];
     if spec.ntp.as_ref().and_then(|ntp| ntp.enabled) == Some(true) {
         units.push(json!({"name": "ntpd.service", "enabled": true}));
     }
@@ -65,6 +72,12 @@ pub fn render(setup: &Setup<'_>) -> Result<String, DocumentError> {
         additional::append(&mut document, text)?;
     }
     serde_json::to_string(&document).map_err(|error| DocumentError::Unsupported(error.to_string()))
+}
+
+/// Returns the unit. After the script, it reports a failure.
+fn unit(setup: &Setup<'_>) -> String {
+    let report = setup.report.map(|_| format!("ExecStopPost=/bin/sh {REPORT} kubeadm $EXIT_STATUS\n"));
+    format!("{UNIT}{}{INSTALL}", report.unwrap_or_default())
 }
 
 /// Returns an object of the lists that are not empty.
@@ -91,12 +104,14 @@ fn check(setup: &Setup<'_>) -> Result<(), DocumentError> {
 fn files(setup: &Setup<'_>) -> Result<Vec<Value>, DocumentError> {
     let script = File { owner: None, ..File::of_root(SCRIPT, "0700", script(setup)) };
     let kubeadm = File { owner: None, ..File::of_root(CONFIGURATION, "0600", setup.kubeadm) };
+    let report = setup.report.map(|name| File::of_root(REPORT, "0700", failure_report::script(name)));
     let all = users::files(setup.users)
         .into_iter()
         .chain(setup.certificates.iter().cloned())
         .chain(setup.files.iter().cloned())
         .chain(setup.discovery.cloned())
         .chain([script, kubeadm])
+        .chain(report)
         .chain(files::time_servers(setup.spec));
     all.map(|file| files::file(&file)).collect()
 }

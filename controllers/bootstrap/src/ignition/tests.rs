@@ -17,6 +17,7 @@ fn rendered(spec: Value, files: &[File], users: Value) -> Result<Value, Document
         files,
         discovery: None,
         users: &users,
+        report: Some("m"),
         spec: &spec,
     };
     Ok(serde_json::from_str(&render(&setup)?).unwrap())
@@ -45,6 +46,9 @@ fn a_script_runs_kubeadm_between_the_users_commands() {
     assert_eq!(tree["storage"]["files"][0], first);
     assert_eq!(tree["systemd"]["units"][0]["name"], "kubeadm.service");
     assert_eq!(tree.get("passwd"), None);
+    let unit = tree["systemd"]["units"][0]["contents"].as_str().unwrap();
+    assert!(unit.contains("ExecStopPost=/bin/sh /etc/kubeadm-report.sh kubeadm $EXIT_STATUS\n"), "{unit}");
+    assert!(content(&tree, REPORT).contains("capstan-bootstrap: m "));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use apiserver_types::{
 use controllers_bootstrap::certificates::Purpose;
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
 use controllers_bootstrap::token::Token;
-use controllers_bootstrap::{Command, File, Setup, cloud_config, kubeadm};
+use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
 use controllers_workload::ClusterKey;
 use kube::api::{Patch, PatchParams};
@@ -21,6 +21,9 @@ use super::stop::{Failure, Part};
 use super::tokens;
 use crate::cluster_certificates::{self, Certificates};
 use crate::ownership;
+
+/// Annotation of a KubeadmConfig. With the value `true`, its machine reports a failed bootstrap on its console.
+const REPORT: &str = "capstan.dev/bootstrap-report";
 
 /// Writer of a pass over a KubeadmConfig whose Machine and Cluster exist.
 pub(super) struct Actor<'a> {
@@ -209,8 +212,10 @@ impl Actor<'_> {
         discovery: Option<&File>,
     ) -> Result<String, Failure> {
         let namespace = config.namespace().unwrap_or_default();
-        let contents = Contents { context: self.context, namespace: &namespace };
+        let contents = Contents { context: self.context, namespace: &namespace, cluster: self.cluster };
         let (files, users) = (contents.files(&config.spec).await?, contents.users(&config.spec).await?);
+        let machine = self.machine.name_any();
+        let reported = config.annotations().get(REPORT).is_some_and(|value| value == "true");
         let setup = Setup {
             command,
             kubeadm,
@@ -218,11 +223,12 @@ impl Actor<'_> {
             files: &files,
             discovery,
             users: &users,
+            report: reported.then_some(machine.as_str()),
             spec: &config.spec,
         };
         match config.spec.format.unwrap_or_default() {
             BootstrapFormat::CloudConfig => cloud_config::render(&setup).map_err(Failure::data),
-            BootstrapFormat::Ignition => Err(Failure::data("format ignition is not supported")),
+            BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }
 }

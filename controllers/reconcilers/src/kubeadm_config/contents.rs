@@ -1,16 +1,21 @@
 //! Contents of files and passwords that are in Secrets.
 
-use apiserver_types::{BootstrapFile, BootstrapUser, FileContentFormat, KubeadmConfigSpec, SecretKeySource};
+use apiserver_types::{
+    BootstrapFile, BootstrapUser, Cluster, FileContentFormat, KubeadmConfigSpec, SecretKeySource,
+};
 use controllers_bootstrap::File;
+use controllers_bootstrap::template::{self, Values};
 use controllers_runtime::ControllerContext;
 
 use super::stop::Failure;
+use crate::templates;
 
 /// Reader of contents for one KubeadmConfig.
 pub(super) struct Contents<'a> {
     pub context: &'a ControllerContext,
     /// Namespace of the KubeadmConfig and its Secrets.
     pub namespace: &'a str,
+    pub cluster: &'a Cluster,
 }
 
 impl Contents<'_> {
@@ -28,12 +33,10 @@ impl Contents<'_> {
             Some(source) => self.read(&source.secret, &format!("file {}", file.path)).await?,
             None => file.content.clone().unwrap_or_default().into_bytes(),
         };
-        if file.content_format == Some(FileContentFormat::Template) {
-            return Err(Failure::data(format!(
-                "file {}: contentFormat Template is not supported",
-                file.path
-            )));
-        }
+        let content = match file.content_format {
+            Some(FileContentFormat::Template) => self.rendered(&file.path, content).await?,
+            _ => content,
+        };
         Ok(File {
             path: file.path.clone(),
             content,
@@ -42,6 +45,26 @@ impl Contents<'_> {
             permissions: file.permissions.clone(),
             append: file.append,
         })
+    }
+
+    /// Renders a content that is a template.
+    async fn rendered(&self, path: &str, content: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        let wrong = |error: &dyn std::fmt::Display| Failure::data(format!("file {path}: {error}"));
+        let template = String::from_utf8(content).map_err(|error| wrong(&error))?;
+        let values = Values { control_plane_version: self.control_plane_version().await? };
+        let text = template::render(&template, &values).map_err(|error| wrong(&error))?;
+        Ok(text.into_bytes())
+    }
+
+    /// Returns the version of the object that manages the control plane, with a leading `v`.
+    async fn control_plane_version(&self) -> Result<Option<String>, Failure> {
+        let Some(reference) = &self.cluster.spec.control_plane_ref else { return Ok(None) };
+        let object = templates::read(self.context, self.namespace, reference)
+            .await?
+            .ok_or_else(|| Failure::data(format!("{} {} does not exist", reference.kind, reference.name)))?;
+        let version = object.data.pointer("/spec/version").and_then(|version| version.as_str());
+        let version = version.filter(|version| !version.is_empty());
+        Ok(version.map(|version| format!("v{}", version.trim_start_matches('v'))))
     }
 
     /// Returns the users of a spec, with their passwords.
