@@ -333,3 +333,11 @@ pub(crate) fn has_load_balancer(object: &OpenStackCluster) -> bool {
     let balancer = server.and_then(|server| server.managed_load_balancer.as_ref());
     balancer.is_some_and(|balancer| balancer.enabled != Some(false))
 }
+
+/// Returns the number of ports of the load balancer that the spec requests.
+pub(crate) fn balanced_ports(object: &OpenStackCluster) -> usize {
+    match Desired::read(object, "").endpoint {
+        EndpointWish::LoadBalancer(wish) => wish.ports.len(),
+        _ => 0,
+    }
+}

@@ -19,6 +19,8 @@ pub(super) struct Desired {
     pub takes_endpoint: bool,
     /// Load balancer of the API, of which the machine is a member.
     pub balancer: Option<String>,
+    /// Number of ports of the load balancer.
+    pub balanced_ports: usize,
     /// Network of the cluster: the port on it serves the API.
     pub network: Option<String>,
     pub region: String,

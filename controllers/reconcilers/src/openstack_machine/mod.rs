@@ -181,7 +181,8 @@ impl OpenStackMachineReconciler {
             && observed.server.is_some()
             && !is_ingress_ready(object)
         {
-            observer.membership(&mut observed, balancer, &object.uid().unwrap_or_default()).await?;
+            let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {
             api,
@@ -297,6 +298,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
     let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
     Desired {
         balancer: balancer.filter(|_| control_plane && balanced).map(|balancer| balancer.id.clone()),
+        balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine),

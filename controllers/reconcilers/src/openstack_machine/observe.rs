@@ -156,6 +156,7 @@ impl Observer<'_> {
         &self,
         observed: &mut Observed,
         balancer: &str,
+        ports: usize,
         uid: &str,
     ) -> Result<(), ReconcileError> {
         let tag = names::member_tag(uid);
@@ -168,7 +169,7 @@ impl Observer<'_> {
         let all = |status: &str| states.iter().all(|it| it.as_deref() == Some(status));
         observed.membership = match () {
             () if states.iter().flatten().any(|status| status == "ERROR") => Membership::Broken,
-            () if !states.is_empty() && all("ACTIVE") => Membership::Complete,
+            () if states.len() >= ports && all("ACTIVE") => Membership::Complete,
             () => Membership::Pending,
         };
         Ok(())
