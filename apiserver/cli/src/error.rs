@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kube::core::Status;
+use serde_json::{Value, json};
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -141,8 +142,13 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.status.as_ref().filter(|_| self.for_programs);
-        if let Some(text) = status.and_then(|status| serde_json::to_string(status).ok()) {
-            return f.write_str(&text);
+        if let Some(Value::Object(fields)) = status.and_then(|status| serde_json::to_value(status).ok()) {
+            // The client library leaves out the fields that tell the kind.
+            let mut status = json!({"apiVersion": "v1", "kind": "Status"});
+            if let Value::Object(all) = &mut status {
+                all.extend(fields);
+            }
+            return write!(f, "{status}");
         }
         // Who presses Ctrl-C sees no error.
         let prefix = if self.code == ExitCode::Interrupted { "" } else { "error: " };
@@ -180,7 +186,7 @@ mod tests {
     fn programs_get_the_status_that_the_server_returned() {
         let failure = Failure::api("read", "Cluster", "team", "prod", &answer(404, "not found"));
         let status: serde_json::Value = serde_json::from_str(&failure.for_programs().to_string()).unwrap();
-        assert_eq!(status["message"], "not found");
+        assert_eq!((&status["kind"], &status["message"]), (&"Status".into(), &"not found".into()));
         let failure = Failure::api("read", "Cluster", "team", "prod", &kube::Error::TlsRequired);
         assert!(failure.for_programs().to_string().starts_with("error: cannot read Cluster team/prod"));
     }

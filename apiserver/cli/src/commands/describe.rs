@@ -215,7 +215,7 @@ fn timed_out(tree: &Tree, arguments: &DescribeClusterArguments) -> Failure {
     let root = &tree.root;
     let seconds = arguments.timeout.as_secs();
     let summary = format!("Cluster {}/{} is not Available after {seconds} s", root.namespace, root.name);
-    let failure = Failure::new(ExitCode::TimedOut, summary);
+    let failure = Failure::new(ExitCode::TimedOut, summary).next(follow(arguments));
     match &root.cause {
         Some(cause) => failure.detail("wants", cause.lines().into_iter().next().unwrap_or_default()),
         None => failure,
@@ -223,8 +223,14 @@ fn timed_out(tree: &Tree, arguments: &DescribeClusterArguments) -> Failure {
 }
 
 fn interrupted(arguments: &DescribeClusterArguments) -> Failure {
-    let next = format!("capstan describe cluster {} --watch", arguments.name);
-    Failure::new(ExitCode::Interrupted, format!("stopped following Cluster {}", arguments.name)).next(next)
+    let summary = format!("stopped following Cluster {}", arguments.name);
+    Failure::new(ExitCode::Interrupted, summary).next(follow(arguments))
+}
+
+/// Returns the command that follows the Cluster further.
+fn follow(arguments: &DescribeClusterArguments) -> String {
+    let namespace = arguments.connection.namespace.as_ref().map(|it| format!(" -n {it}")).unwrap_or_default();
+    format!("capstan describe cluster {}{namespace} --watch", arguments.name)
 }
 
 fn print(text: &str) -> Result<(), Failure> {
