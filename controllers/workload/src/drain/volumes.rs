@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use super::node::{self, all, is_unreachable};
 use super::progress::{names, seconds};
 use super::verdict::{Verdict, namespace};
-use crate::WorkloadError;
+use crate::{WorkloadError, found};
 
 /// Names in one line: as many as upstream shows.
 const NAMES: usize = 5;
@@ -76,12 +76,12 @@ pub async fn wait_for_volumes(
     node: &str,
     rules: &[MachineDrainRule],
 ) -> Result<VolumeProgress, WorkloadError> {
-    let found = Api::<Node>::all(client.clone()).get_opt(node).await?;
-    let Some(found) = found.filter(|node| !is_unreachable(node)) else {
+    let object = found(Api::<Node>::all(client.clone()).get(node).await)?;
+    let Some(object) = object.filter(|node| !is_unreachable(node)) else {
         return Ok(VolumeProgress::Done);
     };
     let attachments: Vec<VolumeAttachment> = all(&Api::all(client.clone()), ListParams::default()).await?;
-    let attached = Attached::new(&found, node, &attachments)?;
+    let attached = Attached::new(&object, node, &attachments)?;
     if attached.is_empty() {
         return Ok(VolumeProgress::Done);
     }
