@@ -20,7 +20,7 @@ const EVICTIONS: Duration = Duration::from_secs(10);
 /// First words of the other reasons of a failed eviction.
 const FAILED: &str = "failed to evict Pod, ";
 
-/// What became of a Pod.
+/// Result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Evicted {
     /// It is being deleted.
@@ -60,7 +60,7 @@ async fn evict(client: &Client, pod: &Pod, unreachable: bool) -> Evicted {
     }
 }
 
-/// Returns the object that asks for an eviction. The uid protects a new Pod of the same name.
+/// Returns the object that requests an eviction. The uid protects a new Pod of the same name.
 fn eviction(pod: &Pod, unreachable: bool) -> Value {
     // A kubelet that does not report will not stop the containers: only the object matters then.
     let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);

@@ -20,7 +20,7 @@ const NAMES: usize = 5;
 /// Result of one look at the volumes of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeProgress {
-    /// No volume is left to wait for, or nobody will detach it: the Node is gone or unreachable.
+    /// No volume is left to wait for, or none will be detached: the Node is gone or unreachable.
     Done,
     /// Volumes are still attached.
     Waiting(VolumesWaiting),
@@ -93,7 +93,7 @@ pub async fn wait_for_volumes(
     Ok(if waiting.is_empty() { VolumeProgress::Done } else { VolumeProgress::Waiting(waiting) })
 }
 
-/// What is attached to a Node, in the words of two sources.
+/// Volumes that are attached to a Node, according to two sources.
 #[derive(Debug, Default)]
 struct Attached {
     /// Entries of the Node's status.
