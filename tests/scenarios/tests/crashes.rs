@@ -58,7 +58,9 @@ async fn create_and_delete(
     }
     drop(first);
     let second = Controllers::start(world, &Arc::new(CrashPoint::never()));
-    second.until("the cluster is provisioned after the crash", is_up).await.unwrap();
+    let crash = format!("in {namespace}, crash at {:?}", create.effects().last());
+    let result = second.until("the cluster is provisioned after the crash", is_up).await;
+    assert!(result.is_ok(), "{result:?} {crash}");
     let up = world.counts();
     if let Some(whole) = whole {
         assert_eq!(up, whole, "in {namespace}, crash at {:?}", create.effects().last());
