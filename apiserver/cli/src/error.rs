@@ -5,7 +5,7 @@ use std::fmt;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-/// Why a command failed, with its exit code.
+/// Reason for which a command failed, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     summary: String,
