@@ -131,7 +131,7 @@ async fn crash_everywhere(text: &str, side: Side) {
         assert_eq!(world.counts(), empty, "{namespace}: crash at {:?}", delete.effects().last());
     }
     eprintln!(
-        "{} steps of a creation and {} steps of a deletion, each with a crash {side:?}",
+        "{} steps of a creation and {} steps of a deletion, with a crash {side:?} each that is selected",
         creating.len(),
         deleting.len()
     );
