@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
@@ -41,13 +41,37 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         };
         concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
+    let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
+    let (known, waking) = (controller.store(), Arc::clone(&reconciler));
+    let of_machines = move |changed: OpenStackMachine| {
+        let heirs = heirs(&known, &changed);
+        heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
+        heirs.iter().map(|heir| ObjectRef::from_obj(&**heir)).collect::<Vec<_>>()
+    };
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
+        .watches(Api::<OpenStackMachine>::all(client.clone()), of_machines)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);
-    let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let pass = move |object: Arc<OpenStackMachine>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns the machines that may take over the API's floating IP from a control plane machine that is being deleted.
+fn heirs(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -> Vec<Arc<OpenStackMachine>> {
+    let is_control_plane =
+        |machine: &OpenStackMachine| machine.labels().contains_key(crate::CONTROL_PLANE_LABEL);
+    if changed.metadata.deletion_timestamp.is_none() || !is_control_plane(changed) {
+        return Vec::new();
+    }
+    let cluster = |machine: &OpenStackMachine| machine.labels().get(crate::CLUSTER_NAME_LABEL).cloned();
+    let is_heir = |machine: &Arc<OpenStackMachine>| {
+        machine.namespace() == changed.namespace()
+            && machine.metadata.deletion_timestamp.is_none()
+            && is_control_plane(machine)
+            && cluster(machine) == cluster(changed)
+    };
+    known.state().into_iter().filter(is_heir).collect()
 }
