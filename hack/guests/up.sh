@@ -62,6 +62,8 @@ if ! alive guests-compute; then
   GUEST_ROOT=$ROOT H=$H L=$L HERE=$HERE spawn guests-compute unshare --mount --uts --propagation private bash -euc '
     hostname libvirt-guests   # name of the resource provider, because another compute host has the name of the machine
     mkdir -p /run/libvirt; mount -t tmpfs tmpfs /run/libvirt   # a second libvirtd has its locks there
+    # With cgroup v1, libvirt binds only those trees. It fails with a cgroup v2 mount beside them.
+    [[ ! -d /sys/fs/cgroup/cpuacct ]] || ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
     LIBVIRT_DRIVER_DIR="$L/drivers" libvirtd -f "$L/libvirtd.conf" -p "$L/libvirtd.pid" >> "$H/log/guests-libvirtd.out" 2>&1 &
     for i in $(seq 1 100); do [[ -S $L/run/libvirt-sock ]] && break; sleep 0.2; done
     cd /
