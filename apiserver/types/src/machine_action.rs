@@ -154,6 +154,8 @@ wire! {
     /// Parameters of `Reboot`.
     RebootParameters {
         optional {
+            /// Drain the Node first, and make it schedulable again at the end. Default: true if the Machine has a Node.
+            drain: bool,
             /// Time after which an unfinished soft reboot becomes a hard reboot. Unit: seconds. Range: 1 to
             /// 3600. Default: 120.
             #[schemars(range(min = 1, max = 3600), extend("default" = 120))]
@@ -173,6 +175,8 @@ wire! {
             version: String,
         }
         optional {
+            /// Drain the Node first, and make it schedulable again at the end. Default: true if the Machine has a Node.
+            drain: bool,
             /// Target image. Default: the current image's name with the new version in it.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             image: ImageParam,

@@ -1,5 +1,12 @@
 //! Bootstrap of machines by kubeadm: pure functions from a KubeadmConfig and its Cluster to the files of a node.
 //!
-//! Nothing here reads a clock, a random source or an API, so a second pass after a crash renders the same bytes.
+//! Nothing here reads a clock or an API. Only keys and tokens are random, and their caller stores them, so a second
+//! pass after a crash renders the same bytes.
 
+pub mod certificates;
+pub mod cloud_config;
 pub mod kubeadm;
+mod setup;
+pub mod token;
+
+pub use setup::{Command, DocumentError, File, Setup};

@@ -4,8 +4,11 @@
 //! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
+mod aggregate;
 mod change_predicate;
 pub mod cluster;
+#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
+mod cluster_certificates;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
@@ -21,6 +24,7 @@ mod queries;
 mod summary;
 #[allow(dead_code, reason = "used once the controllers of sets are there")]
 mod templates;
+mod workload_changes;
 
 use controllers_runtime::ControllerSpec;
 
@@ -53,3 +57,6 @@ pub(crate) fn endless() -> controllers_runtime::ReconcileError {
 
 /// Label of every object of a Cluster.
 pub(crate) const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Label of control plane Machines. Its value has no meaning.
+pub(crate) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";

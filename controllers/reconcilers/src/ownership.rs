@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use apiserver_types::Cluster;
 use controllers_runtime::ReconcileError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -30,7 +31,7 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(owner: &K, controller: bo
         name: owner.name_any(),
         uid: owner.uid().unwrap_or_default(),
         controller: controller.then_some(true),
-        block_owner_deletion: Some(true),
+        block_owner_deletion: controller.then_some(true),
     }
 }
 
@@ -68,6 +69,26 @@ where
     })
 }
 
+/// Returns the state of the adoption of an object that a Cluster names: its infrastructure or its control plane. The
+/// Cluster owns it without controlling it, but no two Clusters share one.
+pub(crate) fn part_adoption<K>(object: &K, cluster: &Cluster) -> Adoption
+where
+    K: Resource<DynamicType = ()>,
+{
+    let mut references = object.owner_references().iter();
+    let other =
+        references.find(|owner| owner.kind == "Cluster" && Some(&owner.uid) != cluster.uid().as_ref());
+    match other {
+        Some(other) => {
+            let (kind, name) = (K::kind(&()), object.name_any());
+            let message =
+                format!("{kind} {name} already belongs to Cluster {}. Refer to another one", other.name);
+            Adoption::Refused(message)
+        }
+        None => adoption(object, &reference(cluster, false), &cluster.name_any()),
+    }
+}
+
 /// Adds the reference and the label to an object whose adoption is due.
 ///
 /// # Errors
@@ -93,6 +114,37 @@ where
     Ok(())
 }
 
+/// Kinds that make the objects of a Machine, and own them until the Machine does.
+const MAKERS: [&str; 3] = ["MachineSet", "KubeadmControlPlane", "MachinePool"];
+
+/// Returns the owner that controls an object.
+pub(crate) fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Returns true if an object still refers to the owner that made it for a Machine.
+pub(crate) fn has_maker<K: Resource>(object: &K) -> bool {
+    object.meta().owner_references.iter().flatten().any(|owner| MAKERS.contains(&owner.kind.as_str()))
+}
+
+/// Adds the reference and the label to an object of a Machine, and removes the reference to its maker.
+///
+/// # Errors
+/// A conflict, if another client has written since.
+pub(crate) async fn take_over<K>(
+    api: &Api<K>,
+    object: &mut K,
+    owner: OwnerReference,
+    cluster: &str,
+) -> Result<(), ReconcileError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let owners = object.meta_mut().owner_references.get_or_insert_default();
+    owners.retain(|known| !MAKERS.contains(&known.kind.as_str()));
+    adopt(api, object, owner, cluster).await
+}
+
 /// Deletes the object of this name and uid. An object that does not exist any more is no error.
 ///
 /// # Errors
@@ -111,7 +163,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{Cluster, ClusterSpec, OpenStackCluster, OpenStackClusterSpec};
+    use apiserver_types::{ClusterSpec, OpenStackCluster, OpenStackClusterSpec};
 
     use super::*;
 
@@ -134,5 +186,17 @@ mod tests {
         assert_eq!(adoption(&object, &owner, "c"), Adoption::Due, "without the label");
         object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
         assert_eq!(adoption(&object, &owner, "c"), Adoption::Complete);
+    }
+
+    #[test]
+    fn two_clusters_do_not_share_an_infrastructure() {
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        cluster.metadata.uid = Some("u".to_owned());
+        let mut object = OpenStackCluster::new("o", OpenStackClusterSpec::default());
+        assert_eq!(part_adoption(&object, &cluster), Adoption::Due);
+        let mut other = reference(&cluster, false);
+        other.uid = "another".to_owned();
+        object.metadata.owner_references = Some(vec![other]);
+        assert!(matches!(part_adoption(&object, &cluster), Adoption::Refused(_)));
     }
 }

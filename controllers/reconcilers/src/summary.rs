@@ -32,9 +32,15 @@ pub(crate) fn status(obstacles: &[Obstacle]) -> ConditionStatus {
     }
 }
 
+/// Returns the message of the summary: a bullet for each obstacle, issues and unknown parts alike.
+pub(crate) fn message(obstacles: &[Obstacle]) -> String {
+    let lines = obstacles.iter().map(|obstacle| format!("* {}", obstacle.message));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn obstacle(conditions: &[Condition], kind: &str, polarity: Polarity) -> Option<Obstacle> {
     let Some(part) = condition(conditions, kind) else {
-        let message = format!("{kind}: condition not yet reported");
+        let message = format!("{kind}: Condition not yet reported");
         return Some(Obstacle { status: ConditionStatus::Unknown, message });
     };
     let status = match (part.status, polarity) {
@@ -45,7 +51,11 @@ fn obstacle(conditions: &[Condition], kind: &str, polarity: Polarity) -> Option<
         (ConditionStatus::True | ConditionStatus::False, _) => ConditionStatus::False,
     };
     let text = if part.message.is_empty() { &part.reason } else { &part.message };
-    Some(Obstacle { status, message: format!("{kind}: {text}") })
+    let message = match text.starts_with("* ") {
+        true => format!("{kind}:\n  {}", text.replace('\n', "\n  ")),
+        false => format!("{kind}: {}", text.replace('\n', "\n  ")),
+    };
+    Some(Obstacle { status, message })
 }
 
 #[cfg(test)]

@@ -1,15 +1,20 @@
 //! Connections to workload clusters.
 
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, Semaphore, broadcast};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{WorkloadConnector, WorkloadError};
+use crate::drive::{Dialer, drive};
+use crate::followed::Followed;
+use crate::{Timing, WorkloadConnector, WorkloadError};
 
 /// Namespace and name of a Cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +23,12 @@ pub struct ClusterKey {
     pub namespace: String,
     /// Name of the Cluster.
     pub name: String,
+}
+
+impl fmt::Display for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// Results of the probes of one workload cluster. They are lost with the process.
@@ -57,7 +68,10 @@ pub enum WorkloadChange {
 #[derive(Debug)]
 pub struct WorkloadClusters {
     changes: broadcast::Sender<WorkloadChange>,
-    connector: Arc<dyn WorkloadConnector>,
+    dialer: Arc<Dialer>,
+    clusters: Mutex<HashMap<ClusterKey, Arc<Followed>>>,
+    /// There may be a cluster that nobody drives yet.
+    added: Notify,
 }
 
 /// Changes that a slow receiver may lag behind; it makes a pass over all its objects then.
@@ -66,37 +80,71 @@ const CHANGES: usize = 1024;
 impl WorkloadClusters {
     /// Creates a set without connections.
     pub fn new(connector: Arc<dyn WorkloadConnector>) -> Self {
-        Self { changes: broadcast::Sender::new(CHANGES), connector }
+        Self::with_timing(connector, Timing::default())
+    }
+
+    /// Creates a set without connections, with its own intervals and limits.
+    pub fn with_timing(connector: Arc<dyn WorkloadConnector>, timing: Timing) -> Self {
+        let dials = Semaphore::new(timing.dials.max(1));
+        Self {
+            changes: broadcast::Sender::new(CHANGES),
+            dialer: Arc::new(Dialer { connector, timing, dials }),
+            clusters: Mutex::default(),
+            added: Notify::new(),
+        }
     }
 
     /// Connects to a cluster and keeps the connection. A kubeconfig that differs from the last one replaces the
     /// connection. Returns at once.
-    pub fn follow(&self, _cluster: &ClusterKey, _kubeconfig: &[u8]) {
-        tracing::debug!(connector = ?self.connector, "not written yet");
+    pub fn follow(&self, cluster: &ClusterKey, kubeconfig: &[u8]) {
+        match self.lock().entry(cluster.clone()) {
+            Entry::Occupied(known) => known.get().set_kubeconfig(kubeconfig),
+            Entry::Vacant(vacant) => {
+                vacant.insert(Followed::new(cluster.clone(), kubeconfig, self.changes.clone()));
+                self.added.notify_one();
+            }
+        }
     }
 
     /// Closes the connection, and forgets the results of the probes.
-    pub fn forget(&self, _cluster: &ClusterKey) {}
+    pub fn forget(&self, cluster: &ClusterKey) {
+        if let Some(known) = self.lock().remove(cluster) {
+            known.disconnected("it was forgotten");
+            known.closed.cancel();
+        }
+    }
 
     /// Returns a client of the workload API.
     ///
     /// # Errors
     /// There is no connection.
-    pub fn client(&self, _cluster: &ClusterKey) -> Result<Client, WorkloadError> {
-        Err(WorkloadError::NotConnected("not written yet".to_owned()))
+    pub fn client(&self, cluster: &ClusterKey) -> Result<Client, WorkloadError> {
+        self.known(cluster)?.client().map_err(WorkloadError::NotConnected)
     }
 
-    /// Returns the Nodes as the watch has reported them.
+    /// Returns the Nodes as the watch has reported them, by name. Their lists of images and managed fields are removed.
     ///
     /// # Errors
     /// There is no connection.
-    pub fn nodes(&self, _cluster: &ClusterKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        Err(WorkloadError::NotConnected("not written yet".to_owned()))
+    pub fn nodes(&self, cluster: &ClusterKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.known(cluster)?.nodes().map_err(WorkloadError::NotConnected)
+    }
+
+    /// Returns the Nodes whose `spec.providerID` is `id`, byte for byte. More than one is a mistake of an operator.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn nodes_by_provider_id(
+        &self,
+        cluster: &ClusterKey,
+        id: &str,
+    ) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.known(cluster)?.nodes_by_provider_id(id).map_err(WorkloadError::NotConnected)
     }
 
     /// Returns the results of the probes.
-    pub fn probe(&self, _cluster: &ClusterKey) -> Probe {
-        Probe::default()
+    pub fn probe(&self, cluster: &ClusterKey) -> Probe {
+        self.known(cluster).map(|known| known.probe()).unwrap_or_default()
     }
 
     /// Returns a receiver of the changes from now on.
@@ -108,6 +156,35 @@ impl WorkloadClusters {
     ///
     /// Cancel safety: may be dropped at any moment; all connections end then.
     pub async fn run(&self, shutdown: CancellationToken) {
-        shutdown.cancelled().await;
+        let mut running: JoinSet<()> = JoinSet::new();
+        loop {
+            // Each cluster has a task of its own, so that a slow one slows no other.
+            for followed in self.lock().values() {
+                if let Some(guard) = followed.drive() {
+                    running.spawn(drive(guard, Arc::clone(&self.dialer)));
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.added.notified() => {}
+                Some(ended) = running.join_next() => report(&ended),
+            }
+        }
+    }
+
+    fn known(&self, cluster: &ClusterKey) -> Result<Arc<Followed>, WorkloadError> {
+        let known = self.lock().get(cluster).cloned();
+        known.ok_or_else(|| WorkloadError::NotConnected("no kubeconfig was given yet".to_owned()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClusterKey, Arc<Followed>>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reports a connection that ended by a bug. The next round begins it again.
+fn report(ended: &Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "connection to a workload cluster ended by a bug");
     }
 }

@@ -1,5 +1,7 @@
 //! Error of an access to a workload cluster.
 
+use std::error::Error;
+
 /// Error of an access to a workload cluster. Each message names what went wrong, without the Cluster's name, which the
 /// caller knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,4 +12,120 @@ pub enum WorkloadError {
     /// The kubeconfig cannot be used.
     #[error("the kubeconfig of the workload cluster cannot be used: {0}")]
     Kubeconfig(String),
+    /// A call of the workload API failed.
+    #[error("a request to the workload cluster failed: {0}")]
+    Request(String),
+    /// A call of etcd failed.
+    #[error("a request to the etcd of the workload cluster failed: {0}")]
+    Etcd(String),
+}
+
+impl From<kube::Error> for WorkloadError {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(describe(&error))
+    }
+}
+
+/// Longest part of an answer that a message quotes: enough for a sentence.
+const QUOTED: usize = 200;
+
+/// Returns the cause of a failed request in the words of the other side.
+pub fn describe(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if looks_like_html(&status.message) => {
+            format!("the server answered with HTML instead of JSON, HTTP status {}", status.code)
+        }
+        kube::Error::Api(status) => {
+            format!("{} (HTTP status {})", shortened(&status.message), status.code)
+        }
+        kube::Error::SerdeError(error) => format!("the server's answer is not the expected JSON: {error}"),
+        kube::Error::Auth(error) => format!("the credentials cannot be used: {error}"),
+        other => with_advice(chain(other)),
+    }
+}
+
+/// Says whether the server refused the credentials.
+pub(crate) fn is_unauthorized(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 401)
+}
+
+/// Says whether an answer is a page for a browser.
+pub(crate) fn looks_like_html(text: &str) -> bool {
+    let start = text.trim_start().get(..15).unwrap_or_else(|| text.trim_start()).to_ascii_lowercase();
+    start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
+}
+
+/// Returns the first characters of a text.
+pub(crate) fn shortened(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns the causes from the outermost to the innermost. Texts that repeat their cause are left out.
+fn chain(error: &dyn Error) -> String {
+    let mut causes: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        causes.retain(|outer| !outer.contains(&text) || outer == "client error (Connect)");
+        if causes.last() != Some(&text) {
+            causes.push(text);
+        }
+        next = error.source();
+    }
+    causes.retain(|cause| cause != "client error (Connect)" && cause != "client error (SendRequest)");
+    causes.join(": ")
+}
+
+/// Adds the name that users know from other clients.
+fn with_advice(text: String) -> String {
+    if text.contains("UnknownIssuer") {
+        return format!(
+            "{text} (x509: certificate signed by an authority that the kubeconfig does not contain)"
+        );
+    }
+    if text.contains("NotValidForName") {
+        return format!("{text} (x509: the certificate of the server is for another name or address)");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn api(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Status::failure(message, "Reason").with_code(code).boxed())
+    }
+
+    #[test]
+    fn a_message_says_what_the_other_side_said() {
+        let io = std::io::Error::other("invalid peer certificate: UnknownIssuer");
+        let cases = [
+            (api(403, "nodes is forbidden"), "nodes is forbidden (HTTP status 403)"),
+            (
+                api(502, "<html><body>Bad Gateway</body></html>"),
+                "the server answered with HTML instead of JSON, HTTP status 502",
+            ),
+            (
+                kube::Error::Service(Box::new(io)),
+                "invalid peer certificate: UnknownIssuer (x509: certificate signed by an authority that the \
+                 kubeconfig does not contain)",
+            ),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(describe(&error), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_answer_is_shortened_at_a_character() {
+        let text = shortened(&"ä".repeat(300));
+        assert_eq!(text.chars().count(), QUOTED + 1);
+    }
 }

@@ -2,8 +2,16 @@
 
 mod clusters;
 mod connector;
+mod drive;
 mod error;
+pub mod etcd;
+mod followed;
+mod limits;
+mod nodes;
+mod timing;
 
 pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
-pub use error::WorkloadError;
+pub use error::{WorkloadError, describe};
+pub use timing::Timing;
+pub mod drain;

@@ -82,6 +82,7 @@ impl Controllers {
         let operations = OperationContext {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
+            workloads: Arc::clone(&workloads),
             clock: world.clock.clone(),
             queues: Queues::default(),
             client,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use controllers_infrastructure::CloudConnector;
 use controllers_runtime::{ControllerContext, Queues, SecretSource};
+use controllers_workload::WorkloadClusters;
 use jiff::Timestamp;
 use kube::Client;
 
@@ -18,6 +19,8 @@ pub struct OperationContext {
     pub connector: Arc<dyn CloudConnector>,
     /// Source of credentials and bootstrap data.
     pub secrets: Arc<dyn SecretSource>,
+    /// Connections to the workload clusters.
+    pub workloads: Arc<WorkloadClusters>,
     /// Clocks.
     pub clock: Arc<dyn Clock>,
     /// Metrics of queues.
@@ -33,8 +36,8 @@ impl Debug for OperationContext {
 impl From<ControllerContext> for OperationContext {
     /// The same context, by the system's clocks.
     fn from(context: ControllerContext) -> Self {
-        let ControllerContext { client, connector, secrets, queues, .. } = context;
-        Self { client, connector, secrets, clock: Arc::new(SystemClock), queues }
+        let ControllerContext { client, connector, secrets, workloads, queues, .. } = context;
+        Self { client, connector, secrets, workloads, clock: Arc::new(SystemClock), queues }
     }
 }
 

@@ -147,7 +147,7 @@ impl Controller {
             return Ok(Requeue::Now);
         }
         match target::behind(&self.context, &machine).await {
-            Ok(behind) => self.start_if_first(operation, &behind).await,
+            Ok(behind) => self.start_if_first(operation, &machine, &behind).await,
             Err(ReconcileError::Api(error)) => Err(error),
             Err(other) => self.pend(operation, "NotReady", &other.to_string()).await,
         }
@@ -157,6 +157,7 @@ impl Controller {
     async fn start_if_first(
         &self,
         operation: &MachineOperation,
+        machine: &Machine,
         behind: &Behind,
     ) -> Result<Requeue, kube::Error> {
         let name = &operation.spec.machine_name;
@@ -176,7 +177,7 @@ impl Controller {
             let message = format!("waiting for Machine {name:?} to have a server");
             return self.pend(operation, "NoServer", &message).await;
         }
-        let plan = procedure(operation.spec.action).plan(operation);
+        let plan = procedure(operation.spec.action).plan(operation, machine);
         report::begin(&self.context, operation, plan, self.context.clock.now()).await?;
         Ok(Requeue::Now)
     }

@@ -6,6 +6,7 @@ pub(crate) mod context;
 pub(crate) mod controller;
 pub(crate) mod decision;
 pub(crate) mod events;
+pub(crate) mod node_drain;
 pub(crate) mod procedure;
 pub(crate) mod queue;
 pub(crate) mod report;

@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use apiserver_types::{MachineOperation, OperationPhase, OperationStep, StepState};
+use apiserver_types::{Machine, MachineOperation, OperationPhase, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use controllers_runtime::{ReconcileError, Requeue, Severity};
 use jiff::Timestamp;
 
 use crate::core::decision::{Call, Change, Decision, Outcome};
+use crate::core::node_drain::{self, End};
 use crate::core::report;
 use crate::core::target::Target;
 
@@ -17,7 +18,7 @@ use crate::core::target::Target;
 #[async_trait]
 pub(crate) trait ActionProcedure: Send + Sync {
     /// Returns the names of the steps, as far as they are known before the operation begins.
-    fn plan(&self, operation: &MachineOperation) -> Vec<&'static str>;
+    fn plan(&self, operation: &MachineOperation, machine: &Machine) -> Vec<&'static str>;
 
     /// Makes one pass over an operation that has begun.
     ///
@@ -68,6 +69,9 @@ fn is_final(error: &CloudError) -> bool {
 
 /// Makes one pass over an operation that has begun.
 pub(crate) async fn pass<P: Procedure>(procedure: &P, target: &Target) -> Result<Requeue, kube::Error> {
+    if let Some(requeue) = node_drain::before(target).await? {
+        return Ok(requeue);
+    }
     let observed = match procedure.observe(target).await {
         Ok(observed) => observed,
         Err(error) => return hold(target, error).await,
@@ -139,6 +143,10 @@ async fn conclude<E: Debug>(target: &Target, decision: Decision<E>) -> Result<Re
             wait(target, Some(step), &message).await
         }
         Decision::End(outcome) => {
+            let outcome = match node_drain::after(target, outcome).await? {
+                End::Later(requeue) => return Ok(requeue),
+                End::Now(outcome) => outcome,
+            };
             report::finish(&target.context, &target.operation, &outcome, target.now).await?;
             // It is not retried, but retired at once. The pass in which it failed counts as a failed one.
             let failed = outcome.phase == OperationPhase::Failed;

@@ -12,8 +12,8 @@ use kube::{Api, ResourceExt};
 
 use crate::core::context::OperationContext;
 use crate::core::decision::{Change, Outcome, StepUpdate};
-use crate::core::events;
 use crate::core::target::Target;
+use crate::core::{events, node_drain};
 
 /// Formats a time as on the wire.
 pub(crate) fn stamp(at: Timestamp) -> Time {
@@ -147,7 +147,10 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
     let steps = status.steps.get_or_insert_default();
     for name in &change.plan {
         if !steps.iter().any(|step| step.name == *name) {
-            steps.push(OperationStep { name: (*name).to_owned(), ..OperationStep::default() });
+            let new = OperationStep { name: (*name).to_owned(), ..OperationStep::default() };
+            // The Node's last step stays the last one.
+            let end = steps.iter().position(|step| step.name == node_drain::UNCORDON).unwrap_or(steps.len());
+            steps.insert(end, new);
         }
     }
     for update in &change.updates {

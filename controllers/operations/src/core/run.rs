@@ -38,6 +38,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
             verbs: PolicyRule::CHANGE,
         },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machinedrainrules"],
+            verbs: PolicyRule::READ,
+        },
         PolicyRule::SECRETS,
     ],
     standalone_only: false,

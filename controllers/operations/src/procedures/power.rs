@@ -2,7 +2,7 @@
 //!
 //! A server that is in the state already needs no call: the operation is complete at once.
 
-use apiserver_types::{MachineOperation, OperationStep, StepState};
+use apiserver_types::{Machine, MachineOperation, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, PowerState, Server};
 use controllers_runtime::{ReconcileError, Requeue};
@@ -36,7 +36,7 @@ pub(crate) struct Observed {
 
 #[async_trait]
 impl ActionProcedure for Power {
-    fn plan(&self, _operation: &MachineOperation) -> Vec<&'static str> {
+    fn plan(&self, _operation: &MachineOperation, _machine: &Machine) -> Vec<&'static str> {
         self.call.steps().to_vec()
     }
 

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
-use apiserver_types::{MachineOperation, OperationStep, RebootType, StepState};
+use apiserver_types::{Machine, MachineOperation, OperationStep, RebootType, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, RebootKind, Server};
 use controllers_runtime::{ReconcileError, Requeue};
 
 use crate::core::action_log::CallState;
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
+use crate::core::node_drain;
 use crate::core::procedure::{self, ActionProcedure, Procedure};
 use crate::core::target::{Stop, Target, find};
 use crate::procedures::server_call::{self, ServerCall};
@@ -58,13 +59,13 @@ pub(crate) struct Reboot;
 
 #[async_trait]
 impl ActionProcedure for Reboot {
-    fn plan(&self, operation: &MachineOperation) -> Vec<&'static str> {
+    fn plan(&self, operation: &MachineOperation, machine: &Machine) -> Vec<&'static str> {
         let parameters = operation.spec.reboot.clone().unwrap_or_default();
         let call = match parameters.kind.unwrap_or_default() {
             RebootType::Soft => SOFT,
             RebootType::Hard => HARD,
         };
-        call.steps().to_vec()
+        node_drain::plan(operation, machine, call.steps().to_vec())
     }
 
     async fn pass(&self, target: &Target) -> Result<Requeue, kube::Error> {

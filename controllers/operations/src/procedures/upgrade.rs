@@ -4,7 +4,7 @@
 //! ([`crate::procedures::upgrade_rebuild`], [`crate::procedures::upgrade_replace`]). The server is
 //! untouched until then, so an upgrade that is not possible is refused here.
 
-use apiserver_types::{MachineOperation, OperationResult, UpgradeStrategy};
+use apiserver_types::{Machine, MachineOperation, OperationResult, UpgradeStrategy};
 use async_trait::async_trait;
 use controllers_infrastructure::{Image, ImageQuery, Server};
 use controllers_runtime::{ReconcileError, Requeue};
@@ -12,6 +12,7 @@ use kube::ResourceExt;
 
 use crate::core::claim::{IMAGE, UpgradeGoal};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
+use crate::core::node_drain;
 use crate::core::procedure::{self, ActionProcedure, Procedure};
 use crate::core::target::{Stop, Target};
 use crate::procedures::image::{self, Unfound};
@@ -46,8 +47,8 @@ pub(crate) struct Upgrade;
 
 #[async_trait]
 impl ActionProcedure for Upgrade {
-    fn plan(&self, _operation: &MachineOperation) -> Vec<&'static str> {
-        vec![CHOOSE]
+    fn plan(&self, operation: &MachineOperation, machine: &Machine) -> Vec<&'static str> {
+        node_drain::plan(operation, machine, vec![CHOOSE])
     }
 
     async fn pass(&self, target: &Target) -> Result<Requeue, kube::Error> {

@@ -8,6 +8,7 @@ use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
 use controllers_operations::{Clock, Controller, OperationContext};
 use controllers_runtime::{ApiSecrets, Queues, Requeue};
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -139,6 +140,7 @@ impl World {
             secrets: Arc::new(ApiSecrets(client.clone())),
             client,
             connector: Arc::new(self.cloud.clone()),
+            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
             clock,
             queues: Queues::default(),
         })

@@ -1,15 +1,15 @@
 //! Effects of the steps of a Cluster.
 
-use apiserver_types::{Cluster, OpenStackCluster};
-use controllers_runtime::ReconcileError;
+use apiserver_types::{Cluster, KubeadmControlPlane, OpenStackCluster};
+use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::FINALIZER;
 use super::decide::{self, Step};
 use super::descendants;
 use super::observe::Observed;
+use super::{FINALIZER, kubeconfig};
 use crate::ownership;
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
@@ -17,7 +17,7 @@ const STEPS: usize = 8;
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
-    pub client: &'a Client,
+    pub context: &'a ControllerContext,
     pub api: &'a Api<Cluster>,
 }
 
@@ -47,9 +47,16 @@ impl Actor<'_> {
         match (step, &mut observed.infrastructure) {
             (Step::AddFinalizer, _) => crate::finalizers::add(self.api, cluster, FINALIZER).await,
             (Step::AdoptInfrastructure, Some(infrastructure)) => {
-                let owner = ownership::reference(cluster, true);
+                let owner = ownership::reference(cluster, false);
                 let api = self.infrastructures(cluster);
                 ownership::adopt(&api, infrastructure, owner, &cluster.name_any()).await
+            }
+            (Step::AdoptControlPlane, _) => {
+                let Some(control_plane) = &mut observed.control_plane else { return Ok(()) };
+                let owner = ownership::reference(cluster, false);
+                let namespace = cluster.namespace().unwrap_or_default();
+                let api: Api<KubeadmControlPlane> = Api::namespaced(self.context.client.clone(), &namespace);
+                ownership::adopt(&api, control_plane, owner, &cluster.name_any()).await
             }
             (Step::SetEndpoint(endpoint), _) => {
                 let change = json!({
@@ -60,9 +67,12 @@ impl Actor<'_> {
                 *cluster = self.api.patch(&name, &PatchParams::default(), &change).await?;
                 Ok(())
             }
+            (Step::CreateKubeconfig(server), _) => {
+                kubeconfig::create(self.context, cluster, observed, server).await
+            }
             (Step::DeleteDescendants(_, remaining), _) => {
                 for descendant in remaining.iter().filter(|descendant| !descendant.deleting) {
-                    let api = descendants::api(self.client, cluster, descendant.kind);
+                    let api = descendants::api(&self.context.client, cluster, descendant.kind);
                     ownership::delete(&api, &descendant.name, descendant.uid.clone()).await?;
                 }
                 Ok(())
@@ -75,6 +85,6 @@ impl Actor<'_> {
     }
 
     fn infrastructures(&self, cluster: &Cluster) -> Api<OpenStackCluster> {
-        Api::namespaced(self.client.clone(), &cluster.namespace().unwrap_or_default())
+        Api::namespaced(self.context.client.clone(), &cluster.namespace().unwrap_or_default())
     }
 }

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::descendants::{Descendant, Stage};
 use super::observe::Observed;
-use super::{FINALIZER, WAITING};
+use super::{FINALIZER, WAITING, kubeconfig};
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Cluster that waits for nothing; watches report all changes sooner.
@@ -29,8 +29,12 @@ pub(super) enum Step {
     AddFinalizer,
     /// Add owner reference and label to the OpenStackCluster.
     AdoptInfrastructure,
-    /// Copy the OpenStackCluster's endpoint.
+    /// Add owner reference and label to the KubeadmControlPlane.
+    AdoptControlPlane,
+    /// Copy the endpoint of the infrastructure or the control plane.
     SetEndpoint(ApiEndpoint),
+    /// Create the Secret with the kubeconfig of the workload API at this URL.
+    CreateKubeconfig(String),
     /// Nothing is left to do.
     Nothing,
     /// Delete those of these that are not being deleted yet, and wait for all of them.
@@ -46,7 +50,10 @@ pub(super) enum Step {
 impl Step {
     /// Reports whether a pass ends with this step, because what follows needs another observation.
     pub(super) const fn ends_pass(&self) -> bool {
-        !matches!(self, Self::AddFinalizer | Self::AdoptInfrastructure | Self::SetEndpoint(_))
+        !matches!(
+            self,
+            Self::AddFinalizer | Self::AdoptInfrastructure | Self::AdoptControlPlane | Self::SetEndpoint(_)
+        )
     }
 }
 
@@ -62,12 +69,18 @@ pub(super) fn next_step(cluster: &Cluster, observed: &Observed) -> Step {
         (false, false) => return Step::AddFinalizer,
         (false, true) => {}
     }
-    let Some(infrastructure) = &observed.infrastructure else { return Step::Nothing };
-    let owner = ownership::reference(cluster, true);
-    if ownership::adoption(infrastructure, &owner, &cluster.name_any()) == Adoption::Due {
+    let due = |adoption| adoption == Adoption::Due;
+    if observed.infrastructure.as_ref().is_some_and(|it| due(ownership::part_adoption(it, cluster))) {
         return Step::AdoptInfrastructure;
     }
-    endpoint(cluster, infrastructure).map_or(Step::Nothing, Step::SetEndpoint)
+    if observed.control_plane.as_ref().is_some_and(|it| due(ownership::part_adoption(it, cluster))) {
+        return Step::AdoptControlPlane;
+    }
+    let found = observed.infrastructure.as_ref().and_then(|it| endpoint(cluster, it));
+    found
+        .map(Step::SetEndpoint)
+        .or_else(|| kubeconfig::missing(cluster, observed).map(Step::CreateKubeconfig))
+        .unwrap_or(Step::Nothing)
 }
 
 /// Returns the interval after a pass that ended with `step`.
@@ -126,7 +139,7 @@ mod tests {
 
     fn infrastructure(cluster: &Cluster) -> OpenStackCluster {
         let mut infrastructure = OpenStackCluster::new("c", OpenStackClusterSpec::default());
-        infrastructure.metadata.owner_references = Some(vec![ownership::reference(cluster, true)]);
+        infrastructure.metadata.owner_references = Some(vec![ownership::reference(cluster, false)]);
         infrastructure
     }
 
@@ -146,13 +159,13 @@ mod tests {
             Cluster { spec: ClusterSpec { paused: Some(true), ..ClusterSpec::default() }, ..bare.clone() };
         let mut going = bare.clone();
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        let foreign = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        let bare_one = OpenStackCluster::new("c", OpenStackClusterSpec::default());
         let table = [
             ("paused", paused, None, Step::Pause),
             ("going, held by others", going, None, Step::Ignore),
             ("new", bare, None, Step::AddFinalizer),
             ("alone", cluster(), None, Step::Nothing),
-            ("not adopted", cluster(), Some(foreign), Step::AdoptInfrastructure),
+            ("not adopted", cluster(), Some(bare_one), Step::AdoptInfrastructure),
             ("adopted", cluster(), Some(owned), Step::Nothing),
             ("half an endpoint", cluster(), Some(half), Step::Nothing),
             ("an endpoint", cluster(), Some(reachable.clone()), Step::SetEndpoint(endpoint(Some(6443)))),

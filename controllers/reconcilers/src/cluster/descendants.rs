@@ -8,10 +8,8 @@ use controllers_runtime::ReconcileError;
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
 use kube::{Api, Client, ResourceExt};
 
+use super::observe::CONTROL_PLANE_KIND;
 use crate::{CLUSTER_NAME_LABEL, ownership};
-
-/// The one kind of control plane that is served.
-const CONTROL_PLANE_KIND: &str = "KubeadmControlPlane";
 
 /// Maximum number of names of one kind in a message: as many as upstream lists.
 const NAMES: usize = 5;

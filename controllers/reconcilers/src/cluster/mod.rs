@@ -3,8 +3,10 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod conditions;
 mod decide;
 mod descendants;
+mod kubeconfig;
 mod observe;
 mod report;
 mod watch;
@@ -33,13 +35,14 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["machinehealthchecks", "machinepools", "machinedeployments", "machinesets"],
-            verbs: &["list", "delete"],
+            verbs: &["get", "list", "watch", "delete"],
         },
         PolicyRule {
             groups: &["controlplane.cluster.x-k8s.io"],
             resources: &["kubeadmcontrolplanes"],
-            verbs: &["get", "delete"],
+            verbs: PolicyRule::DELETE,
         },
+        PolicyRule::WRITE_SECRETS,
         PolicyRule {
             groups: &["infrastructure.cluster.x-k8s.io"],
             resources: &["openstackclusters"],
@@ -79,15 +82,22 @@ impl ClusterReconciler {
     async fn pass(&self, object: &Cluster) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(mut cluster) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
-        let mut observed = observe::observe(&self.context.client, &cluster).await?;
-        let actor = Actor { client: &self.context.client, api: &api };
+        let Some(mut cluster) = api.get_opt(&object.name_any()).await? else {
+            self.context.workloads.forget(&observe::key(object));
+            return Ok(None);
+        };
+        let mut observed = observe::observe(&self.context, &cluster).await?;
+        if let Some(kubeconfig) = &observed.kubeconfig {
+            self.context.workloads.follow(&observe::key(&cluster), kubeconfig);
+        }
+        let actor = Actor { context: &self.context, api: &api };
         let step = actor.work(&mut cluster, &mut observed).await?;
         if step == Step::Ignore {
             return Ok(None);
         }
         let cluster = self.report(&api, cluster, &observed, &step).await?;
         if step == Step::Release {
+            self.context.workloads.forget(&observe::key(&cluster));
             crate::finalizers::remove(&api, &cluster, FINALIZER).await?;
         }
         Ok(decide::interval(&step, &observed))
@@ -107,8 +117,12 @@ impl ClusterReconciler {
         let after = new.status.as_ref().and_then(|status| status.phase);
         let written = write_status(api, &cluster, &new).await?;
         if let Some(phase) = after.filter(|phase| Some(*phase) != before) {
-            let message = format!("Cluster is {phase:?}");
+            let message = format!("Cluster {} is {phase:?}", written.name_any());
             self.context.events.record(&written, Severity::Normal, &format!("{phase:?}"), &message).await;
+        }
+        for (reason, milestone) in report::milestones(&cluster, &written) {
+            let message = format!("Cluster {} {milestone} is now True", written.name_any());
+            self.context.events.record(&written, Severity::Normal, reason, &message).await;
         }
         Ok(written)
     }

@@ -1,19 +1,27 @@
 //! Observation of the objects around a Cluster.
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster};
-use controllers_runtime::ReconcileError;
+use std::fmt::Debug;
+
+use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, OpenStackCluster};
+use controllers_bootstrap::certificates::PemPair;
+use controllers_runtime::{ControllerContext, ReconcileError};
+use controllers_workload::{ClusterKey, Probe};
+use jiff::Timestamp;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 
 use super::descendants::{self, Descendant};
-use crate::CLUSTER_NAME_LABEL;
+use super::kubeconfig;
 use crate::ownership::{self, Adoption};
-
-/// Label of control plane Machines.
-const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
 
 /// The one kind of infrastructure that is served.
 pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackCluster";
+
+/// The one kind of control plane that is served.
+pub(super) const CONTROL_PLANE_KIND: &str = "KubeadmControlPlane";
 
 /// Objects around a Cluster.
 #[derive(Debug, Clone, Default)]
@@ -22,55 +30,117 @@ pub(super) struct Observed {
     pub infrastructure: Option<OpenStackCluster>,
     /// Reason why the OpenStackCluster that the Cluster names does not belong to it.
     pub refused: Option<String>,
-    pub control_plane: Vec<Machine>,
+    /// The KubeadmControlPlane that the Cluster names, unless another owner controls it.
+    pub control_plane: Option<KubeadmControlPlane>,
+    /// Reason why the KubeadmControlPlane that the Cluster names does not belong to it.
+    pub control_plane_refused: Option<String>,
+    pub deployments: Vec<MachineDeployment>,
+    pub control_plane_machines: Vec<Machine>,
     pub workers: Vec<Machine>,
+    /// Probes of the workload API.
+    pub probe: Probe,
+    /// Kubeconfig of the workload cluster, once there is one.
+    pub kubeconfig: Option<Vec<u8>>,
+    /// Certificate authority of the workload cluster. Read only if a kubeconfig may have to be created.
+    pub authority: Option<PemPair>,
     /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
     pub descendants: Vec<Descendant>,
+    pub now: Timestamp,
 }
 
 /// Reads the objects around a Cluster.
-pub(super) async fn observe(client: &Client, cluster: &Cluster) -> Result<Observed, ReconcileError> {
-    let mut observed = Observed::default();
-    infrastructure(client, cluster, &mut observed).await?;
-    machines(client, cluster, &mut observed).await?;
+pub(super) async fn observe(
+    context: &ControllerContext,
+    cluster: &Cluster,
+) -> Result<Observed, ReconcileError> {
+    let mut observed = Observed { now: Timestamp::now(), ..Observed::default() };
+    let reader = Reader { context, cluster };
+    reader.parts(&mut observed).await?;
+    reader.machines(&mut observed).await?;
+    reader.workload(&mut observed).await?;
     if cluster.metadata.deletion_timestamp.is_some() {
-        observed.descendants = descendants::list(client, cluster).await?;
-        let machines = descendants::of_machines(&observed.control_plane, &observed.workers);
+        observed.descendants = descendants::list(&context.client, cluster).await?;
+        let machines = descendants::of_machines(&observed.control_plane_machines, &observed.workers);
         observed.descendants.extend(machines);
     }
     Ok(observed)
 }
 
-async fn infrastructure(
-    client: &Client,
-    cluster: &Cluster,
-    observed: &mut Observed,
-) -> Result<(), ReconcileError> {
-    let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == INFRASTRUCTURE_KIND);
-    let Some(reference) = reference else { return Ok(()) };
-    let namespace = cluster.namespace().unwrap_or_default();
-    let api: Api<OpenStackCluster> = Api::namespaced(client.clone(), &namespace);
-    let Some(found) = api.get_opt(&reference.name).await? else { return Ok(()) };
-    match ownership::adoption(&found, &ownership::reference(cluster, true), &cluster.name_any()) {
-        Adoption::Refused(message) => observed.refused = Some(message),
-        Adoption::Complete | Adoption::Due => observed.infrastructure = Some(found),
-    }
-    Ok(())
+/// Returns the key of a Cluster among the workload clusters.
+pub(super) fn key(cluster: &Cluster) -> ClusterKey {
+    ClusterKey { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }
 }
 
-async fn machines(client: &Client, cluster: &Cluster, observed: &mut Observed) -> Result<(), ReconcileError> {
-    let api: Api<Machine> = Api::namespaced(client.clone(), &cluster.namespace().unwrap_or_default());
-    let name = cluster.name_any();
-    // By the spec as well as by the label: a Machine that no controller has labelled yet counts too.
-    let belongs = |machine: &Machine| {
-        machine.spec.cluster_name == name
-            || machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name)
-            || ownership::is_owned(machine, cluster)
-    };
-    let machines = api.list(&ListParams::default()).await?.into_iter().filter(belongs);
-    (observed.control_plane, observed.workers) =
-        machines.partition(|machine| machine.labels().contains_key(CONTROL_PLANE_LABEL));
-    Ok(())
+struct Reader<'a> {
+    context: &'a ControllerContext,
+    cluster: &'a Cluster,
+}
+
+impl Reader<'_> {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.context.client.clone(), &self.cluster.namespace().unwrap_or_default())
+    }
+
+    /// Reads the objects that the Cluster names.
+    async fn parts(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let spec = &self.cluster.spec;
+        if let Some(name) = spec.infrastructure_ref.as_ref().filter(|it| it.kind == INFRASTRUCTURE_KIND) {
+            (observed.infrastructure, observed.refused) = self.part(&name.name).await?;
+        }
+        if let Some(name) = spec.control_plane_ref.as_ref().filter(|it| it.kind == CONTROL_PLANE_KIND) {
+            (observed.control_plane, observed.control_plane_refused) = self.part(&name.name).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns an object that the Cluster names, or the reason why it is not the Cluster's.
+    async fn part<K>(&self, name: &str) -> Result<(Option<K>, Option<String>), ReconcileError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let Some(found) = self.api::<K>().get_opt(name).await? else { return Ok((None, None)) };
+        Ok(match ownership::part_adoption(&found, self.cluster) {
+            Adoption::Refused(message) => (None, Some(message)),
+            Adoption::Complete | Adoption::Due => (Some(found), None),
+        })
+    }
+
+    async fn machines(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let cluster = self.cluster;
+        let name = cluster.name_any();
+        // By the spec as well as by the label: a Machine that no controller has labelled yet counts too.
+        let belongs = |machine: &Machine| {
+            machine.spec.cluster_name == name
+                || machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name)
+                || ownership::is_owned(machine, cluster)
+        };
+        let machines = self.api::<Machine>().list(&ListParams::default()).await?.into_iter().filter(belongs);
+        (observed.control_plane_machines, observed.workers) =
+            machines.partition(|machine| machine.labels().contains_key(CONTROL_PLANE_LABEL));
+        let deployments = self.api::<MachineDeployment>().list(&ListParams::default()).await?;
+        let ours = deployments.into_iter().filter(|deployment| deployment.spec.cluster_name == name);
+        observed.deployments = ours.collect();
+        Ok(())
+    }
+
+    /// Reads the kubeconfig, from the time on at which a workload API can exist.
+    async fn workload(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        observed.probe = self.context.workloads.probe(&key(self.cluster));
+        if !observed.provisioned() {
+            return Ok(());
+        }
+        let namespace = self.cluster.namespace().unwrap_or_default();
+        let name = format!("{}-kubeconfig", self.cluster.name_any());
+        let secret = self.context.secrets.secret(&namespace, &name).await?;
+        observed.kubeconfig = secret.and_then(|it| Some(it.data?.get("value")?.0.clone()));
+        if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {
+            observed.authority = kubeconfig::authority(self.context, self.cluster).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Observed {
@@ -79,5 +149,17 @@ impl Observed {
         let status = self.infrastructure.as_ref().and_then(|it| it.status.as_ref());
         let initialization = status.and_then(|status| status.initialization.as_ref());
         initialization.and_then(|it| it.provisioned) == Some(true)
+    }
+
+    /// Reports whether the control plane has answered once: by its object, or by the Node of a Machine.
+    pub(super) fn initialized(&self, cluster: &Cluster) -> bool {
+        if cluster.spec.control_plane_ref.is_none() {
+            let has_node =
+                |machine: &Machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+            return self.control_plane_machines.iter().any(has_node);
+        }
+        let status = self.control_plane.as_ref().and_then(|it| it.status.as_ref());
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        initialization.and_then(|it| it.control_plane_initialized) == Some(true)
     }
 }

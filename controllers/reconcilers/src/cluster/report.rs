@@ -4,34 +4,28 @@ use std::collections::BTreeMap;
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    ReplicaCounts, StatusVersion, Time, condition, set_condition,
+    MachineDeployment, ReplicaCounts, StatusVersion, Time, condition, set_condition,
 };
-use kube::ResourceExt;
 
+use super::conditions;
 use super::decide::Step;
-use super::descendants;
-use super::observe::{INFRASTRUCTURE_KIND, Observed};
+use super::observe::Observed;
 use crate::{paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
-const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "ControlPlaneInitialized"];
+const PARTS: [&str; 4] =
+    ["RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable", "WorkersAvailable"];
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, now: &Time) {
     let generation = cluster.metadata.generation;
     let gates = cluster.spec.availability_gates.clone().unwrap_or_default();
-    let conditions = [
-        infrastructure(cluster, observed, now),
-        initialized(observed, now),
-        probe(now),
-        machines("ControlPlaneMachinesReady", "Ready", &observed.control_plane, now),
-        machines("WorkerMachinesReady", "Ready", &observed.workers, now),
-        deleting(cluster, step, now),
-        paused::condition(cluster, Some(cluster), now),
-    ];
+    let mut conditions = conditions::all(cluster, observed, step, now);
+    conditions.push(paused::condition(cluster, Some(cluster), now));
     let phase = phase(cluster, observed);
+    let initialized = observed.initialized(cluster);
     let status = cluster.status.get_or_insert_default();
-    copy(status, observed);
+    copy(status, observed, initialized);
     let known = status.conditions.get_or_insert_default();
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
@@ -42,12 +36,28 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     status.observed_generation = generation;
 }
 
-fn copy(status: &mut ClusterStatus, observed: &Observed) {
+/// Returns reason and field of each milestone that is true in `after` and was not in `before`.
+pub(super) fn milestones(before: &Cluster, after: &Cluster) -> Vec<(&'static str, &'static str)> {
+    let of = |cluster: &Cluster| {
+        let initialization = cluster.status.as_ref().and_then(|status| status.initialization.clone());
+        let initialization = initialization.unwrap_or_default();
+        [initialization.infrastructure_provisioned, initialization.control_plane_initialized]
+            .map(|milestone| milestone == Some(true))
+    };
+    let words = [
+        ("InfrastructureReady", "InfrastructureProvisioned"),
+        ("ControlPlaneInitialized", "ControlPlaneInitialized"),
+    ];
+    let reached = of(before).into_iter().zip(of(after)).zip(words);
+    reached.filter(|((before, after), _)| *after && !*before).map(|(_, words)| words).collect()
+}
+
+fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool) {
     if observed.provisioned() {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.infrastructure_provisioned = Some(true);
     }
-    if initialized_by(&observed.control_plane) {
+    if initialized {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.control_plane_initialized = Some(true);
     }
@@ -55,8 +65,66 @@ fn copy(status: &mut ClusterStatus, observed: &Observed) {
     if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
         status.failure_domains = Some(domains);
     }
-    status.control_plane = Some(counts(&observed.control_plane));
-    status.workers = Some(counts(&observed.workers));
+    status.control_plane = Some(control_plane(observed));
+    status.workers = Some(workers(observed));
+}
+
+/// Counts the control plane as its object does; without one, its Machines.
+fn control_plane(observed: &Observed) -> ReplicaCounts {
+    let Some(control_plane) = &observed.control_plane else {
+        return counts(&observed.control_plane_machines);
+    };
+    let status = control_plane.status.clone().unwrap_or_default();
+    ReplicaCounts {
+        available_replicas: status.available_replicas,
+        desired_replicas: control_plane.spec.replicas,
+        ready_replicas: status.ready_replicas,
+        replicas: status.replicas,
+        up_to_date_replicas: status.up_to_date_replicas,
+        upgrade_plan: None,
+        versions: status.versions,
+    }
+}
+
+/// Sums up MachineDeployments, and Machines that belong to none.
+fn workers(observed: &Observed) -> ReplicaCounts {
+    let alone = |machine: &&Machine| crate::ownership::controller_of(*machine).is_none();
+    let alone: Vec<Machine> = observed.workers.iter().filter(alone).cloned().collect();
+    let parts = observed.deployments.iter().map(of_deployment);
+    let parts: Vec<ReplicaCounts> = parts.chain((!alone.is_empty()).then(|| counts(&alone))).collect();
+    let sum = |of: &dyn Fn(&ReplicaCounts) -> Option<i32>| {
+        parts
+            .iter()
+            .filter_map(of)
+            .fold(None, |sum: Option<i32>, part| Some(sum.unwrap_or(0).saturating_add(part)))
+    };
+    let mut versions: BTreeMap<String, i32> = BTreeMap::new();
+    for version in parts.iter().filter_map(|part| part.versions.as_ref()).flatten() {
+        let count = versions.entry(version.version.clone()).or_default();
+        *count = count.saturating_add(version.replicas.unwrap_or(0));
+    }
+    ReplicaCounts {
+        available_replicas: sum(&|part| part.available_replicas),
+        desired_replicas: sum(&|part| part.desired_replicas),
+        ready_replicas: sum(&|part| part.ready_replicas),
+        replicas: sum(&|part| part.replicas),
+        up_to_date_replicas: sum(&|part| part.up_to_date_replicas),
+        upgrade_plan: None,
+        versions: listed(versions),
+    }
+}
+
+fn of_deployment(deployment: &MachineDeployment) -> ReplicaCounts {
+    let status = deployment.status.clone().unwrap_or_default();
+    ReplicaCounts {
+        available_replicas: status.available_replicas,
+        desired_replicas: deployment.spec.replicas,
+        ready_replicas: status.ready_replicas,
+        replicas: status.replicas,
+        up_to_date_replicas: status.up_to_date_replicas,
+        upgrade_plan: None,
+        versions: status.versions,
+    }
 }
 
 /// Counts Machines. All that exist are desired: no other object says how many there should be.
@@ -66,13 +134,10 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
     };
     let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
     let mut versions: BTreeMap<String, i32> = BTreeMap::new();
-    for version in machines.iter().filter_map(|machine| machine.spec.version.clone()) {
+    for version in machines.iter().filter_map(version) {
         let count = versions.entry(version).or_insert(0);
         *count = count.saturating_add(1);
     }
-    let versions =
-        versions.into_iter().map(|(version, count)| StatusVersion { version, replicas: Some(count) });
-    let versions: Vec<StatusVersion> = versions.collect();
     ReplicaCounts {
         available_replicas: count(&|machine| holds(machine, "Available")),
         desired_replicas: count(&|machine| machine.metadata.deletion_timestamp.is_none()),
@@ -80,8 +145,22 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
         replicas: count(&|_| true),
         up_to_date_replicas: count(&|machine| holds(machine, "UpToDate")),
         upgrade_plan: None,
-        versions: (!versions.is_empty()).then_some(versions),
+        versions: listed(versions),
     }
+}
+
+/// Returns the version of a Machine's kubelet, or the desired one before it is known.
+fn version(machine: &Machine) -> Option<String> {
+    let info = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
+    info.map(|info| info.kubelet_version.clone()).or_else(|| machine.spec.version.clone())
+}
+
+fn listed(versions: BTreeMap<String, i32>) -> Option<Vec<StatusVersion>> {
+    let versions: Vec<StatusVersion> = versions
+        .into_iter()
+        .map(|(version, count)| StatusVersion { version, replicas: Some(count) })
+        .collect();
+    (!versions.is_empty()).then_some(versions)
 }
 
 fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
@@ -95,102 +174,11 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     }
 }
 
-fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
-    let kind = "InfrastructureReady";
-    let no = |reason: &str, message: &str| {
-        Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
-    };
-    let Some(reference) = &cluster.spec.infrastructure_ref else {
-        return no("NotConfigured", "spec.infrastructureRef is not set");
-    };
-    if reference.kind != INFRASTRUCTURE_KIND {
-        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
-    }
-    if let Some(refused) = &observed.refused {
-        return no("NotReady", refused);
-    }
-    let Some(infrastructure) = &observed.infrastructure else {
-        let message = format!("OpenStackCluster {} does not exist", reference.name);
-        let deleting = cluster.metadata.deletion_timestamp.is_some();
-        return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
-    };
-    match infrastructure.condition("Ready") {
-        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
-        None => no(
-            "NotReady",
-            &format!("OpenStackCluster {} has no condition Ready yet", infrastructure.name_any()),
-        ),
-    }
-}
-
-fn initialized_by(machines: &[Machine]) -> bool {
-    machines.iter().any(|machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()))
-}
-
-fn initialized(observed: &Observed, now: &Time) -> Condition {
-    let kind = "ControlPlaneInitialized";
-    if initialized_by(&observed.control_plane) {
-        return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());
-    }
-    let message = "no control plane Machine has a Node yet";
-    Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
-}
-
-/// Returns the condition of the workload cluster's API, which is not inspected yet.
-fn probe(now: &Time) -> Condition {
-    let message = "workload clusters are not inspected yet";
-    Condition::new("RemoteConnectionProbe", ConditionStatus::Unknown, "NotInspected", message, now.clone())
-}
-
-fn machines(kind: &str, part: &str, machines: &[Machine], now: &Time) -> Condition {
-    if machines.is_empty() {
-        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
-    }
-    let lacking = |status: ConditionStatus| {
-        let lacking = machines.iter().filter_map(|machine| {
-            let condition = machine.condition(part)?;
-            (condition.status == status)
-                .then(|| format!("Machine {}: {}", machine.name_any(), condition.message))
-        });
-        lacking.collect::<Vec<_>>()
-    };
-    let (failing, unknown) = (lacking(ConditionStatus::False), lacking(ConditionStatus::Unknown));
-    if !failing.is_empty() {
-        return Condition::new(kind, ConditionStatus::False, "NotReady", &failing.join("; "), now.clone());
-    }
-    if !unknown.is_empty() || machines.iter().any(|machine| machine.condition(part).is_none()) {
-        return Condition::new(
-            kind,
-            ConditionStatus::Unknown,
-            "ReadyUnknown",
-            &unknown.join("; "),
-            now.clone(),
-        );
-    }
-    Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone())
-}
-
-fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
-    if cluster.metadata.deletion_timestamp.is_none() {
-        return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
-    }
-    let infrastructure = "WaitingForInfrastructureDeletion";
-    let (reason, message) = match step {
-        Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
-        Step::DeleteInfrastructure => (infrastructure, "deleting the infrastructure".to_owned()),
-        Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
-        Step::Release => ("DeletionCompleted", String::new()),
-        _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
-    };
-    Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
-}
-
 /// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
 /// are unknown, True without obstacles.
 fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
-        let message = format!("Deleting: {}", deleting.message);
+        let message = format!("* Deleting: {}", deleting.message);
         return Condition::new("Available", ConditionStatus::False, "NotAvailable", &message, now.clone());
     }
     let obstacles = summary::obstacles(conditions, &PARTS, gates);
@@ -200,8 +188,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
         ConditionStatus::False => "NotAvailable",
         ConditionStatus::Unknown => "AvailableUnknown",
     };
-    let messages: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.message.as_str()).collect();
-    Condition::new("Available", status, reason, &messages.join("; "), now.clone())
+    Condition::new("Available", status, reason, &summary::message(&obstacles), now.clone())
 }
 
 #[cfg(test)]

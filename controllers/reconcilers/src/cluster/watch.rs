@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster};
+use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, OpenStackCluster};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
-use kube::runtime::reflector::ObjectRef;
+use controllers_workload::WorkloadChange;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::ClusterReconciler;
 use crate::object_refs::concerned;
+use crate::workload_changes;
 
 /// Number of Clusters that are reconciled at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
@@ -32,13 +34,42 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let namespace = machine.namespace().unwrap_or_default();
         Some(ObjectRef::<Cluster>::new(&machine.spec.cluster_name).within(&namespace))
     };
+    let known = controller.store();
+    let of_control_plane = move |control_plane: KubeadmControlPlane| {
+        let name = control_plane.name_any();
+        concerned(&known, &control_plane, |cluster: &Cluster| {
+            cluster.spec.control_plane_ref.as_ref().is_some_and(|it| it.name == name)
+        })
+    };
+    let of_deployment = move |deployment: MachineDeployment| {
+        let namespace = deployment.namespace().unwrap_or_default();
+        Some(ObjectRef::<Cluster>::new(&deployment.spec.cluster_name).within(&namespace))
+    };
+    let known = controller.store();
     let controller = controller
         .watches(Api::<OpenStackCluster>::all(client.clone()), of_infrastructure)
-        .watches(Api::<Machine>::all(client), of_machine);
+        .watches(Api::<KubeadmControlPlane>::all(client.clone()), of_control_plane)
+        .watches(Api::<MachineDeployment>::all(client.clone()), of_deployment)
+        .watches(Api::<Machine>::all(client), of_machine)
+        .triggered_by(workload_changes::stream(&context.workloads), move |change| {
+            of_workload(&known, change)
+        });
     let reconciler = Arc::new(ClusterReconciler::new(context));
     let pass = move |object: Arc<Cluster>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns the Clusters that a change of a connection concerns; without a change, all: some were missed.
+fn of_workload(known: &Store<Cluster>, change: Option<WorkloadChange>) -> Vec<ObjectRef<Cluster>> {
+    use WorkloadChange::{Connected, Disconnected, Node, ProbeIsOld};
+    match change {
+        None => known.state().iter().map(|cluster| ObjectRef::from_obj(&**cluster)).collect(),
+        Some(Connected(key) | Disconnected(key) | ProbeIsOld(key)) => {
+            vec![ObjectRef::<Cluster>::new(&key.name).within(&key.namespace)]
+        }
+        Some(Node { .. }) => Vec::new(),
+    }
 }

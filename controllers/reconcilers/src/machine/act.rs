@@ -1,22 +1,30 @@
 //! Effects of the steps of a Machine.
 
-use apiserver_types::{Machine, OpenStackMachine};
-use controllers_runtime::ReconcileError;
+use std::fmt::Debug;
+
+use apiserver_types::{KubeadmConfig, Machine, OpenStackMachine};
+use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
+use controllers_workload::drain;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::FINALIZER;
-use super::decide::{self, Step};
-use super::observe::Observed;
-use crate::ownership;
+use super::decide::{self, Stage, Step};
+use super::deletion::node_name;
+use super::node::{NodeObservation, cluster_key};
+use super::observe::{Observed, Outcome};
+use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
-const STEPS: usize = 8;
+const STEPS: usize = 12;
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
-    pub client: &'a Client,
+    pub context: &'a ControllerContext,
     pub api: &'a Api<Machine>,
 }
 
@@ -43,34 +51,195 @@ impl Actor<'_> {
         machine: &mut Machine,
         observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
-        match (step, &observed.cluster, &mut observed.infrastructure) {
-            (Step::AddFinalizer, ..) => crate::finalizers::add(self.api, machine, FINALIZER).await,
-            (Step::Adopt, Some(cluster), _) => {
-                let owner = ownership::reference(cluster, false);
-                ownership::adopt(self.api, machine, owner, &cluster.name_any()).await
+        match step {
+            Step::AddFinalizer => crate::finalizers::add(self.api, machine, FINALIZER).await,
+            Step::Adopt(owned) => self.adopt(machine, observed, *owned).await,
+            Step::AdoptInfrastructure => self.take(machine, observed.infrastructure.as_mut()).await,
+            Step::AdoptBootstrap => self.take(machine, observed.bootstrap.as_mut()).await,
+            Step::SetDataSecret(name) => {
+                self.change(machine, json!({"spec": {"bootstrap": {"dataSecretName": name}}})).await
             }
-            (Step::AdoptInfrastructure, Some(cluster), Some(infrastructure)) => {
-                let owner = ownership::reference(machine, true);
-                let api = self.infrastructures(machine);
-                ownership::adopt(&api, infrastructure, owner, &cluster.name_any()).await
-            }
-            (Step::SetProviderId(id), ..) => {
-                let change = json!({
-                    "metadata": {"resourceVersion": machine.resource_version()},
-                    "spec": {"providerID": id},
-                });
-                let (name, change) = (machine.name_any(), Patch::Merge(&change));
-                *machine = self.api.patch(&name, &PatchParams::default(), &change).await?;
-                Ok(())
-            }
-            (Step::DeleteInfrastructure, _, Some(it)) => {
-                ownership::delete(&self.infrastructures(machine), &it.name_any(), it.uid()).await
-            }
+            Step::SetProviderId(id) => self.change(machine, json!({"spec": {"providerID": id}})).await,
+            Step::UpdateNode(patch) => self.update_node(machine, observed, patch).await,
+            Step::Begin(stage) => self.begin(machine, *stage).await,
+            Step::Drain => self.drain(machine, observed).await,
+            Step::AwaitVolumes => self.await_volumes(machine, observed).await,
+            Step::DeleteNode(name) => self.delete_node(machine, observed, name).await,
+            Step::DeleteInfrastructure => match &observed.infrastructure {
+                Some(it) => {
+                    let api = self.namespaced::<OpenStackMachine>(machine);
+                    ownership::delete(&api, &it.name_any(), it.uid()).await
+                }
+                None => Ok(()),
+            },
+            Step::DeleteBootstrap => match &observed.bootstrap {
+                Some(it) => {
+                    let api = self.namespaced::<KubeadmConfig>(machine);
+                    ownership::delete(&api, &it.name_any(), it.uid()).await
+                }
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
 
-    fn infrastructures(&self, machine: &Machine) -> Api<OpenStackMachine> {
-        Api::namespaced(self.client.clone(), &machine.namespace().unwrap_or_default())
+    fn namespaced<K>(&self, machine: &Machine) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.context.client.clone(), &machine.namespace().unwrap_or_default())
+    }
+
+    /// Writes a merge patch to the Machine, guarded by its revision.
+    async fn change(&self, machine: &mut Machine, mut change: Value) -> Result<(), ReconcileError> {
+        change["metadata"]["resourceVersion"] = json!(machine.resource_version());
+        let (name, change) = (machine.name_any(), Patch::Merge(&change));
+        *machine = self.api.patch(&name, &PatchParams::default(), &change).await?;
+        Ok(())
+    }
+
+    async fn adopt(
+        &self,
+        machine: &mut Machine,
+        observed: &Observed,
+        owned: bool,
+    ) -> Result<(), ReconcileError> {
+        let Some(cluster) = &observed.cluster else { return Ok(()) };
+        let name = cluster.name_any();
+        if owned {
+            return ownership::adopt(self.api, machine, ownership::reference(cluster, false), &name).await;
+        }
+        self.change(machine, json!({"metadata": {"labels": {CLUSTER_NAME_LABEL: name}}})).await
+    }
+
+    /// Makes the Machine the controller of one of its objects, in place of the owner that made the object.
+    async fn take<K>(&self, machine: &Machine, object: Option<&mut K>) -> Result<(), ReconcileError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let Some(object) = object else { return Ok(()) };
+        let owner = ownership::reference(machine, true);
+        let api = self.namespaced::<K>(machine);
+        ownership::take_over(&api, object, owner, &machine.spec.cluster_name).await
+    }
+
+    /// Writes the start of a stage before its first effect, because the timeout counts from it.
+    async fn begin(&self, machine: &mut Machine, stage: Stage) -> Result<(), ReconcileError> {
+        let field = match stage {
+            Stage::PreDrainHook => "waitForPreDrainHookStartTime",
+            Stage::Drain => "nodeDrainStartTime",
+            Stage::Volumes => "waitForNodeVolumeDetachStartTime",
+            Stage::PreTerminateHook => "waitForPreTerminateHookStartTime",
+        };
+        let change = json!({
+            "metadata": {"resourceVersion": machine.resource_version()},
+            "status": {"deletion": {field: now()}},
+        });
+        let (name, change) = (machine.name_any(), Patch::Merge(&change));
+        *machine = self.api.patch_status(&name, &PatchParams::default(), &change).await?;
+        Ok(())
+    }
+
+    fn workload(&self, machine: &Machine) -> Result<Client, String> {
+        self.context.workloads.client(&cluster_key(machine)).map_err(|error| error.to_string())
+    }
+
+    async fn update_node(
+        &self,
+        machine: &Machine,
+        observed: &mut Observed,
+        patch: &Value,
+    ) -> Result<(), ReconcileError> {
+        let Some(name) = observed.node.found().map(ResourceExt::name_any) else { return Ok(()) };
+        let written = match self.workload(machine) {
+            Ok(client) => {
+                let api: Api<Node> = Api::all(client);
+                let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+                patched.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        };
+        observed.node = match written {
+            Ok(node) => NodeObservation::Found(Box::new(node)),
+            // The watch has not reported the newest Node yet, or the API is gone: the next pass tries again.
+            Err(error) => {
+                tracing::debug!(%error, machine = machine.name_any(), node = name, "the Node was not updated");
+                let message = format!("Node {name} cannot be updated: {error}");
+                let last_success = self.context.workloads.probe(&cluster_key(machine)).last_success;
+                NodeObservation::NotConnected { message, last_success }
+            }
+        };
+        Ok(())
+    }
+
+    async fn drain(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let name = node_name(machine, observed).unwrap_or_default();
+        let labels = observed.cluster.as_ref().map(|cluster| cluster.labels().clone()).unwrap_or_default();
+        let rules = drain::matching(&observed.deletion.rules, machine.labels(), &labels);
+        let outcome = match (self.workload(machine), rules) {
+            (Ok(client), Ok(rules)) => outcome(drain::drain(&client, &name, &rules).await),
+            (Err(error), _) => Outcome::Failed(error),
+            (_, Err(error)) => Outcome::Failed(error.to_string()),
+        };
+        let events = &self.context.events;
+        match &outcome {
+            Outcome::Done => {
+                let message = format!("success draining Machine's node {name:?}");
+                events.record(machine, Severity::Normal, "SuccessfulDrainNode", &message).await;
+            }
+            Outcome::Failed(error) => {
+                let message = format!("error draining Machine's node {name:?}: {error}");
+                events.record(machine, Severity::Warning, "FailedDrainNode", &message).await;
+            }
+            Outcome::Waiting(_) => {}
+        }
+        observed.deletion.drain = Some(outcome);
+        Ok(())
+    }
+
+    async fn await_volumes(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let name = node_name(machine, observed).unwrap_or_default();
+        let outcome = match self.workload(machine) {
+            Ok(client) => outcome(drain::wait_for_volumes(&client, &name).await),
+            Err(error) => Outcome::Failed(error),
+        };
+        if let Outcome::Failed(error) = &outcome {
+            let message = format!("error waiting for the volumes of node {name:?}: {error}");
+            let events = &self.context.events;
+            events.record(machine, Severity::Warning, "FailedWaitForVolumeDetach", &message).await;
+        }
+        observed.deletion.volumes = Some(outcome);
+        Ok(())
+    }
+
+    async fn delete_node(
+        &self,
+        machine: &Machine,
+        observed: &mut Observed,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let deleted = match self.workload(machine) {
+            Ok(client) => {
+                ownership::delete(&Api::<Node>::all(client), name, None).await.map_err(|it| it.to_string())
+            }
+            Err(error) => Err(error),
+        };
+        observed.deletion.node = Some(match deleted {
+            Ok(()) => Outcome::Done,
+            Err(error) => {
+                let message = format!("error deleting Machine's node {name:?}: {error}");
+                self.context.events.record(machine, Severity::Warning, "FailedDeleteNode", &message).await;
+                Outcome::Failed(error)
+            }
+        });
+        Ok(())
+    }
+}
+
+fn outcome<E: std::fmt::Display>(result: Result<drain::DrainProgress, E>) -> Outcome {
+    match result {
+        Ok(drain::DrainProgress::Done) => Outcome::Done,
+        Ok(drain::DrainProgress::Waiting { message, .. }) => Outcome::Waiting(message),
+        Err(error) => Outcome::Failed(error.to_string()),
     }
 }

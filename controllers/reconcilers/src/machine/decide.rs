@@ -2,25 +2,41 @@
 
 use std::time::Duration;
 
-use apiserver_types::{Machine, OpenStackMachine};
+use apiserver_types::Machine;
 use controllers_runtime::paused;
 use kube::ResourceExt;
+use serde_json::Value;
 
-use super::observe::Observed;
-use super::{FINALIZER, WAITING};
+use super::node::NodeObservation;
+use super::observe::{Observed, Outcome, is_bootstrapped};
+use super::{FINALIZER, WAITING, deletion, node_metadata};
+use crate::CLUSTER_NAME_LABEL;
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Machine that waits for nothing; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(5);
 
-/// Prefix of annotations that hold a deletion before the Node is drained.
-const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
+/// Interval between two attempts to drain a Node, or to see its volumes detached. Upstream's.
+const DRAIN: Duration = Duration::from_secs(20);
 
-/// Prefix of annotations that hold a deletion before the server is deleted.
-const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+/// Interval between two attempts to delete a Node. Upstream's.
+const NODE_DELETION: Duration = Duration::from_secs(2);
+
+/// Labels of the owners that take a Machine back after a restore. Until they have, the Cluster does not own it.
+const OWNER_LABELS: [&str; 3] =
+    ["cluster.x-k8s.io/set-name", "cluster.x-k8s.io/pool-name", "cluster.x-k8s.io/control-plane-name"];
+
+/// Stage of a deletion that has a start time in the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    PreDrainHook,
+    Drain,
+    Volumes,
+    PreTerminateHook,
+}
 
 /// Next step of a Machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     /// Report only: the Machine or its Cluster is paused.
     Pause,
@@ -28,20 +44,42 @@ pub(super) enum Step {
     Ignore,
     /// Add the finalizer.
     AddFinalizer,
-    /// Add owner reference and label to the Machine itself.
-    Adopt,
-    /// Add owner reference and label to the OpenStackMachine.
+    /// Add the label with the Cluster's name, and with `true` the Cluster as owner.
+    Adopt(bool),
+    /// Become the controller of the OpenStackMachine.
     AdoptInfrastructure,
+    /// Become the controller of the KubeadmConfig.
+    AdoptBootstrap,
+    /// Copy the name of the Secret with the bootstrap data.
+    SetDataSecret(String),
     /// Copy the OpenStackMachine's provider ID.
     SetProviderId(String),
+    /// Write labels, annotations and taints of the Node.
+    UpdateNode(Value),
     /// Nothing is left to do.
     Nothing,
-    /// Wait for another system to remove its annotation: reason and annotation.
-    WaitForHook(&'static str, String),
+    /// Wait for another system to remove its annotations, which are listed.
+    WaitForHook(Stage, String),
+    /// Record that a stage of the deletion begins.
+    Begin(Stage),
+    /// Drain the Node.
+    Drain,
+    /// Look whether the volumes of the Node are detached.
+    AwaitVolumes,
+    /// Wait for a stage of the deletion, which had this outcome.
+    Wait(Stage, Outcome),
     /// Delete the OpenStackMachine.
     DeleteInfrastructure,
     /// Wait for the OpenStackMachine, for the reason that it gives.
     WaitForInfrastructure(String),
+    /// Delete the KubeadmConfig.
+    DeleteBootstrap,
+    /// Wait for the KubeadmConfig.
+    WaitForBootstrap(String),
+    /// Delete the Node of this name.
+    DeleteNode(String),
+    /// Delete the Node again later.
+    WaitForNode(Outcome),
     /// Remove the finalizer: nothing is left.
     Release,
 }
@@ -49,7 +87,20 @@ pub(super) enum Step {
 impl Step {
     /// Reports whether a pass ends with this step, because what follows needs another observation.
     pub(super) const fn ends_pass(&self) -> bool {
-        !matches!(self, Self::AddFinalizer | Self::Adopt | Self::AdoptInfrastructure | Self::SetProviderId(_))
+        !matches!(
+            self,
+            Self::AddFinalizer
+                | Self::Adopt(_)
+                | Self::AdoptInfrastructure
+                | Self::AdoptBootstrap
+                | Self::SetDataSecret(_)
+                | Self::SetProviderId(_)
+                | Self::UpdateNode(_)
+                | Self::Begin(_)
+                | Self::Drain
+                | Self::AwaitVolumes
+                | Self::DeleteNode(_)
+        )
     }
 }
 
@@ -60,11 +111,13 @@ pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
     }
     let is_held = machine.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     match (machine.metadata.deletion_timestamp.is_some(), is_held) {
-        (true, true) => deletion(machine, observed.infrastructure.as_ref()),
+        (true, true) => deletion::next_step(machine, observed),
         (true, false) => Step::Ignore,
         (false, false) => Step::AddFinalizer,
         (false, true) => adoption(machine, observed)
+            .or_else(|| data_secret(machine, observed).map(Step::SetDataSecret))
             .or_else(|| provider_id(machine, observed).map(Step::SetProviderId))
+            .or_else(|| node(machine, observed).map(Step::UpdateNode))
             .unwrap_or(Step::Nothing),
     }
 }
@@ -75,6 +128,8 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::Nothing if complete => Some(RESYNC),
+        Step::Wait(..) => Some(DRAIN),
+        Step::WaitForNode(_) => Some(NODE_DELETION),
         _ => Some(WAITING),
     }
 }
@@ -82,14 +137,36 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
 fn adoption(machine: &Machine, observed: &Observed) -> Option<Step> {
     let cluster = observed.cluster.as_ref()?;
     let name = cluster.name_any();
-    let owner = ownership::reference(cluster, false);
-    if ownership::adoption(machine, &owner, &name) == Adoption::Due {
-        return Some(Step::Adopt);
+    let labelled = machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name);
+    let alone = is_standalone(machine) && !ownership::is_owned(machine, cluster);
+    if !labelled || alone {
+        return Some(Step::Adopt(alone));
     }
-    let infrastructure = observed.infrastructure.as_ref()?;
     let owner = ownership::reference(machine, true);
-    let is_due = ownership::adoption(infrastructure, &owner, &name) == Adoption::Due;
-    is_due.then_some(Step::AdoptInfrastructure)
+    if let Some(it) = &observed.infrastructure {
+        let due = ownership::adoption(it, &owner, &name) == Adoption::Due || ownership::has_maker(it);
+        if due {
+            return Some(Step::AdoptInfrastructure);
+        }
+    }
+    let it = observed.bootstrap.as_ref()?;
+    let due = ownership::adoption(it, &owner, &name) == Adoption::Due || ownership::has_maker(it);
+    due.then_some(Step::AdoptBootstrap)
+}
+
+/// Reports whether a Machine belongs to no set, pool or control plane.
+fn is_standalone(machine: &Machine) -> bool {
+    let labels = machine.labels();
+    ownership::controller_of(machine).is_none()
+        && !OWNER_LABELS.iter().any(|label| labels.contains_key(*label))
+}
+
+/// Returns the name of the Secret with the bootstrap data, if the Machine lacks it.
+fn data_secret(machine: &Machine, observed: &Observed) -> Option<String> {
+    if is_bootstrapped(machine) {
+        return None;
+    }
+    observed.data_secret().map(str::to_owned)
 }
 
 /// Returns the provider ID of a server that was complete once, if the Machine has another or none.
@@ -98,120 +175,9 @@ fn provider_id(machine: &Machine, observed: &Observed) -> Option<String> {
     (observed.provisioned() && machine.spec.provider_id.as_ref() != Some(&found)).then_some(found)
 }
 
-/// Nodes are not drained: workload clusters are not inspected yet.
-fn deletion(machine: &Machine, infrastructure: Option<&OpenStackMachine>) -> Step {
-    if let Some(annotation) = hook(machine, PRE_DRAIN) {
-        return Step::WaitForHook("WaitingForPreDrainHook", annotation);
-    }
-    if let Some(annotation) = hook(machine, PRE_TERMINATE) {
-        return Step::WaitForHook("WaitingForPreTerminateHook", annotation);
-    }
-    // An object that another Machine controls is not deleted with this one.
-    match infrastructure.filter(|it| ownership::is_owned(*it, machine)) {
-        None => Step::Release,
-        Some(it) if it.metadata.deletion_timestamp.is_none() => Step::DeleteInfrastructure,
-        Some(it) => {
-            let ready = it.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
-            Step::WaitForInfrastructure(format!("OpenStackMachine {}: {ready}", it.name_any()))
-        }
-    }
-}
-
-/// Returns the first annotation with this prefix.
-fn hook(machine: &Machine, prefix: &str) -> Option<String> {
-    let has_prefix =
-        |key: &&String| key.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    machine.annotations().keys().find(has_prefix).cloned()
-}
-
-#[cfg(test)]
-mod tests {
-    use apiserver_types::{
-        Cluster, ClusterSpec, Initialization, MachineSpec, OpenStackMachineSpec, OpenStackMachineStatus,
-    };
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use k8s_openapi::jiff::Timestamp;
-
-    use super::*;
-    use crate::CLUSTER_NAME_LABEL;
-
-    fn machine() -> Machine {
-        let mut machine = Machine::new("m", MachineSpec::default());
-        machine.metadata.uid = Some("u".to_owned());
-        machine.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-        machine
-    }
-
-    fn cluster() -> Cluster {
-        let mut cluster = Cluster::new("c", ClusterSpec::default());
-        cluster.metadata.uid = Some("of-cluster".to_owned());
-        cluster
-    }
-
-    #[test]
-    fn a_machine_is_adopted_then_its_infrastructure_and_then_gets_its_provider_id() {
-        let label = || (CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
-        let mut adopted = machine();
-        adopted.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
-        adopted.labels_mut().extend([label()]);
-        let bare = OpenStackMachine::new("m", OpenStackMachineSpec::default());
-        let mut owned = bare.clone();
-        owned.metadata.owner_references = Some(vec![ownership::reference(&machine(), true)]);
-        owned.labels_mut().extend([label()]);
-        owned.spec.provider_id = Some("openstack:///1".to_owned());
-        let mut provisioned = owned.clone();
-        let initialization = Some(Initialization { provisioned: Some(true) });
-        provisioned.status =
-            Some(OpenStackMachineStatus { initialization, ..OpenStackMachineStatus::default() });
-        let mut complete = adopted.clone();
-        complete.spec.provider_id = Some("openstack:///1".to_owned());
-        let mut paused = cluster();
-        paused.spec.paused = Some(true);
-        let new = Machine { metadata: Default::default(), ..machine() };
-        let mut going = new.clone();
-        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        let table = [
-            ("paused", machine(), Some(paused), None, Step::Pause),
-            ("going, held by others", going, Some(cluster()), None, Step::Ignore),
-            ("new", new, None, None, Step::AddFinalizer),
-            ("without a cluster", machine(), None, Some(bare.clone()), Step::Nothing),
-            ("with a cluster", machine(), Some(cluster()), Some(bare.clone()), Step::Adopt),
-            ("adopted", adopted.clone(), Some(cluster()), None, Step::Nothing),
-            (
-                "with a server's object",
-                adopted.clone(),
-                Some(cluster()),
-                Some(bare),
-                Step::AdoptInfrastructure,
-            ),
-            ("not provisioned", adopted.clone(), Some(cluster()), Some(owned), Step::Nothing),
-            (
-                "provisioned",
-                adopted,
-                Some(cluster()),
-                Some(provisioned.clone()),
-                Step::SetProviderId("openstack:///1".to_owned()),
-            ),
-            ("complete", complete, Some(cluster()), Some(provisioned), Step::Nothing),
-        ];
-        for (case, machine, cluster, infrastructure, expected) in table {
-            let observed = Observed { cluster, infrastructure, ..Observed::default() };
-            assert_eq!(next_step(&machine, &observed), expected, "{case}");
-        }
-    }
-
-    #[test]
-    fn hooks_block_deletion_and_the_server_is_deleted_before_the_machine() {
-        let mut machine = machine();
-        let mut infrastructure = OpenStackMachine::new("m", OpenStackMachineSpec::default());
-        assert_eq!(deletion(&machine, Some(&infrastructure)), Step::Release, "another owner's");
-        infrastructure.metadata.owner_references = Some(vec![ownership::reference(&machine, true)]);
-        assert_eq!(deletion(&machine, Some(&infrastructure)), Step::DeleteInfrastructure);
-        infrastructure.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert!(matches!(deletion(&machine, Some(&infrastructure)), Step::WaitForInfrastructure(_)));
-        assert_eq!(deletion(&machine, None), Step::Release);
-        let hook = format!("{PRE_TERMINATE}/backup");
-        machine.annotations_mut().insert(hook.clone(), String::new());
-        assert_eq!(deletion(&machine, None), Step::WaitForHook("WaitingForPreTerminateHook", hook));
+fn node(machine: &Machine, observed: &Observed) -> Option<Value> {
+    match &observed.node {
+        NodeObservation::Found(node) => node_metadata::patch(machine, observed, node),
+        _ => None,
     }
 }

@@ -3,9 +3,16 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod conditions;
 mod decide;
+mod deletion;
+mod node;
+mod node_conditions;
+mod node_metadata;
 mod observe;
 mod report;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::time::Duration;
@@ -33,6 +40,21 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             groups: &["infrastructure.cluster.x-k8s.io"],
             resources: &["openstackmachines"],
             verbs: PolicyRule::DELETE,
+        },
+        PolicyRule {
+            groups: &["bootstrap.cluster.x-k8s.io"],
+            resources: &["kubeadmconfigs"],
+            verbs: PolicyRule::DELETE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machinesets", "machinedeployments", "machinedrainrules"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
+            groups: &["controlplane.cluster.x-k8s.io"],
+            resources: &["kubeadmcontrolplanes"],
+            verbs: PolicyRule::READ,
         },
         PolicyRule::SECRETS,
     ],
@@ -70,8 +92,8 @@ impl MachineReconciler {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
-        let mut observed = observe::observe(&self.context.client, &machine).await?;
-        let actor = Actor { client: &self.context.client, api: &api };
+        let mut observed = observe::observe(&self.context, &machine).await?;
+        let actor = Actor { context: &self.context, api: &api };
         let step = actor.work(&mut machine, &mut observed).await?;
         if step == Step::Ignore {
             return Ok(None);
@@ -80,7 +102,9 @@ impl MachineReconciler {
         if step == Step::Release {
             crate::finalizers::remove(&api, &machine, FINALIZER).await?;
         }
-        Ok(decide::interval(&step, &observed))
+        let wait = report::remaining(&machine, observed.now).and_then(|wait| Duration::try_from(wait).ok());
+        Ok(decide::interval(&step, &observed)
+            .map(|interval| wait.map_or(interval, |wait| wait.min(interval))))
     }
 
     /// Writes the status, and an Event if the phase is another one.
@@ -99,6 +123,11 @@ impl MachineReconciler {
         if let Some(phase) = after.filter(|phase| Some(*phase) != before) {
             let message = format!("Machine is {phase:?}");
             self.context.events.record(&written, Severity::Normal, &format!("{phase:?}"), &message).await;
+        }
+        let node = |of: &Machine| of.status.as_ref()?.node_ref.as_ref().map(|node| node.name.clone());
+        if let Some(name) = node(&written).filter(|_| node(&machine).is_none()) {
+            let message = format!("Set Machine's node reference to {name:?}");
+            self.context.events.record(&written, Severity::Normal, "SuccessfulSetNodeRef", &message).await;
         }
         Ok(written)
     }

@@ -1,13 +1,24 @@
 //! Observation of the objects around a Machine.
 
-use apiserver_types::{Cluster, Machine, OpenStackMachine};
-use controllers_runtime::ReconcileError;
-use kube::{Api, Client, ResourceExt};
+use apiserver_types::{
+    Cluster, KubeadmConfig, KubeadmControlPlane, Machine, MachineDeployment, MachineDrainRule, MachineSet,
+    OpenStackMachine,
+};
+use controllers_runtime::{ControllerContext, ReconcileError};
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 
+use super::node::{self, NodeObservation};
 use crate::ownership::{self, Adoption};
+use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
 
 /// The one kind of infrastructure that is served.
 pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackMachine";
+
+/// The one kind of bootstrap configuration that is served.
+pub(super) const BOOTSTRAP_KIND: &str = "KubeadmConfig";
 
 /// Objects around a Machine.
 #[derive(Debug, Clone, Default)]
@@ -15,32 +26,131 @@ pub(super) struct Observed {
     pub cluster: Option<Cluster>,
     /// The OpenStackMachine that the Machine names, unless another owner controls it.
     pub infrastructure: Option<OpenStackMachine>,
+    /// The KubeadmConfig that the Machine names, unless another owner controls it.
+    pub bootstrap: Option<KubeadmConfig>,
     /// Reason why the Machine cannot join its Cluster.
     pub obstacle: Option<String>,
-    /// The bootstrap data has a name.
-    pub bootstrapped: bool,
+    /// Reason why the Machine cannot use its KubeadmConfig.
+    pub bootstrap_obstacle: Option<String>,
+    /// MachineSet that controls the Machine.
+    pub set: Option<MachineSet>,
+    /// MachineDeployment that controls the MachineSet.
+    pub deployment: Option<MachineDeployment>,
+    pub node: NodeObservation,
+    /// Read only while the Machine is being deleted.
+    pub deletion: DeletionObservation,
+    pub now: Timestamp,
+}
+
+/// Observation that only a deletion needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeletionObservation {
+    /// The object of the control plane is being deleted.
+    pub control_plane_deleting: bool,
+    /// Another control plane Machine of the Cluster is not being deleted.
+    pub another_control_plane_machine: bool,
+    /// MachineDrainRules of the namespace.
+    pub rules: Vec<MachineDrainRule>,
+    /// Outcome of the drain in this pass.
+    pub drain: Option<Outcome>,
+    /// Outcome of the wait for volumes in this pass.
+    pub volumes: Option<Outcome>,
+    /// Outcome of the deletion of the Node in this pass.
+    pub node: Option<Outcome>,
+}
+
+/// Outcome of a step in the workload cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// Not done yet. For people.
+    Waiting(String),
+    /// Failed, and tried again. For people.
+    Failed(String),
 }
 
 /// Reads the objects around a Machine.
-pub(super) async fn observe(client: &Client, machine: &Machine) -> Result<Observed, ReconcileError> {
+pub(super) async fn observe(
+    context: &ControllerContext,
+    machine: &Machine,
+) -> Result<Observed, ReconcileError> {
     let namespace = machine.namespace().unwrap_or_default();
-    let clusters: Api<Cluster> = Api::namespaced(client.clone(), &namespace);
-    let api: Api<OpenStackMachine> = Api::namespaced(client.clone(), &namespace);
-    let reference = &machine.spec.infrastructure_ref;
-    let infrastructure = match reference.kind.as_str() {
-        INFRASTRUCTURE_KIND => api.get_opt(&reference.name).await?,
-        _ => None,
-    };
-    let cluster = clusters.get_opt(&machine.spec.cluster_name).await?;
-    let data_secret = machine.spec.bootstrap.data_secret_name.as_deref();
+    let reader = Reader { context, namespace: &namespace };
     let mut observed = Observed {
-        cluster,
-        infrastructure,
-        obstacle: None,
-        bootstrapped: data_secret.is_some_and(|name| !name.is_empty()),
+        cluster: reader.get(&machine.spec.cluster_name).await?,
+        now: Timestamp::now(),
+        ..Observed::default()
     };
-    observed.find_obstacle(machine);
+    let reference = &machine.spec.infrastructure_ref;
+    if reference.kind == INFRASTRUCTURE_KIND {
+        observed.infrastructure = reader.get(&reference.name).await?;
+    }
+    let bootstrap = machine.spec.bootstrap.config_ref.as_ref().filter(|it| it.kind == BOOTSTRAP_KIND);
+    if let Some(reference) = bootstrap {
+        observed.bootstrap = reader.get(&reference.name).await?;
+    }
+    observed.find_obstacles(machine);
+    reader.owners(machine, &mut observed).await?;
+    observed.node = node::observe(context, machine, &observed);
+    if machine.metadata.deletion_timestamp.is_some() {
+        reader.deletion(machine, &mut observed).await?;
+    }
     Ok(observed)
+}
+
+struct Reader<'a> {
+    context: &'a ControllerContext,
+    namespace: &'a str,
+}
+
+impl Reader<'_> {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.context.client.clone(), self.namespace)
+    }
+
+    async fn get<K>(&self, name: &str) -> Result<Option<K>, ReconcileError>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        Ok(self.api::<K>().get_opt(name).await?)
+    }
+
+    /// Reads the MachineSet that controls the Machine, and its MachineDeployment.
+    async fn owners(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(owner) = ownership::controller_of(machine).filter(|it| it.kind == "MachineSet") else {
+            return Ok(());
+        };
+        observed.set = self.get(&owner.name).await?;
+        let owner = observed.set.as_ref().and_then(|set| ownership::controller_of(set).cloned());
+        if let Some(owner) = owner.filter(|it| it.kind == "MachineDeployment") {
+            observed.deployment = self.get(&owner.name).await?;
+        }
+        Ok(())
+    }
+
+    async fn deletion(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let cluster = &machine.spec.cluster_name;
+        let selector = format!("{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE_LABEL}");
+        let machines = self.api::<Machine>().list(&ListParams::default().labels(&selector)).await?;
+        observed.deletion.another_control_plane_machine = machines
+            .iter()
+            .any(|other| other.uid() != machine.uid() && other.metadata.deletion_timestamp.is_none());
+        let reference = observed.cluster.as_ref().and_then(|cluster| cluster.spec.control_plane_ref.clone());
+        if let Some(reference) = reference.filter(|it| it.kind == "KubeadmControlPlane") {
+            let found: Option<KubeadmControlPlane> = self.get(&reference.name).await?;
+            observed.deletion.control_plane_deleting =
+                found.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+        }
+        let rules = self.api::<MachineDrainRule>().list(&ListParams::default()).await?;
+        observed.deletion.rules = rules.items;
+        Ok(())
+    }
 }
 
 impl Observed {
@@ -51,7 +161,14 @@ impl Observed {
         initialization.and_then(|it| it.provisioned) == Some(true)
     }
 
-    fn find_obstacle(&mut self, machine: &Machine) {
+    /// Returns the name of the Secret with the bootstrap data, once the KubeadmConfig reports it.
+    pub(super) fn data_secret(&self) -> Option<&str> {
+        let status = self.bootstrap.as_ref()?.status.as_ref()?;
+        let created = status.initialization.as_ref()?.data_secret_created == Some(true);
+        status.data_secret_name.as_deref().filter(|name| created && !name.is_empty())
+    }
+
+    fn find_obstacles(&mut self, machine: &Machine) {
         let Some(cluster) = &self.cluster else {
             self.obstacle = Some(format!("Cluster {} does not exist", machine.spec.cluster_name));
             return;
@@ -62,5 +179,15 @@ impl Observed {
             self.obstacle = Some(message);
             self.infrastructure = None;
         }
+        let adoption = self.bootstrap.as_ref().map(|it| ownership::adoption(it, &owner, &name));
+        if let Some(Adoption::Refused(message)) = adoption {
+            self.bootstrap_obstacle = Some(message);
+            self.bootstrap = None;
+        }
     }
+}
+
+/// Reports whether the bootstrap data of a Machine has a name.
+pub(super) fn is_bootstrapped(machine: &Machine) -> bool {
+    machine.spec.bootstrap.data_secret_name.as_deref().is_some_and(|name| !name.is_empty())
 }

@@ -2,12 +2,14 @@
 
 use apiserver_types::{
     Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
-    MachinePhase, MachineStatus, Time, condition, set_condition,
+    MachinePhase, MachineStatus, NodeReference, Time, condition, set_condition,
 };
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::decide::Step;
-use super::observe::{INFRASTRUCTURE_KIND, Observed};
+use super::decide::{Stage, Step};
+use super::observe::{Observed, is_bootstrapped};
+use super::{conditions, node, node_conditions};
 use crate::{paused, summary};
 
 /// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
@@ -16,27 +18,33 @@ const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHe
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
     let generation = machine.metadata.generation;
-    let parts = [
-        bootstrap(machine, observed, now),
-        infrastructure(machine, observed, now),
-        node("NodeHealthy", now),
-        node("NodeReady", now),
-        deleting(machine, step, now),
+    let mut parts = vec![
+        conditions::bootstrap(machine, observed, now),
+        conditions::infrastructure(machine, observed, now),
+        conditions::not_updating(now),
+        conditions::deleting(machine, step, now),
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
+    parts.extend(node_conditions::conditions(machine, observed, now));
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
     let phase = phase(machine, observed);
+    let bootstrapped = is_bootstrapped(machine);
+    let deletion = machine.metadata.deletion_timestamp.is_some();
     let status = machine.status.get_or_insert_default();
-    copy(status, observed);
+    copy(status, observed, bootstrapped);
+    if deletion {
+        begin_wait(status, step, now);
+    }
     let conditions = status.conditions.get_or_insert_default();
     for condition in parts {
         set_condition(conditions, condition.at_generation(generation));
     }
     let ready = ready(conditions, &gates, now);
-    let available = available(&ready, now);
-    for condition in [ready, available] {
-        set_condition(conditions, condition.at_generation(generation));
-    }
+    set_condition(conditions, ready.clone().at_generation(generation));
+    let wait = remaining(machine, observed.now);
+    let status = machine.status.get_or_insert_default();
+    let available = available(&ready, wait, now).at_generation(generation);
+    set_condition(status.conditions.get_or_insert_default(), available);
     if status.phase != Some(phase) {
         status.phase = Some(phase);
         status.last_updated = Some(now.clone());
@@ -44,18 +52,28 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     status.observed_generation = generation;
 }
 
-fn available(ready: &Condition, now: &Time) -> Condition {
-    let (status, reason, message) = match ready.holds() {
-        true => (ConditionStatus::True, "Available", ""),
-        false => (ConditionStatus::False, "NotReady", "Machine is not Ready"),
+/// Available: Ready for at least `spec.minReadySeconds`.
+fn available(ready: &Condition, wait: Option<SignedDuration>, now: &Time) -> Condition {
+    let (status, reason, message) = match (ready.holds(), wait) {
+        (true, None) => (ConditionStatus::True, "Available", ""),
+        (true, Some(_)) => (ConditionStatus::False, "WaitingForMinReadySeconds", ""),
+        (false, _) => (ConditionStatus::False, "NotReady", ""),
     };
     Condition::new("Available", status, reason, message, now.clone())
 }
 
+/// Returns how long a Machine must still be Ready until it is available; `None` if it need not wait, or is not Ready.
+pub(super) fn remaining(machine: &Machine, now: Timestamp) -> Option<SignedDuration> {
+    let ready = machine.condition("Ready").filter(|ready| ready.holds())?;
+    let since: Timestamp = ready.last_transition_time.0.parse().ok()?;
+    let wanted = SignedDuration::from_secs(i64::from(machine.spec.min_ready_seconds.unwrap_or(0)));
+    Some(wanted.saturating_sub(now.duration_since(since))).filter(SignedDuration::is_positive)
+}
+
 /// Copies addresses and milestones from the infrastructure. Absent ones leave the status unchanged.
-fn copy(status: &mut MachineStatus, observed: &Observed) {
+fn copy(status: &mut MachineStatus, observed: &Observed, bootstrapped: bool) {
     let initialization = status.initialization.get_or_insert_with(MachineInitialization::default);
-    if observed.bootstrapped {
+    if bootstrapped {
         initialization.bootstrap_data_secret_created = Some(true);
     }
     if observed.provisioned() {
@@ -70,6 +88,21 @@ fn copy(status: &mut MachineStatus, observed: &Observed) {
     if !addresses.is_empty() {
         status.addresses = Some(addresses);
     }
+    if let Some(found) = observed.node.found() {
+        status.node_ref = Some(NodeReference { name: found.name_any() });
+        status.node_info = node::info(found).or_else(|| status.node_info.take());
+    }
+}
+
+/// Records when a wait for hooks began.
+fn begin_wait(status: &mut MachineStatus, step: &Step, now: &Time) {
+    let Step::WaitForHook(stage, _) = step else { return };
+    let deletion = status.deletion.get_or_insert_default();
+    let field = match stage {
+        Stage::PreDrainHook => &mut deletion.wait_for_pre_drain_hook_start_time,
+        _ => &mut deletion.wait_for_pre_terminate_hook_start_time,
+    };
+    field.get_or_insert_with(|| now.clone());
 }
 
 fn address(from: &apiserver_types::NodeAddress) -> Option<MachineAddress> {
@@ -94,87 +127,16 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
         Some(_) => MachinePhase::Deleting,
         None if running => MachinePhase::Running,
         None if provisioned => MachinePhase::Provisioned,
-        None if observed.bootstrapped => MachinePhase::Provisioning,
+        None if is_bootstrapped(machine) => MachinePhase::Provisioning,
         None => MachinePhase::Pending,
     }
 }
 
-fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
-    let kind = "BootstrapConfigReady";
-    match (observed.bootstrapped, &machine.spec.bootstrap.config_ref) {
-        (true, None) => Condition::new(kind, ConditionStatus::True, "DataSecretProvided", "", now.clone()),
-        (true, Some(_)) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
-        (false, Some(reference)) => {
-            let message = format!(
-                "waiting for {} {} to create the bootstrap data, which no controller of Capstan does yet. \
-                 Set spec.bootstrap.dataSecretName",
-                reference.kind, reference.name
-            );
-            Condition::new(kind, ConditionStatus::False, "NotReady", &message, now.clone())
-        }
-        (false, None) => {
-            let message = "spec.bootstrap.dataSecretName is not set";
-            Condition::new(kind, ConditionStatus::False, "NotReady", message, now.clone())
-        }
-    }
-}
-
-fn infrastructure(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
-    let kind = "InfrastructureReady";
-    let no = |reason: &str, message: &str| {
-        Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
-    };
-    let reference = &machine.spec.infrastructure_ref;
-    if reference.kind != INFRASTRUCTURE_KIND {
-        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
-    }
-    if let Some(obstacle) = &observed.obstacle {
-        return no("NotReady", obstacle);
-    }
-    let Some(infrastructure) = &observed.infrastructure else {
-        let message = format!("OpenStackMachine {} does not exist", reference.name);
-        let deleting = machine.metadata.deletion_timestamp.is_some();
-        return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
-    };
-    match infrastructure.condition("Ready") {
-        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
-        None => no(
-            "NotReady",
-            &format!("OpenStackMachine {} has no condition Ready yet", infrastructure.name_any()),
-        ),
-    }
-}
-
-/// Returns a condition of the Node, which is not inspected yet.
-fn node(kind: &str, now: &Time) -> Condition {
-    let message = "workload clusters are not inspected yet";
-    Condition::new(kind, ConditionStatus::Unknown, "NotInspected", message, now.clone())
-}
-
-fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition {
-    if machine.metadata.deletion_timestamp.is_none() {
-        return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
-    }
-    let infrastructure = "WaitingForInfrastructureDeletion";
-    let (reason, message) = match step {
-        Step::WaitForHook(reason, annotation) => {
-            (*reason, format!("waiting until the annotation {annotation} is removed"))
-        }
-        Step::DeleteInfrastructure => (infrastructure, "deleting the server".to_owned()),
-        Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
-        Step::Release => ("DeletionCompleted", String::new()),
-        _ => ("Paused", "the deletion continues when the Machine is no longer paused".to_owned()),
-    };
-    Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
-}
-
-/// Ready: False with the first issue's message, else Unknown with the message of the first
-/// unknown part, else True.
+/// Ready: False if a part is an issue, else Unknown if a part is unknown, else True.
 fn ready(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     let deleting = condition(conditions, "Deleting").filter(|it| it.holds());
     if let Some(deleting) = deleting {
-        let message = format!("Deleting: {}", deleting.message);
+        let message = format!("* Deleting: Machine deletion in progress, stage: {}", deleting.reason);
         return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
     }
     let obstacles = summary::obstacles(conditions, &PARTS, gates);
@@ -184,9 +146,7 @@ fn ready(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
         ConditionStatus::False => "NotReady",
         ConditionStatus::Unknown => "ReadyUnknown",
     };
-    let decisive = obstacles.iter().find(|obstacle| obstacle.status == status);
-    let message = decisive.map(|obstacle| obstacle.message.as_str()).unwrap_or_default();
-    Condition::new("Ready", status, reason, message, now.clone())
+    Condition::new("Ready", status, reason, &summary::message(&obstacles), now.clone())
 }
 
 #[cfg(test)]

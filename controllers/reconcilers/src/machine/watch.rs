@@ -2,46 +2,107 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, Machine, OpenStackMachine};
+use apiserver_types::{Cluster, KubeadmConfig, Machine, MachineDeployment, MachineSet, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
+use controllers_workload::WorkloadChange;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
+use crate::{ownership, workload_changes};
 
-/// Number of Machines that are reconciled at the same time; a pass is a few calls inside the process.
-const CONCURRENCY: u16 = 32;
+/// Number of Machines that are reconciled at the same time. Most passes are a few calls inside the process; a drain
+/// waits for the workload cluster.
+const CONCURRENCY: u16 = 100;
 
 /// Reconciles until `shutdown`.
 ///
 /// Cancel safety: may be dropped at any moment; the next call continues from what is stored.
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
-    let client = context.client.clone();
-    let controller =
-        ReconcileLoop::new(Api::<Machine>::all(client.clone()), CONCURRENCY, &context.queues, "machine");
-    let (known, known_too) = (controller.store(), controller.store());
-    let of_infrastructure = move |infrastructure: OpenStackMachine| {
-        let name = infrastructure.name_any();
-        concerned(&known, &infrastructure, |machine| machine.spec.infrastructure_ref.name == name)
-    };
-    let predicate = ChangePredicate::default();
-    let of_cluster = move |cluster: Cluster| {
-        // A Cluster's status is computed from its Machines'; they need only its spec.
-        if !predicate.is_new(&cluster) {
-            return Vec::new();
-        }
-        let name = cluster.name_any();
-        concerned(&known_too, &cluster, |machine| machine.spec.cluster_name == name)
-    };
-    let controller = controller
-        .watches(Api::<OpenStackMachine>::all(client.clone()), of_infrastructure)
-        .watches(Api::<Cluster>::all(client), of_cluster);
+    let controller = triggers(&context);
     let reconciler = Arc::new(MachineReconciler::new(context));
     let pass = move |object: Arc<Machine>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
+    let client = context.client.clone();
+    let controller =
+        ReconcileLoop::new(Api::<Machine>::all(client.clone()), CONCURRENCY, &context.queues, "machine");
+    let known = controller.store();
+    let of_infrastructure = move |infrastructure: OpenStackMachine| {
+        let name = infrastructure.name_any();
+        concerned(&known, &infrastructure, |machine| machine.spec.infrastructure_ref.name == name)
+    };
+    let known = controller.store();
+    let of_bootstrap = move |config: KubeadmConfig| {
+        let name = config.name_any();
+        let names =
+            |machine: &Machine| machine.spec.bootstrap.config_ref.as_ref().is_some_and(|it| it.name == name);
+        concerned(&known, &config, names)
+    };
+    let (known, predicate) = (controller.store(), ChangePredicate::default());
+    let of_set = move |set: MachineSet| {
+        if !predicate.is_new(&set) {
+            return Vec::new();
+        }
+        concerned(&known, &set, |machine| ownership::is_owned(machine, &set))
+    };
+    let (known, predicate) = (controller.store(), ChangePredicate::default());
+    let of_deployment = move |deployment: MachineDeployment| {
+        if !predicate.is_new(&deployment) {
+            return Vec::new();
+        }
+        let name = deployment.name_any();
+        let label = "cluster.x-k8s.io/deployment-name";
+        concerned(&known, &deployment, |machine: &Machine| machine.labels().get(label) == Some(&name))
+    };
+    let (known, predicate) = (controller.store(), ChangePredicate::default());
+    let of_cluster = move |cluster: Cluster| {
+        // A Cluster's status is computed from its Machines'; they need only its spec and its milestones.
+        let milestones = cluster.status.as_ref().and_then(|status| status.initialization.clone());
+        if !predicate.is_new_with(&cluster, &milestones) {
+            return Vec::new();
+        }
+        let name = cluster.name_any();
+        concerned(&known, &cluster, |machine| machine.spec.cluster_name == name)
+    };
+    let known = controller.store();
+    controller
+        .watches(Api::<OpenStackMachine>::all(client.clone()), of_infrastructure)
+        .watches(Api::<KubeadmConfig>::all(client.clone()), of_bootstrap)
+        .watches(Api::<MachineSet>::all(client.clone()), of_set)
+        .watches(Api::<MachineDeployment>::all(client.clone()), of_deployment)
+        .watches(Api::<Cluster>::all(client), of_cluster)
+        .triggered_by(workload_changes::stream(&context.workloads), move |change| of_workload(&known, change))
+}
+
+/// Returns the Machines that a change in a workload cluster concerns; without a change, all: some were missed.
+fn of_workload(known: &Store<Machine>, change: Option<WorkloadChange>) -> Vec<ObjectRef<Machine>> {
+    let machines = known.state();
+    let concerns = |machine: &Machine| match &change {
+        None => true,
+        Some(
+            WorkloadChange::Connected(key)
+            | WorkloadChange::Disconnected(key)
+            | WorkloadChange::ProbeIsOld(key),
+        ) => super::node::cluster_key(machine) == *key,
+        Some(WorkloadChange::Node { cluster, name, provider_id }) => {
+            let status = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
+            super::node::cluster_key(machine) == *cluster
+                && (status.is_some_and(|node| node.name == *name)
+                    || provider_id.is_some() && machine.spec.provider_id == *provider_id)
+        }
+    };
+    machines
+        .iter()
+        .filter(|machine| concerns(machine))
+        .map(|machine| ObjectRef::from_obj(&**machine))
+        .collect()
 }

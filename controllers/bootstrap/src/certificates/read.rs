@@ -1,0 +1,89 @@
+//! Reading of certificates that exist already.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use jiff::Timestamp;
+use rcgen::{KeyPair, PublicKeyData as _};
+use x509_parser::pem::Pem;
+use x509_parser::time::ASN1Time;
+
+use super::{CertificateError, PemPair, key};
+
+/// Certificate of a bundle.
+pub(super) struct Parsed {
+    pub der: Vec<u8>,
+    /// SubjectPublicKeyInfo, in DER.
+    pub public_key: Vec<u8>,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+}
+
+/// Returns the end of a certificate's validity. Of a bundle, the first certificate counts.
+///
+/// # Errors
+/// The text is no certificate in PEM.
+pub fn expiry(certificate_pem: &str) -> Result<Timestamp, CertificateError> {
+    let first = bundle(certificate_pem)?.into_iter().next();
+    first.map(|it| it.not_after).ok_or_else(|| CertificateError::Certificate("the text is empty".to_owned()))
+}
+
+/// Returns the hash of each certificate's public key, in the form of kubeadm's `caCertHashes`.
+///
+/// # Errors
+/// The text is no certificate in PEM.
+pub fn ca_certificate_hashes(bundle_pem: &str) -> Result<Vec<String>, CertificateError> {
+    let hash = |certificate: Parsed| {
+        let hash = digest(&SHA256, &certificate.public_key);
+        let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    };
+    Ok(bundle(bundle_pem)?.into_iter().map(hash).collect())
+}
+
+/// Checks that a private key belongs to one of the certificates, or to the public key of the service account pair.
+///
+/// # Errors
+/// A part cannot be read, or they do not belong together.
+pub fn matches(pair: &PemPair) -> Result<(), CertificateError> {
+    let private = key::read(&pair.key)?;
+    let public = Pem::iter_from_buffer(pair.certificate.as_bytes()).filter_map(Result::ok);
+    match public.into_iter().find(|block| block.label == "PUBLIC KEY") {
+        Some(public) if public.contents == private.subject_public_key_info() => Ok(()),
+        Some(_) => Err(CertificateError::Mismatch),
+        None => of_key(&pair.certificate, &private).map(drop),
+    }
+}
+
+/// Returns the certificate of a bundle that a private key belongs to.
+pub(super) fn of_key(bundle_pem: &str, key: &KeyPair) -> Result<Parsed, CertificateError> {
+    let public_key = key.subject_public_key_info();
+    let found = bundle(bundle_pem)?.into_iter().find(|certificate| certificate.public_key == public_key);
+    found.ok_or(CertificateError::Mismatch)
+}
+
+/// Parses all certificates of a text. There is at least one.
+fn bundle(pem: &str) -> Result<Vec<Parsed>, CertificateError> {
+    let failed = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
+    let mut certificates = Vec::new();
+    for block in Pem::iter_from_buffer(pem.as_bytes()) {
+        let block = block.map_err(|error| failed(&error))?;
+        if block.label == "CERTIFICATE" {
+            certificates.push(parse(block)?);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(failed(&"the text has no block CERTIFICATE"));
+    }
+    Ok(certificates)
+}
+
+fn parse(block: Pem) -> Result<Parsed, CertificateError> {
+    let failed = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
+    let certificate = block.parse_x509().map_err(|error| failed(&error))?;
+    let time = |time: ASN1Time| Timestamp::from_second(time.timestamp()).map_err(|error| failed(&error));
+    Ok(Parsed {
+        public_key: certificate.public_key().raw.to_vec(),
+        not_before: time(certificate.validity().not_before)?,
+        not_after: time(certificate.validity().not_after)?,
+        der: block.contents,
+    })
+}

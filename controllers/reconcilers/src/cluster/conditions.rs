@@ -1,0 +1,309 @@
+//! Conditions of a Cluster.
+
+use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, Polarity, Time};
+use jiff::SignedDuration;
+use kube::ResourceExt;
+
+use super::decide::Step;
+use super::descendants;
+use super::observe::{CONTROL_PLANE_KIND, INFRASTRUCTURE_KIND, Observed};
+use crate::aggregate::{Source, Target, aggregate};
+
+/// Age of the last successful probe after which the workload API counts as down. Upstream's default.
+const PROBE_GRACE: SignedDuration = SignedDuration::from_secs(50);
+
+/// Failed probes after which a connection that never was is reported as failed. Upstream's number.
+const FIRST_FAILURES: u32 = 5;
+
+/// Age from which a Machine without the condition UpToDate counts as unknown. Upstream's value.
+const JUDGED: SignedDuration = SignedDuration::from_secs(10);
+
+/// Returns every condition but `Available`, which sums some of them up.
+pub(super) fn all(cluster: &Cluster, observed: &Observed, step: &Step, now: &Time) -> Vec<Condition> {
+    let mut all = vec![
+        infrastructure(cluster, observed, now),
+        control_plane_available(cluster, observed, now),
+        control_plane_initialized(cluster, observed, now),
+        probe(cluster, observed, now),
+        workers_available(observed, now),
+        deleting(cluster, step, now),
+    ];
+    for (machines, ready, up_to_date) in [
+        (&observed.control_plane_machines, "ControlPlaneMachinesReady", "ControlPlaneMachinesUpToDate"),
+        (&observed.workers, "WorkerMachinesReady", "WorkerMachinesUpToDate"),
+    ] {
+        all.push(machines_ready(ready, machines, now));
+        all.push(machines_up_to_date(up_to_date, machines, observed, now));
+    }
+    all.extend(["RollingOut", "ScalingUp", "ScalingDown"].map(|kind| movement(kind, observed, now)));
+    all.push(remediating(observed, now));
+    all
+}
+
+fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
+    let kind = "InfrastructureReady";
+    let new =
+        |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
+    let Some(reference) = &cluster.spec.infrastructure_ref else {
+        return new(ConditionStatus::True, "Ready", "No infrastructure object is used");
+    };
+    let status = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    let existed = status.and_then(|it| it.infrastructure_provisioned) == Some(true);
+    let name = format!("{} {}", reference.kind, reference.name);
+    let part = Part {
+        name: &name,
+        served: INFRASTRUCTURE_KIND,
+        refused: observed.refused.as_deref(),
+        found: observed.infrastructure.is_some(),
+        existed,
+    };
+    if let Some((reason, message)) = part.obstacle(cluster, &reference.kind) {
+        return new(ConditionStatus::False, reason, &message);
+    }
+    match observed.infrastructure.as_ref().and_then(|it| it.condition("Ready")) {
+        Some(ready) => new(ready.status, &ready.reason, &ready.message),
+        None => {
+            let message = format!("{INFRASTRUCTURE_KIND} status.initialization.provisioned is false");
+            new(ConditionStatus::False, "NotReady", &message)
+        }
+    }
+}
+
+/// Object that a Cluster names.
+struct Part<'a> {
+    name: &'a str,
+    /// The one kind that is served.
+    served: &'a str,
+    refused: Option<&'a str>,
+    found: bool,
+    /// The object was complete once.
+    existed: bool,
+}
+
+impl Part<'_> {
+    /// Returns reason and message if the object cannot be used.
+    fn obstacle(&self, cluster: &Cluster, kind: &str) -> Option<(&'static str, String)> {
+        if kind != self.served {
+            return Some(("UnknownKind", format!("the reference names a {kind}, which is not served here")));
+        }
+        if let Some(refused) = self.refused {
+            return Some(("NotReady", refused.to_owned()));
+        }
+        if self.found {
+            return None;
+        }
+        Some(match (self.existed, cluster.metadata.deletion_timestamp.is_some()) {
+            (true, true) => ("ObjectDeleted", format!("{} has been deleted", self.name)),
+            (true, false) => {
+                ("ObjectDeleted", format!("{} has been deleted while the cluster still exists", self.name))
+            }
+            (false, _) => ("ObjectDoesNotExist", format!("{} does not exist", self.name)),
+        })
+    }
+}
+
+fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
+    let kind = "ControlPlaneAvailable";
+    let new =
+        |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
+    let Some(reference) = &cluster.spec.control_plane_ref else { return of_machines(kind, observed, now) };
+    let name = format!("{} {}", reference.kind, reference.name);
+    let part = Part {
+        name: &name,
+        served: CONTROL_PLANE_KIND,
+        refused: observed.control_plane_refused.as_deref(),
+        found: observed.control_plane.is_some(),
+        existed: was_initialized(cluster),
+    };
+    if let Some((reason, message)) = part.obstacle(cluster, &reference.kind) {
+        return new(ConditionStatus::False, reason, &message);
+    }
+    match observed.control_plane.as_ref().and_then(|it| it.condition("Available")) {
+        Some(it) => new(it.status, &it.reason, &it.message),
+        None => {
+            let message =
+                format!("{CONTROL_PLANE_KIND} status.initialization.controlPlaneInitialized is false");
+            new(ConditionStatus::False, "NotAvailable", &message)
+        }
+    }
+}
+
+/// Availability of a control plane that consists of Machines without an object above them.
+fn of_machines(kind: &str, observed: &Observed, now: &Time) -> Condition {
+    let available = |machine: &Machine| machine.condition("Available").is_some_and(Condition::holds);
+    let (status, reason, message) = match observed.control_plane_machines.as_slice() {
+        [] => (ConditionStatus::True, "Available", "No control plane object is used"),
+        machines if machines.iter().any(available) => (ConditionStatus::True, "Available", ""),
+        _ => (ConditionStatus::False, "NotAvailable", "no control plane Machine is available"),
+    };
+    Condition::new(kind, status, reason, message, now.clone())
+}
+
+fn was_initialized(cluster: &Cluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.control_plane_initialized) == Some(true)
+}
+
+/// Initialized stays True for good.
+fn control_plane_initialized(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
+    let kind = "ControlPlaneInitialized";
+    if was_initialized(cluster) || observed.initialized(cluster) {
+        return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());
+    }
+    let message = match cluster.spec.control_plane_ref {
+        Some(_) => "Control plane not yet initialized",
+        None => "Waiting for the first control plane machine to have status.nodeRef set",
+    };
+    Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
+}
+
+fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
+    let kind = "RemoteConnectionProbe";
+    let probe = &observed.probe;
+    let no =
+        |message: &str| Condition::new(kind, ConditionStatus::False, "ProbeFailed", message, now.clone());
+    let because = probe.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    match probe.last_success {
+        Some(at) if observed.now.duration_since(at) <= PROBE_GRACE => {
+            Condition::new(kind, ConditionStatus::True, "ProbeSucceeded", "", now.clone())
+        }
+        Some(at) => no(&format!(
+            "Remote connection probe failed, probe last succeeded at {}{because}",
+            at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )),
+        None if probe.failures < FIRST_FAILURES => match cluster.condition(kind) {
+            Some(known) => known.clone(),
+            None => no("Remote connection not established yet"),
+        },
+        None => no(&format!("Remote connection probe failed{because}")),
+    }
+}
+
+/// Condition of many objects, with the reasons of its three states.
+const fn target<'a>(
+    kind: &'a str,
+    source: &'a str,
+    polarity: Polarity,
+    [issue, unknown, fine]: [&'a str; 3],
+) -> Target<'a> {
+    Target { kind, source, polarity, issue, unknown, fine }
+}
+
+fn workers_available(observed: &Observed, now: &Time) -> Condition {
+    let kind = "WorkersAvailable";
+    if observed.deployments.is_empty() {
+        return Condition::new(kind, ConditionStatus::True, "NoWorkers", "", now.clone());
+    }
+    let names: Vec<String> = observed.deployments.iter().map(ResourceExt::name_any).collect();
+    let sources = observed.deployments.iter().zip(&names).map(|(deployment, name)| Source {
+        kind: "MachineDeployment",
+        name,
+        condition: deployment.condition("Available"),
+        control_plane: false,
+    });
+    let reasons = ["NotAvailable", "AvailableUnknown", "Available"];
+    let target = target(kind, "Available", Polarity::Positive, reasons);
+    aggregate(&target, &sources.collect::<Vec<_>>(), now)
+}
+
+fn sources<'a>(machines: &'a [Machine], names: &'a [String], kind: &str) -> Vec<Source<'a>> {
+    let pairs = machines.iter().zip(names);
+    let sources = pairs.map(|(machine, name)| Source {
+        kind: "Machine",
+        name,
+        condition: machine.condition(kind),
+        control_plane: machine.labels().contains_key(crate::CONTROL_PLANE_LABEL),
+    });
+    sources.collect()
+}
+
+fn machines_ready(kind: &str, machines: &[Machine], now: &Time) -> Condition {
+    if machines.is_empty() {
+        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
+    }
+    let names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    let target = target(kind, "Ready", Polarity::Positive, ["NotReady", "ReadyUnknown", "Ready"]);
+    aggregate(&target, &sources(machines, &names, "Ready"), now)
+}
+
+fn machines_up_to_date(kind: &str, machines: &[Machine], observed: &Observed, now: &Time) -> Condition {
+    let is_judged = |machine: &&Machine| {
+        let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let is_old = created.is_some_and(|at| observed.now.duration_since(at) > JUDGED);
+        machine.condition("UpToDate").is_some()
+            || is_old && crate::ownership::controller_of(*machine).is_some()
+    };
+    let machines: Vec<Machine> = machines.iter().filter(is_judged).cloned().collect();
+    if machines.is_empty() {
+        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
+    }
+    let names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    let reasons = ["NotUpToDate", "UpToDateUnknown", "UpToDate"];
+    let target = target(kind, "UpToDate", Polarity::Positive, reasons);
+    aggregate(&target, &sources(&machines, &names, "UpToDate"), now)
+}
+
+/// Aggregates one of RollingOut, ScalingUp and ScalingDown over control plane and MachineDeployments.
+fn movement(kind: &str, observed: &Observed, now: &Time) -> Condition {
+    let mut names: Vec<String> = observed.deployments.iter().map(ResourceExt::name_any).collect();
+    names.extend(observed.control_plane.as_ref().map(ResourceExt::name_any));
+    let deployments = observed.deployments.iter().map(|it| ("MachineDeployment", it.condition(kind)));
+    // A control plane that does not report the condition is left out.
+    let control_plane = observed.control_plane.as_ref().map(|it| (CONTROL_PLANE_KIND, it.condition(kind)));
+    let all = deployments.chain(control_plane).zip(&names);
+    let sources = all.filter(|((of, condition), _)| *of != CONTROL_PLANE_KIND || condition.is_some());
+    let sources: Vec<Source<'_>> = sources
+        .map(|((kind, condition), name)| Source {
+            kind,
+            name,
+            condition,
+            control_plane: kind == CONTROL_PLANE_KIND,
+        })
+        .collect();
+    let (not, unknown) = (format!("Not{kind}"), format!("{kind}Unknown"));
+    aggregate(&target(kind, kind, Polarity::Negative, [kind, &unknown, &not]), &sources, now)
+}
+
+fn remediating(observed: &Observed, now: &Time) -> Condition {
+    let kind = "Remediating";
+    let machines = || observed.control_plane_machines.iter().chain(&observed.workers);
+    let is_false = |machine: &Machine, kind| {
+        machine.condition(kind).is_some_and(|it| it.status == ConditionStatus::False)
+    };
+    let unhealthy = |machine: &&Machine| is_false(machine, "HealthCheckSucceeded");
+    let remediated: Vec<Machine> = machines()
+        .filter(unhealthy)
+        .filter(|machine| is_false(machine, "OwnerRemediated"))
+        .cloned()
+        .collect();
+    if remediated.is_empty() {
+        let names: Vec<String> = machines().filter(unhealthy).map(ResourceExt::name_any).collect();
+        let message = match names.is_empty() {
+            true => String::new(),
+            false => format!("Machines {} not healthy (not to be remediated)", names.join(", ")),
+        };
+        return Condition::new(kind, ConditionStatus::False, "NotRemediating", &message, now.clone());
+    }
+    let names: Vec<String> = remediated.iter().map(ResourceExt::name_any).collect();
+    let reasons = ["Remediating", "Remediating", "Remediating"];
+    let target = target(kind, "OwnerRemediated", Polarity::Positive, reasons);
+    let found = aggregate(&target, &sources(&remediated, &names, "OwnerRemediated"), now);
+    Condition { status: ConditionStatus::True, ..found }
+}
+
+fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
+    if cluster.metadata.deletion_timestamp.is_none() {
+        return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
+    }
+    let infrastructure = "WaitingForInfrastructureDeletion";
+    let (reason, message) = match step {
+        Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
+        Step::DeleteInfrastructure => {
+            (infrastructure, "Waiting for OpenStackCluster to be deleted".to_owned())
+        }
+        Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
+        Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
+        _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
+    };
+    Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
+}

@@ -1,0 +1,163 @@
+//! Decision on the next step of a deletion: hooks, drain, volumes, server, bootstrap data, Node.
+
+use apiserver_types::Machine;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::decide::{Stage, Step};
+use super::node::NodeObservation;
+use super::observe::{Observed, Outcome};
+use crate::ownership;
+
+/// Prefix of annotations that hold a deletion before the Node is drained.
+const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
+
+/// Prefix of annotations that hold a deletion before the server is deleted.
+const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+
+/// Annotation that skips the drain.
+const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+
+/// Annotation that skips the wait for volumes.
+const NO_VOLUMES: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
+
+/// Default of `spec.deletion.nodeDeletionTimeoutSeconds`: upstream's.
+const NODE_DELETION_TIMEOUT: i32 = 10;
+
+/// Decides on the next step. Every pass starts at the top, so each step may be repeated.
+pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
+    in_workload(machine, observed)
+        .or_else(|| hook_step(machine, PRE_TERMINATE, Stage::PreTerminateHook))
+        .or_else(|| infrastructure(machine, observed))
+        .or_else(|| bootstrap(machine, observed))
+        .or_else(|| node(machine, observed))
+        .unwrap_or(Step::Release)
+}
+
+/// Returns the steps before the server is deleted that need the workload cluster.
+fn in_workload(machine: &Machine, observed: &Observed) -> Option<Step> {
+    if !touches_node(machine, observed) {
+        return None;
+    }
+    if let Some(step) = hook_step(machine, PRE_DRAIN, Stage::PreDrainHook) {
+        return Some(step);
+    }
+    let started = |stage| started(machine, stage).is_some();
+    if drains(machine, observed) {
+        match &observed.deletion.drain {
+            None if !started(Stage::Drain) => return Some(Step::Begin(Stage::Drain)),
+            None => return Some(Step::Drain),
+            Some(Outcome::Done) => {}
+            Some(outcome) => return Some(Step::Wait(Stage::Drain, outcome.clone())),
+        }
+    }
+    if !waits_for_volumes(machine, observed) {
+        return None;
+    }
+    match &observed.deletion.volumes {
+        None if !started(Stage::Volumes) => Some(Step::Begin(Stage::Volumes)),
+        None => Some(Step::AwaitVolumes),
+        Some(Outcome::Done) => None,
+        Some(outcome) => Some(Step::Wait(Stage::Volumes, outcome.clone())),
+    }
+}
+
+/// Reports whether the Node is drained and deleted with its Machine. The last control plane Machine and the Machines of
+/// a Cluster or control plane that is being deleted leave their Nodes alone: the workload API ends with them.
+pub(super) fn touches_node(machine: &Machine, observed: &Observed) -> bool {
+    let Some(cluster) = &observed.cluster else { return false };
+    let known = node_name(machine, observed).is_some();
+    known
+        && cluster.metadata.deletion_timestamp.is_none()
+        && !observed.deletion.control_plane_deleting
+        && observed.deletion.another_control_plane_machine
+}
+
+/// Returns the name of the Machine's Node, if it ever had one.
+pub(super) fn node_name(machine: &Machine, observed: &Observed) -> Option<String> {
+    let known = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()).map(|it| it.name.clone());
+    known.or_else(|| observed.node.found().map(|node| node.name_any()))
+}
+
+fn drains(machine: &Machine, observed: &Observed) -> bool {
+    let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_drain_timeout_seconds);
+    !machine.annotations().contains_key(NO_DRAIN) && still(machine, observed, Stage::Drain, timeout)
+}
+
+fn waits_for_volumes(machine: &Machine, observed: &Observed) -> bool {
+    let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_volume_detach_timeout_seconds);
+    !machine.annotations().contains_key(NO_VOLUMES) && still(machine, observed, Stage::Volumes, timeout)
+}
+
+/// Reports whether a stage is not over for good: by its timeout, or because the deletion is past it already.
+fn still(machine: &Machine, observed: &Observed, stage: Stage, timeout: Option<i32>) -> bool {
+    let server_remains =
+        observed.infrastructure.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_none());
+    let past = started(machine, Stage::PreTerminateHook).is_some();
+    let in_time = match (timeout.filter(|seconds| *seconds > 0), started(machine, stage)) {
+        (Some(seconds), Some(since)) => observed.now.duration_since(since).as_secs() < i64::from(seconds),
+        _ => true,
+    };
+    server_remains && !past && in_time
+}
+
+/// Returns the time at which a stage of the deletion began.
+pub(super) fn started(machine: &Machine, stage: Stage) -> Option<Timestamp> {
+    let deletion = machine.status.as_ref()?.deletion.as_ref()?;
+    let time = match stage {
+        Stage::PreDrainHook => &deletion.wait_for_pre_drain_hook_start_time,
+        Stage::Drain => &deletion.node_drain_start_time,
+        Stage::Volumes => &deletion.wait_for_node_volume_detach_start_time,
+        Stage::PreTerminateHook => &deletion.wait_for_pre_terminate_hook_start_time,
+    };
+    time.as_ref()?.0.parse().ok()
+}
+
+fn hook_step(machine: &Machine, prefix: &str, stage: Stage) -> Option<Step> {
+    let hooks: Vec<&str> = hooks(machine, prefix).collect();
+    (!hooks.is_empty()).then(|| Step::WaitForHook(stage, hooks.join(", ")))
+}
+
+/// Returns the annotations with this prefix, sorted.
+fn hooks<'a>(machine: &'a Machine, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+    machine.annotations().keys().map(String::as_str).filter(move |key| key.starts_with(prefix))
+}
+
+fn infrastructure(machine: &Machine, observed: &Observed) -> Option<Step> {
+    // An object that another Machine controls is not deleted with this one.
+    let it = observed.infrastructure.as_ref().filter(|it| ownership::is_owned(*it, machine))?;
+    if it.metadata.deletion_timestamp.is_none() {
+        return Some(Step::DeleteInfrastructure);
+    }
+    let ready = it.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
+    Some(Step::WaitForInfrastructure(format!("OpenStackMachine {}: {ready}", it.name_any())))
+}
+
+fn bootstrap(machine: &Machine, observed: &Observed) -> Option<Step> {
+    let it = observed.bootstrap.as_ref().filter(|it| ownership::is_owned(*it, machine))?;
+    if it.metadata.deletion_timestamp.is_none() {
+        return Some(Step::DeleteBootstrap);
+    }
+    Some(Step::WaitForBootstrap(format!("waiting for KubeadmConfig {} to be deleted", it.name_any())))
+}
+
+/// The Node is deleted after the server, so that its kubelet cannot register it again.
+fn node(machine: &Machine, observed: &Observed) -> Option<Step> {
+    if !touches_node(machine, observed) || observed.node == NodeObservation::NotFound {
+        return None;
+    }
+    let name = node_name(machine, observed)?;
+    match &observed.deletion.node {
+        None => Some(Step::DeleteNode(name)),
+        Some(Outcome::Done) => None,
+        Some(_) if gives_up_on_node(machine, observed.now) => None,
+        Some(outcome) => Some(Step::WaitForNode(outcome.clone())),
+    }
+}
+
+fn gives_up_on_node(machine: &Machine, now: Timestamp) -> bool {
+    let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_deletion_timeout_seconds);
+    let timeout = i64::from(timeout.unwrap_or(NODE_DELETION_TIMEOUT));
+    let deleted = machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    timeout > 0 && deleted.is_some_and(|time| now.duration_since(time).as_secs() >= timeout)
+}

@@ -1,0 +1,264 @@
+//! Labels, annotations and taints that a Machine passes on to its Node.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{Machine, MachineTaint, TaintPropagation};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kube::ResourceExt;
+use serde_json::{Map, Value, json};
+
+use super::observe::Observed;
+use crate::ownership;
+
+/// Annotation with the keys of the labels that came from the Machine.
+const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
+/// Annotation with the keys of the annotations that came from the Machine.
+const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
+/// Annotation with the taints that came from the Machine, as `key:effect`.
+const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
+/// Taint that keeps pods away until the labels are there.
+const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
+/// Taint of a Node whose MachineSet is not the current one of its MachineDeployment.
+const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
+/// Annotation with the revision of a MachineSet, and of a MachineDeployment.
+const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
+
+/// Annotations that every Node has, whatever the Machine says.
+const CONSTANT: [&str; 5] = [
+    "cluster.x-k8s.io/cluster-name",
+    "cluster.x-k8s.io/cluster-namespace",
+    "cluster.x-k8s.io/machine",
+    "cluster.x-k8s.io/owner-kind",
+    "cluster.x-k8s.io/owner-name",
+];
+
+/// Returns the merge patch that brings a Node to what its Machine wants; `None` if the Node has it.
+pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Option<Value> {
+    let labels = passed_on(machine.labels(), label_is_passed_on);
+    let annotations = passed_on(machine.annotations(), annotation_is_passed_on);
+    let mut wanted = constant(machine);
+    wanted.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
+    wanted.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&annotations));
+    wanted.insert(TAINTS_FROM_MACHINE.to_owned(), always_taints(machine));
+    wanted.extend(annotations);
+    let label_changes = changes(node.labels(), &labels, &tracked(node, LABELS_FROM_MACHINE));
+    let mut owned = tracked(node, ANNOTATIONS_FROM_MACHINE);
+    owned.extend(CONSTANT.map(str::to_owned));
+    let annotation_changes = changes(node.annotations(), &wanted, &owned);
+    let present = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let taints = taints(machine, observed, node, &present);
+    if label_changes.is_empty() && annotation_changes.is_empty() && taints == present {
+        return None;
+    }
+    let mut patch = json!({"metadata": {
+        "resourceVersion": node.resource_version(), "uid": node.uid(),
+        "labels": label_changes, "annotations": annotation_changes,
+    }});
+    if taints != present {
+        patch["spec"] = json!({ "taints": taints });
+    }
+    Some(patch)
+}
+
+/// Reports whether the domain of a key is `domain` or one of its sub-domains.
+fn within(key: &str, domain: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else { return false };
+    prefix == domain || prefix.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+fn label_is_passed_on(key: &str) -> bool {
+    key.starts_with("node-role.kubernetes.io/")
+        || within(key, "node-restriction.kubernetes.io")
+        || within(key, "node.cluster.x-k8s.io")
+}
+
+fn annotation_is_passed_on(key: &str) -> bool {
+    within(key, "node.cluster.x-k8s.io")
+}
+
+fn passed_on(from: &BTreeMap<String, String>, filter: fn(&str) -> bool) -> BTreeMap<String, String> {
+    from.iter().filter(|(key, _)| filter(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn constant(machine: &Machine) -> BTreeMap<String, String> {
+    let owner = ownership::controller_of(machine);
+    let values = [
+        Some(machine.spec.cluster_name.clone()),
+        machine.namespace(),
+        Some(machine.name_any()),
+        owner.map(|owner| owner.kind.clone()),
+        owner.map(|owner| owner.name.clone()),
+    ];
+    let pairs = CONSTANT.iter().zip(values);
+    pairs.filter_map(|(key, value)| Some(((*key).to_owned(), value?))).collect()
+}
+
+fn keys(map: &BTreeMap<String, String>) -> String {
+    map.keys().cloned().collect::<Vec<_>>().join(",")
+}
+
+fn tracked(node: &Node, annotation: &str) -> Vec<String> {
+    let list = node.annotations().get(annotation).map(String::as_str).unwrap_or_default();
+    list.split(',').filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns the entries to set, and as `null` those to remove: owned ones that are no longer wanted.
+fn changes(
+    present: &BTreeMap<String, String>,
+    wanted: &BTreeMap<String, String>,
+    owned: &[String],
+) -> Map<String, Value> {
+    let set = wanted.iter().filter(|(key, value)| present.get(*key) != Some(value));
+    let set = set.map(|(key, value)| (key.clone(), Value::from(value.clone())));
+    let removed = owned.iter().filter(|key| present.contains_key(*key) && !wanted.contains_key(*key));
+    set.chain(removed.map(|key| (key.clone(), Value::Null))).collect()
+}
+
+fn is(taint: &Taint, (key, effect): (&str, &str)) -> bool {
+    taint.key == key && taint.effect == effect
+}
+
+fn identity(taint: &MachineTaint) -> String {
+    format!("{}:{:?}", taint.key, taint.effect)
+}
+
+fn always_taints(machine: &Machine) -> String {
+    let taints = machine.spec.taints.iter().flatten();
+    let mut names: Vec<String> =
+        taints.filter(|taint| taint.propagation == TaintPropagation::Always).map(identity).collect();
+    names.sort();
+    names.join(",")
+}
+
+fn taints(machine: &Machine, observed: &Observed, node: &Node, present: &[Taint]) -> Vec<Taint> {
+    let first_pass = !node.annotations().contains_key(TAINTS_FROM_MACHINE);
+    let (outdated, known) = (is_outdated(observed), tracked(node, TAINTS_FROM_MACHINE));
+    let wanted: Vec<&MachineTaint> = machine.spec.taints.iter().flatten().collect();
+    let kept = |taint: &&Taint| {
+        let name = format!("{}:{}", taint.key, taint.effect);
+        let dropped = known.contains(&name)
+            && !wanted
+                .iter()
+                .any(|wish| wish.propagation == TaintPropagation::Always && identity(wish) == name);
+        !is(taint, UNINITIALIZED) && !(is(taint, OUTDATED) && !outdated) && !dropped
+    };
+    let mut taints: Vec<Taint> = present.iter().filter(kept).cloned().collect();
+    if outdated && !taints.iter().any(|taint| is(taint, OUTDATED)) {
+        taints.push(taint(OUTDATED.0, OUTDATED.1.to_owned(), None));
+    }
+    for wish in wanted.iter().filter(|it| it.propagation == TaintPropagation::Always || first_pass) {
+        let effect = format!("{:?}", wish.effect);
+        match taints.iter_mut().find(|taint| is(taint, (&wish.key, &effect))) {
+            Some(found) => found.value = wish.value.clone(),
+            None => taints.push(taint(&wish.key, effect, wish.value.clone())),
+        }
+    }
+    taints
+}
+
+fn taint(key: &str, effect: String, value: Option<String>) -> Taint {
+    Taint { key: key.to_owned(), effect, value, time_added: None }
+}
+
+/// Reports whether the MachineSet has a lower revision than its MachineDeployment.
+fn is_outdated(observed: &Observed) -> bool {
+    let revision = |annotations: &BTreeMap<String, String>| annotations.get(REVISION)?.parse::<u64>().ok();
+    let (Some(set), Some(deployment)) = (&observed.set, &observed.deployment) else { return false };
+    revision(set.annotations()) < revision(deployment.annotations())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{MachineSpec, TaintEffect};
+
+    use super::*;
+
+    fn machine() -> Machine {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.metadata.namespace = Some("n".to_owned());
+        machine.spec.cluster_name = "c".to_owned();
+        let labels = [
+            "node-role.kubernetes.io/gpu",
+            "x.node.cluster.x-k8s.io/pool",
+            "team",
+            "anode.cluster.x-k8s.io/x",
+        ];
+        machine.labels_mut().extend(labels.map(|key| (key.to_owned(), "v".to_owned())));
+        machine
+    }
+
+    fn node(taints: &[(&str, &str)]) -> Node {
+        let mut node = Node::default();
+        let taints = taints.iter().map(|(key, effect)| taint(key, (*effect).to_owned(), None));
+        node.spec.get_or_insert_default().taints = Some(taints.collect());
+        node
+    }
+
+    fn applied(node: &Node, patch: &Value) -> Node {
+        let mut tree = serde_json::to_value(node).unwrap();
+        merge(&mut tree, patch);
+        serde_json::from_value(tree).unwrap()
+    }
+
+    fn merge(tree: &mut Value, patch: &Value) {
+        let Value::Object(entries) = patch else {
+            *tree = patch.clone();
+            return;
+        };
+        if !tree.is_object() {
+            *tree = json!({});
+        }
+        for (key, value) in entries {
+            if value.is_null() {
+                tree.as_object_mut().unwrap().remove(key);
+            } else {
+                merge(&mut tree[key.as_str()], value);
+            }
+        }
+    }
+
+    #[test]
+    fn labels_of_the_known_domains_are_passed_on_and_removed_with_the_machines() {
+        let (mut machine, observed) = (machine(), Observed::default());
+        let bare = node(&[UNINITIALIZED, ("mine", "NoExecute")]);
+        let first = patch(&machine, &observed, &bare).unwrap();
+        let labelled = applied(&bare, &first);
+        let labels: Vec<&String> = labelled.labels().keys().collect();
+        assert_eq!(labels, ["node-role.kubernetes.io/gpu", "x.node.cluster.x-k8s.io/pool"]);
+        assert_eq!(labelled.annotations()["cluster.x-k8s.io/machine"], "m");
+        let taints = labelled.spec.as_ref().unwrap().taints.clone().unwrap();
+        assert_eq!(taints.iter().map(|it| it.key.as_str()).collect::<Vec<_>>(), ["mine"]);
+        assert_eq!(patch(&machine, &observed, &labelled), None, "a Node that has everything is left alone");
+        machine.labels_mut().remove("node-role.kubernetes.io/gpu");
+        let second = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
+        assert_eq!(second.labels().keys().collect::<Vec<_>>(), ["x.node.cluster.x-k8s.io/pool"]);
+    }
+
+    #[test]
+    fn taints_are_kept_always_or_set_once() {
+        let wish = |key: &str, propagation| MachineTaint {
+            key: key.to_owned(),
+            effect: TaintEffect::NoSchedule,
+            propagation,
+            value: Some("1".to_owned()),
+        };
+        let (mut machine, observed) = (machine(), Observed::default());
+        machine.spec.taints = Some(vec![
+            wish("always", TaintPropagation::Always),
+            wish("once", TaintPropagation::OnInitialization),
+        ]);
+        let keys = |node: &Node| {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            taints.into_iter().map(|taint| taint.key).collect::<Vec<_>>()
+        };
+        let bare = node(&[]);
+        let mut tainted = applied(&bare, &patch(&machine, &observed, &bare).unwrap());
+        assert_eq!(keys(&tainted), ["always", "once"]);
+        tainted.spec.as_mut().unwrap().taints = None;
+        let again = applied(&tainted, &patch(&machine, &observed, &tainted).unwrap());
+        assert_eq!(keys(&again), ["always"], "a taint for the initialization belongs to the user afterwards");
+        machine.spec.taints = None;
+        let dropped = applied(&again, &patch(&machine, &observed, &again).unwrap());
+        assert_eq!(keys(&dropped), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,225 @@
+//! Tests of the decisions on a Machine.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{
+    Cluster, ClusterSpec, Initialization, KubeadmConfig, KubeadmConfigInitialization, KubeadmConfigSpec,
+    KubeadmConfigStatus, Machine, MachineDeletionSpec, MachineDeletionStatus, MachineSpec, MachineStatus,
+    NodeReference, OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, Time,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time as MetaTime};
+use kube::ResourceExt;
+
+use super::decide::{Stage, Step, next_step};
+use super::node::NodeObservation;
+use super::observe::{DeletionObservation, Observed, Outcome};
+use super::{FINALIZER, deletion};
+use crate::{CLUSTER_NAME_LABEL, ownership};
+
+const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/backup";
+
+fn machine() -> Machine {
+    let mut machine = Machine::new("m", MachineSpec::default());
+    machine.metadata.uid = Some("u".to_owned());
+    machine.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    machine
+}
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new("c", ClusterSpec::default());
+    cluster.metadata.uid = Some("of-cluster".to_owned());
+    cluster
+}
+
+fn label() -> (String, String) {
+    (CLUSTER_NAME_LABEL.to_owned(), "c".to_owned())
+}
+
+fn owned<K: kube::Resource<DynamicType = ()>>(mut object: K) -> K {
+    object.meta_mut().owner_references = Some(vec![ownership::reference(&machine(), true)]);
+    object.meta_mut().labels.get_or_insert_with(BTreeMap::new).extend([label()]);
+    object
+}
+
+fn now() -> Option<MetaTime> {
+    Some(MetaTime(Timestamp::UNIX_EPOCH))
+}
+
+#[test]
+fn a_machine_is_adopted_then_its_infrastructure_and_then_gets_its_provider_id() {
+    let mut adopted = machine();
+    adopted.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+    adopted.labels_mut().extend([label()]);
+    let bare = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+    let mut with_server = owned(bare.clone());
+    with_server.spec.provider_id = Some("openstack:///1".to_owned());
+    let mut provisioned = with_server.clone();
+    let initialization = Some(Initialization { provisioned: Some(true) });
+    provisioned.status = Some(OpenStackMachineStatus { initialization, ..OpenStackMachineStatus::default() });
+    let mut complete = adopted.clone();
+    complete.spec.provider_id = Some("openstack:///1".to_owned());
+    let mut paused = cluster();
+    paused.spec.paused = Some(true);
+    let new = Machine { metadata: Default::default(), ..machine() };
+    let mut going = new.clone();
+    going.metadata.deletion_timestamp = now();
+    let mut of_set = machine();
+    of_set.metadata.labels = Some([("cluster.x-k8s.io/set-name".to_owned(), "s".to_owned())].into());
+    let set_provider_id = Step::SetProviderId("openstack:///1".to_owned());
+    let table = [
+        ("paused", machine(), Some(paused), None, Step::Pause),
+        ("going, held by others", going, Some(cluster()), None, Step::Ignore),
+        ("new", new, None, None, Step::AddFinalizer),
+        ("without a cluster", machine(), None, Some(bare.clone()), Step::Nothing),
+        ("with a cluster", machine(), Some(cluster()), Some(bare.clone()), Step::Adopt(true)),
+        ("of a set that is not restored yet", of_set, Some(cluster()), None, Step::Adopt(false)),
+        ("adopted", adopted.clone(), Some(cluster()), None, Step::Nothing),
+        ("with an object", adopted.clone(), Some(cluster()), Some(bare), Step::AdoptInfrastructure),
+        ("not provisioned", adopted.clone(), Some(cluster()), Some(with_server), Step::Nothing),
+        ("provisioned", adopted, Some(cluster()), Some(provisioned.clone()), set_provider_id),
+        ("complete", complete, Some(cluster()), Some(provisioned), Step::Nothing),
+    ];
+    for (case, machine, cluster, infrastructure, expected) in table {
+        let observed = Observed { cluster, infrastructure, ..Observed::default() };
+        assert_eq!(next_step(&machine, &observed), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_machine_takes_over_its_kubeadm_config_and_copies_the_name_of_its_secret() {
+    let mut machine = machine();
+    machine.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+    machine.labels_mut().extend([label()]);
+    let mut config = owned(KubeadmConfig::new("m", KubeadmConfigSpec::default()));
+    let maker = OwnerReference { kind: "MachineSet".to_owned(), uid: "s".to_owned(), ..Default::default() };
+    config.owner_references_mut().push(maker);
+    let mut observed =
+        Observed { cluster: Some(cluster()), bootstrap: Some(config.clone()), ..Observed::default() };
+    assert_eq!(next_step(&machine, &observed), Step::AdoptBootstrap, "its maker still owns it");
+    config.owner_references_mut().pop();
+    observed.bootstrap = Some(config.clone());
+    assert_eq!(next_step(&machine, &observed), Step::Nothing, "there is no data yet");
+    config.status = Some(KubeadmConfigStatus {
+        data_secret_name: Some("m".to_owned()),
+        initialization: Some(KubeadmConfigInitialization { data_secret_created: Some(true) }),
+        ..KubeadmConfigStatus::default()
+    });
+    observed.bootstrap = Some(config);
+    assert_eq!(next_step(&machine, &observed), Step::SetDataSecret("m".to_owned()));
+}
+
+/// Machine with a Node and a server, in the middle of its deletion.
+fn going() -> (Machine, Observed) {
+    let mut machine = machine();
+    machine.metadata.deletion_timestamp = now();
+    machine.status = Some(MachineStatus {
+        node_ref: Some(NodeReference { name: "n".to_owned() }),
+        deletion: Some(MachineDeletionStatus {
+            node_drain_start_time: Some(Time("1970-01-01T00:00:00Z".to_owned())),
+            wait_for_node_volume_detach_start_time: Some(Time("1970-01-01T00:00:00Z".to_owned())),
+            ..MachineDeletionStatus::default()
+        }),
+        ..MachineStatus::default()
+    });
+    let observed = Observed {
+        cluster: Some(cluster()),
+        infrastructure: Some(owned(OpenStackMachine::new("m", OpenStackMachineSpec::default()))),
+        deletion: DeletionObservation {
+            another_control_plane_machine: true,
+            ..DeletionObservation::default()
+        },
+        now: Timestamp::UNIX_EPOCH,
+        ..Observed::default()
+    };
+    (machine, observed)
+}
+
+#[test]
+fn a_node_is_drained_then_its_server_deleted_and_then_the_node() {
+    let (mut machine, mut observed) = going();
+    machine.status.as_mut().unwrap().deletion = None;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Begin(Stage::Drain));
+    machine = going().0;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Drain);
+    let waiting = Outcome::Waiting("a budget".to_owned());
+    observed.deletion.drain = Some(waiting.clone());
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Wait(Stage::Drain, waiting));
+    observed.deletion.drain = Some(Outcome::Done);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::AwaitVolumes);
+    observed.deletion.volumes = Some(Outcome::Done);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteInfrastructure);
+    machine.annotations_mut().insert(HOOK.to_owned(), String::new());
+    let hook = Step::WaitForHook(Stage::PreTerminateHook, HOOK.to_owned());
+    assert_eq!(deletion::next_step(&machine, &observed), hook);
+    machine.annotations_mut().clear();
+    observed.infrastructure.as_mut().unwrap().metadata.deletion_timestamp = now();
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForInfrastructure(_)));
+    observed.infrastructure = None;
+    observed.bootstrap = Some(owned(KubeadmConfig::new("m", KubeadmConfigSpec::default())));
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteBootstrap);
+    observed.bootstrap = None;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteNode("n".to_owned()));
+    observed.deletion.node = Some(Outcome::Done);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
+}
+
+#[test]
+fn the_node_of_the_last_control_plane_machine_or_of_a_dying_cluster_is_left_alone() {
+    let (machine, observed) = going();
+    let mut last = observed.clone();
+    last.deletion.another_control_plane_machine = false;
+    let mut dying = observed.clone();
+    dying.cluster.as_mut().unwrap().metadata.deletion_timestamp = now();
+    let mut control_plane = observed.clone();
+    control_plane.deletion.control_plane_deleting = true;
+    let mut foreign = observed.clone();
+    foreign.cluster = None;
+    for (case, observed) in
+        [("last", last), ("dying", dying), ("control plane", control_plane), ("no cluster", foreign)]
+    {
+        assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteInfrastructure, "{case}");
+        let gone = Observed { infrastructure: None, ..observed };
+        assert_eq!(deletion::next_step(&machine, &gone), Step::Release, "{case}");
+    }
+}
+
+#[test]
+fn a_drain_ends_by_its_timeout_by_an_annotation_and_once_the_server_is_being_deleted() {
+    let (machine, mut observed) = going();
+    observed.deletion.drain = Some(Outcome::Failed("the API is gone".to_owned()));
+    observed.deletion.volumes = Some(Outcome::Done);
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::Wait(Stage::Drain, _)));
+    let timeout =
+        MachineDeletionSpec { node_drain_timeout_seconds: Some(60), ..MachineDeletionSpec::default() };
+    let mut limited = machine.clone();
+    limited.spec.deletion = Some(timeout);
+    assert!(matches!(deletion::next_step(&limited, &observed), Step::Wait(Stage::Drain, _)));
+    let later = Timestamp::from_second(60).unwrap();
+    let late = Observed { now: later, ..observed.clone() };
+    assert_eq!(deletion::next_step(&limited, &late), Step::DeleteInfrastructure);
+    let mut excluded = machine.clone();
+    excluded
+        .annotations_mut()
+        .insert("machine.cluster.x-k8s.io/exclude-node-draining".to_owned(), String::new());
+    assert_eq!(deletion::next_step(&excluded, &observed), Step::DeleteInfrastructure);
+    observed.infrastructure.as_mut().unwrap().metadata.deletion_timestamp = now();
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForInfrastructure(_)));
+}
+
+#[test]
+fn a_node_that_cannot_be_deleted_holds_its_machine_until_the_timeout() {
+    let (mut machine, mut observed) = going();
+    observed.infrastructure = None;
+    observed.deletion.node = Some(Outcome::Failed("connection refused".to_owned()));
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)));
+    observed.now = Timestamp::from_second(10).unwrap();
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Release, "upstream's default is 10 seconds");
+    machine.spec.deletion = Some(MachineDeletionSpec {
+        node_deletion_timeout_seconds: Some(0),
+        ..MachineDeletionSpec::default()
+    });
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)), "0 is for ever");
+    observed.node = NodeObservation::NotFound;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
+}

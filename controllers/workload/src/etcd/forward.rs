@@ -1,0 +1,81 @@
+//! Byte streams to the etcd Pod of a Node.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Portforwarder;
+use kube::{Api, Client};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+use crate::describe;
+
+/// Namespace of the static Pods that kubeadm creates.
+const NAMESPACE: &str = "kube-system";
+
+/// Port on which kubeadm lets etcd listen for clients.
+const PORT: u16 = 2379;
+
+/// Stream to an etcd Pod. The forwarding ends with it.
+pub(super) struct Forwarded {
+    stream: DuplexStream,
+    forwarder: Portforwarder,
+}
+
+impl Forwarded {
+    /// Forwards etcd's port from the static Pod of a Node, through the API server.
+    pub(super) async fn open(client: &Client, node: &str) -> Result<Self, String> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let pod = format!("etcd-{node}");
+        let forwarder = pods.portforward(&pod, &[PORT]).await;
+        let mut forwarder = forwarder.map_err(|error| {
+            format!("cannot forward port {PORT} of Pod {NAMESPACE}/{pod}: {}", describe(&error))
+        })?;
+        match forwarder.take_stream(PORT) {
+            Some(stream) => Ok(Self { stream, forwarder }),
+            None => Err(format!("Pod {NAMESPACE}/{pod}: port {PORT} is not forwarded")),
+        }
+    }
+}
+
+impl Drop for Forwarded {
+    fn drop(&mut self) {
+        self.forwarder.abort();
+    }
+}
+
+impl fmt::Debug for Forwarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Forwarded")
+    }
+}
+
+impl AsyncRead for Forwarded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Forwarded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
