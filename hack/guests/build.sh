@@ -29,17 +29,9 @@ install_host_packages() {
   [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $miss
 }
 
-# The base system takes minutes of CPU time and changes rarely, so it has its own file in the cache.
 debian() {
-  local base
-  base=$(dirname "$TARGET")/debian-$(sha256sum <<< "$PACKAGES" | cut -c1-12).tar
-  if [[ ! -s $base ]]; then
-    say "Debian with mmdebstrap"
-    mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Apt::Install-Recommends "false"' --include="$PACKAGES" \
-      bookworm "$base.unfinished.tar"
-    mv "$base.unfinished.tar" "$base"
-  fi
-  tar -C "$ROOT" --numeric-owner --xattrs --xattrs-include='*' -xf "$base"
+  mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Apt::Install-Recommends "false"' --include="$PACKAGES" \
+    bookworm "$ROOT"
   rm -rf "$ROOT"/var/cache/apt/archives/*.deb "$ROOT"/var/lib/apt/lists/* "$ROOT"/usr/share/{doc,man,locale}
 }
 
@@ -107,7 +99,7 @@ unpack() {
 
 install_host_packages
 debian
-say "the base system is unpacked"
+say "Debian is installed"
 system
 images
 say "the images are written"
