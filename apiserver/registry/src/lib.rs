@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
-use apiserver_types::core_kinds::{Event, Lease, Namespace, Secret};
+use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret};
 use apiserver_types::{
     Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress,
     IPAddressClaim, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate,
@@ -95,6 +95,7 @@ kinds! {
     // Kubernetes' own
     [Namespace] => core(namespace::NamespaceStrategy, &["status.phase"]),
     [Secret] => core(secret::SecretStrategy, &["type"]),
+    [ConfigMap] => core(config_map::ConfigMapStrategy, &[]),
     [Event] => core(event::EventStrategy, event::SELECTABLE),
     [Lease] => core(lease::LeaseStrategy, &[]),
 }

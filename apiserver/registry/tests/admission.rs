@@ -26,6 +26,10 @@ fn objects() -> Vec<Value> {
         "metadata": {"name": "s", "namespace": "team-a"}, "data": {"tls.crt": "YQ==", "tls.key": "Yg=="},
         "stringData": {"note": "c"}}));
     objects.push(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team-a"},
+        "data": {"a": "b"}, "binaryData": {"c": "YQ=="}}),
+    );
+    objects.push(
         json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "team-a"},
         "involvedObject": {"kind": "Machine", "name": "m1", "namespace": "team-a"}, "reason": "Rebooted",
         "message": "m", "type": "Normal", "count": 1, "eventTime": null,

@@ -1,4 +1,4 @@
-//! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, Event and Lease.
+//! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, ConfigMap, Event and Lease.
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};
@@ -42,6 +42,14 @@ core_kind! {
 }
 
 core_kind! {
+    /// ConfigMap of `core/v1`.
+    ConfigMap, config_map, Descriptor {
+        group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", singular: "configmap", short_names: &["cm"],
+        categories: &[], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: &[],
+    }
+}
+
+core_kind! {
     /// Event of `core/v1`.
     Event, event, Descriptor {
         group: "", version: "v1", kind: "Event", plural: "events", singular: "event", short_names: &["ev"],
@@ -76,6 +84,15 @@ fn secret() -> Value {
     schema["properties"]["data"] = map.clone();
     schema["properties"]["stringData"] = map;
     schema["properties"]["type"] = json!({"type": "string"});
+    schema["properties"]["immutable"] = json!({"type": "boolean"});
+    schema
+}
+
+fn config_map() -> Value {
+    let mut schema = object("Configuration data that is not confidential.", None, None, false);
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    schema["properties"]["data"] = map.clone();
+    schema["properties"]["binaryData"] = map;
     schema["properties"]["immutable"] = json!({"type": "boolean"});
     schema
 }

@@ -84,6 +84,7 @@ kinds! {
     // Kubernetes' own
     core_kinds::Namespace,
     core_kinds::Secret,
+    core_kinds::ConfigMap,
     core_kinds::Event,
     core_kinds::Lease,
 }

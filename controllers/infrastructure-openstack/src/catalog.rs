@@ -20,7 +20,7 @@ struct Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     region: String,
-    roots: [Option<String>; 4],
+    roots: [Option<String>; 5],
 }
 
 impl Endpoints {
@@ -96,17 +96,21 @@ const fn types(service: Service) -> &'static [&'static str] {
         Service::Compute => &["compute"],
         Service::Network => &["network"],
         Service::Image => &["image"],
+        Service::LoadBalancer => &["load-balancer"],
         Service::Volume => &["block-storage", "volumev3", "block-store", "volume"],
     }
 }
 
-/// Adds the version, without which Neutron and Glance are usually listed.
+/// Adds the version, without which Neutron, Glance and Octavia are usually listed.
 fn root(service: Service, url: &str) -> String {
     let url = url.trim_end_matches('/');
     let version = match service {
         Service::Compute | Service::Volume => return url.to_owned(),
         Service::Network => "/v2.0",
         Service::Image => "/v2",
+        // The catalog may name either form of the version.
+        Service::LoadBalancer if url.ends_with("/v2.0") => return url.to_owned(),
+        Service::LoadBalancer => "/v2",
     };
     if url.ends_with(version) { url.to_owned() } else { format!("{url}{version}") }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
-use crate::{compute, image, network, session::Session, volume};
+use crate::{compute, image, load_balancer, network, session::Session, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -196,5 +196,93 @@ impl Cloud for OpenStackCloud {
 
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         volume::delete_volume(&self.0, id).await
+    }
+
+    async fn load_balancers(&self, query: &LoadBalancerQuery) -> CloudResult<Vec<LoadBalancer>> {
+        load_balancer::load_balancers(&self.0, query).await
+    }
+
+    async fn load_balancer_providers(&self) -> CloudResult<Vec<String>> {
+        load_balancer::load_balancer_providers(&self.0).await
+    }
+
+    async fn load_balancer_flavors(&self) -> CloudResult<Vec<LoadBalancerFlavor>> {
+        load_balancer::load_balancer_flavors(&self.0).await
+    }
+
+    async fn load_balancer_zones(&self) -> CloudResult<Vec<String>> {
+        load_balancer::load_balancer_zones(&self.0).await
+    }
+
+    async fn listeners(&self, load_balancer: &str) -> CloudResult<Vec<Listener>> {
+        load_balancer::listeners(&self.0, load_balancer).await
+    }
+
+    async fn pools(&self, load_balancer: &str) -> CloudResult<Vec<Pool>> {
+        load_balancer::pools(&self.0, load_balancer).await
+    }
+
+    async fn members(&self, pool: &str) -> CloudResult<Vec<Member>> {
+        load_balancer::members(&self.0, pool).await
+    }
+
+    async fn health_monitor(&self, id: &str) -> CloudResult<HealthMonitor> {
+        load_balancer::health_monitor(&self.0, id).await
+    }
+
+    async fn create_load_balancer(&self, new: &NewLoadBalancer) -> CloudResult<LoadBalancer> {
+        load_balancer::create_load_balancer(&self.0, new).await
+    }
+
+    async fn enable_load_balancer(&self, id: &str) -> CloudResult<()> {
+        load_balancer::enable_load_balancer(&self.0, id).await
+    }
+
+    async fn fail_over_load_balancer(&self, id: &str) -> CloudResult<()> {
+        load_balancer::fail_over_load_balancer(&self.0, id).await
+    }
+
+    async fn delete_load_balancer(&self, id: &str) -> CloudResult<()> {
+        load_balancer::delete_load_balancer(&self.0, id).await
+    }
+
+    async fn create_listener(&self, new: &NewListener) -> CloudResult<Listener> {
+        load_balancer::create_listener(&self.0, new).await
+    }
+
+    async fn set_allowed_cidrs(&self, listener: &str, cidrs: &[String]) -> CloudResult<()> {
+        load_balancer::set_allowed_cidrs(&self.0, listener, cidrs).await
+    }
+
+    async fn delete_listener(&self, id: &str) -> CloudResult<()> {
+        load_balancer::delete_listener(&self.0, id).await
+    }
+
+    async fn create_pool(&self, new: &NewPool) -> CloudResult<Pool> {
+        load_balancer::create_pool(&self.0, new).await
+    }
+
+    async fn delete_pool(&self, id: &str) -> CloudResult<()> {
+        load_balancer::delete_pool(&self.0, id).await
+    }
+
+    async fn create_member(&self, pool: &str, new: &NewMember) -> CloudResult<Member> {
+        load_balancer::create_member(&self.0, pool, new).await
+    }
+
+    async fn delete_member(&self, pool: &str, id: &str) -> CloudResult<()> {
+        load_balancer::delete_member(&self.0, pool, id).await
+    }
+
+    async fn create_health_monitor(&self, new: &NewHealthMonitor) -> CloudResult<HealthMonitor> {
+        load_balancer::create_health_monitor(&self.0, new).await
+    }
+
+    async fn update_health_monitor(&self, id: &str, times: &MonitorTimes) -> CloudResult<()> {
+        load_balancer::update_health_monitor(&self.0, id, times).await
+    }
+
+    async fn delete_health_monitor(&self, id: &str) -> CloudResult<()> {
+        load_balancer::delete_health_monitor(&self.0, id).await
     }
 }

@@ -78,6 +78,8 @@ fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
         403 | 413 | 409 if quota && words.kind.as_deref().is_none_or(|kind| kind == "OverQuota") => {
             ErrorClass::Quota
         }
+        // Octavia has the lock of the project for another change.
+        503 if said.contains("project busy") => ErrorClass::Conflict,
         _ if said.contains("no valid host") => ErrorClass::NoValidHost,
         400 | 422 => ErrorClass::Invalid,
         401 => ErrorClass::Unauthorized,
@@ -147,6 +149,24 @@ mod tests {
             (429, None, "", ErrorClass::Throttled),
             (503, Some("2"), "", ErrorClass::Throttled),
             (503, None, html, ErrorClass::Broken),
+            (
+                503,
+                None,
+                r#"{"faultcode": "Server", "faultstring": "Project busy.  Unable to lock the project.  Please try again."}"#,
+                ErrorClass::Conflict,
+            ),
+            (
+                403,
+                None,
+                r#"{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer"}"#,
+                ErrorClass::Quota,
+            ),
+            (
+                409,
+                None,
+                r#"{"faultcode": "Client", "faultstring": "Load Balancer x is immutable and cannot be updated."}"#,
+                ErrorClass::Conflict,
+            ),
             (500, None, r#"{"computeFault": {"message": "bug"}}"#, ErrorClass::Broken),
             (
                 400,

@@ -16,6 +16,7 @@ mod connector;
 mod error_mapping;
 mod error_text;
 mod image;
+mod load_balancer;
 mod login;
 mod network;
 mod paging;

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    request::Request,
+    request::{Request, Service},
     session::{Session, take},
 };
 
@@ -26,11 +26,21 @@ pub(crate) async fn list<T: DeserializeOwned>(
         let empty = items.is_empty();
         all.extend(items);
         match next {
-            Some(query) if !empty && query != request.query => request.query = query,
+            Some(query) if !empty && query != request.query => request.query = with_filters(&request, query),
             _ => break,
         }
     }
     Ok(all)
+}
+
+/// Adds the filters of the request, which Octavia's links lack.
+fn with_filters(request: &Request, next: String) -> String {
+    if request.service != Service::LoadBalancer {
+        return next;
+    }
+    let is_position = |pair: &&str| pair.starts_with("marker=") || pair.starts_with("limit=");
+    let filters = request.query.split('&').filter(|pair| !pair.is_empty() && !is_position(pair));
+    filters.chain(next.split('&').filter(is_position)).collect::<Vec<_>>().join("&")
 }
 
 /// Returns the query of the next page: of `{key}_links` (Nova, Neutron, Cinder), `links` (Nova's action
@@ -50,6 +60,15 @@ fn next_query(page: &Value, key: &str) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_next_page_of_load_balancers_has_the_filters_of_the_first() {
+        let request = Request::get(Service::LoadBalancer, "/lbaas/pools").with("loadbalancer_id", "b");
+        let next = with_filters(&request, "limit=1&marker=m".to_owned());
+        assert_eq!(next, "loadbalancer_id=b&limit=1&marker=m");
+        let network = Request::get(Service::Network, "/ports").with("name", "b");
+        assert_eq!(with_filters(&network, "name=b&marker=m".to_owned()), "name=b&marker=m");
+    }
 
     #[test]
     fn the_next_page_is_found_in_every_link_format() {

@@ -14,11 +14,14 @@ pub(crate) enum Service {
     Image,
     /// Cinder.
     Volume,
+    /// Octavia.
+    LoadBalancer,
 }
 
 impl Service {
     /// Every service, in the order of their limiters.
-    pub(crate) const ALL: [Self; 4] = [Self::Compute, Self::Network, Self::Image, Self::Volume];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Compute, Self::Network, Self::Image, Self::Volume, Self::LoadBalancer];
 }
 
 /// One call.

@@ -34,7 +34,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis
 pub(crate) struct Session {
     client: AsyncOpenStack,
     endpoints: Endpoints,
-    gates: [RateLimit; 4],
+    gates: [RateLimit; 5],
     nova_minor: OnceCell<u32>,
     refused: AtomicBool,
 }
@@ -106,7 +106,7 @@ impl Session {
     async fn send_once(&self, request: &Request) -> CloudResult<Response<Bytes>> {
         let minor = match request.service {
             Service::Compute => Some(self.nova_minor().await?),
-            Service::Network | Service::Image | Service::Volume => None,
+            Service::Network | Service::Image | Service::Volume | Service::LoadBalancer => None,
         };
         let url = self.endpoints.url(request)?;
         self.exchange(request, &url, minor).await

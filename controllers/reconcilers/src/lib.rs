@@ -5,14 +5,21 @@
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
 mod aggregate;
+mod applied;
 mod change_predicate;
 pub mod cluster;
 #[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
 mod cluster_certificates;
+mod deprecated_conditions;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
+mod generated_names;
 pub mod machine;
+pub mod machine_deployment;
+mod machine_labels;
+pub mod machine_set;
+mod machine_versions;
 mod names;
 mod namespace;
 mod object_refs;
@@ -21,8 +28,10 @@ pub mod openstack_machine;
 mod ownership;
 mod paused;
 mod queries;
+mod replica_counts;
+mod replica_status;
+mod selectors;
 mod summary;
-#[allow(dead_code, reason = "used once the controllers of sets are there")]
 mod templates;
 mod workload_changes;
 
@@ -32,6 +41,8 @@ use controllers_runtime::ControllerSpec;
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
     machine::CONTROLLER,
+    machine_set::CONTROLLER,
+    machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
     garbage_collector::CONTROLLER,

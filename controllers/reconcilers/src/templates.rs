@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use apiserver_types::ContractVersionedObjectReference;
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -78,13 +78,8 @@ pub(crate) async fn clone(
     context: &ControllerContext,
     wish: &Clone<'_>,
 ) -> Result<DynamicObject, ReconcileError> {
-    let reference = wish.template;
-    let template = read(context, wish.namespace, reference).await?.ok_or_else(|| {
-        let message = format!("{} {} does not exist", reference.kind, reference.name);
-        ReconcileError::waiting("TemplateNotFound", message)
-    })?;
-    let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
-    let (api, resource) = api(context, wish.namespace, &reference.api_group, kind)?;
+    let template = required(context, wish).await?;
+    let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
     let object = made(&template, &resource, wish);
     match api.create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -94,6 +89,86 @@ pub(crate) async fn clone(
         }
         result => Ok(result?),
     }
+}
+
+/// Makes an object from a template, by server-side apply. Its labels and annotations belong to a field manager of their
+/// own, which can remove them again; see [`apply_metadata`]. The name must be a new one.
+///
+/// # Errors
+/// The template does not exist, its kind is not served, or the API's own failure.
+pub(crate) async fn apply_clone(
+    context: &ControllerContext,
+    wish: &Clone<'_>,
+    manager: &str,
+    metadata_manager: &str,
+) -> Result<DynamicObject, ReconcileError> {
+    let template = required(context, wish).await?;
+    let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
+    let mut object = made(&template, &resource, wish);
+    let labels = object.metadata.labels.take().unwrap_or_default();
+    let annotations = object.metadata.annotations.take().unwrap_or_default();
+    let params = PatchParams::apply(manager).force();
+    let made = api.patch(wish.name, &params, &Patch::Apply(&object)).await?;
+    apply_metadata(&api, &made, &labels, &annotations, metadata_manager).await
+}
+
+/// Applies labels and annotations to an object. Those that `manager` applied before and that are no longer there are
+/// removed; those of others stay.
+///
+/// # Errors
+/// A conflict if the object was deleted meanwhile, or the API's own failure.
+pub(crate) async fn apply_metadata(
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+    manager: &str,
+) -> Result<DynamicObject, ReconcileError> {
+    let types = object.types.clone().unwrap_or_default();
+    // With the uid, so that an object that was deleted meanwhile is not made anew.
+    let intent = json!({
+        "apiVersion": types.api_version, "kind": types.kind,
+        "metadata": {
+            "name": object.name_any(), "namespace": object.namespace(), "uid": object.uid(),
+            "labels": labels, "annotations": annotations,
+        },
+    });
+    let params = PatchParams::apply(manager).force();
+    Ok(api.patch(&object.name_any(), &params, &Patch::Apply(&intent)).await?)
+}
+
+/// Adds an owner that does not control to an object. Nothing is written if it is there already.
+///
+/// # Errors
+/// A conflict if another client has written since, or the API's own failure.
+pub(crate) async fn add_owner(
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    owner: OwnerReference,
+) -> Result<(), ReconcileError> {
+    if object.owner_references().iter().any(|known| known.uid == owner.uid) {
+        return Ok(());
+    }
+    let owners: Vec<&OwnerReference> = object.owner_references().iter().chain([&owner]).collect();
+    let change = json!({"metadata": {
+        "resourceVersion": object.resource_version(), "uid": object.uid(), "ownerReferences": owners,
+    }});
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+    Ok(())
+}
+
+/// Returns the kind of the objects that are made from a template.
+pub(crate) fn kind_of(template: &ContractVersionedObjectReference) -> &str {
+    template.kind.strip_suffix("Template").unwrap_or(&template.kind)
+}
+
+/// Reads the template of a wish.
+async fn required(context: &ControllerContext, wish: &Clone<'_>) -> Result<DynamicObject, ReconcileError> {
+    let reference = wish.template;
+    read(context, wish.namespace, reference).await?.ok_or_else(|| {
+        let message = format!("{} {} does not exist", reference.kind, reference.name);
+        ReconcileError::waiting("TemplateNotFound", message)
+    })
 }
 
 /// Returns the object that a template and a wish describe.

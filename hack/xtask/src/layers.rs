@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::run;
 
 /// Crates and the dependencies that they must not have, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 10] = [
+const FORBIDDEN: [(&str, &[&str], &str); 11] = [
     ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it only converts JSON"),
     (
         "apiserver-structured-merge",
@@ -18,6 +18,18 @@ const FORBIDDEN: [(&str, &[&str], &str); 10] = [
         "it only processes field sets and JSON",
     ),
     ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
+    (
+        "apiserver-cli",
+        &[
+            "storage-",
+            "controllers-",
+            "apiserver-machinery",
+            "apiserver-registry",
+            "apiserver-http",
+            "apiserver-server",
+        ],
+        "its commands are clients of the API",
+    ),
     (
         "apiserver-machinery",
         &["apiserver-types", "apiserver-registry", "hyper"],

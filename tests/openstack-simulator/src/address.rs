@@ -35,6 +35,16 @@ impl Network {
         self.v4 == other.v4 && self.first <= other.last && other.first <= self.last
     }
 
+    /// Returns true if an IPv4 range has addresses for a gateway, the first routers and some floating IPs.
+    pub(crate) fn has_room_for_gateways(&self) -> bool {
+        self.v4 && self.last - self.first >= 15
+    }
+
+    /// Returns the address at this position of the range.
+    pub(crate) fn nth(&self, position: u128) -> IpAddr {
+        address(self.v4, self.first.saturating_add(position))
+    }
+
     /// Returns the gateway address of a subnet whose creator requests none.
     pub(crate) fn gateway(&self) -> IpAddr {
         address(self.v4, self.first.saturating_add(1))

@@ -1,6 +1,7 @@
 //! Cloud behind the listener: one lock for the state, and the steps around each call.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
@@ -14,7 +15,7 @@ use crate::inventory::Inventory;
 use crate::log::{Log, LoggedCall};
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
-use crate::{cinder, glance, keystone, neutron, nova};
+use crate::{cinder, glance, keystone, neutron, nova, octavia};
 
 /// A simulated cloud.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct SimulatedCloud {
     state: Mutex<CloudState>,
     latency: Mutex<Duration>,
     changes: Notify,
+    revision: AtomicU64,
 }
 
 /// Result of a call for the client.
@@ -43,12 +45,40 @@ impl SimulatedCloud {
             faults: InjectedFaults::default(),
             state: Mutex::new(state),
             changes: Notify::new(),
+            revision: AtomicU64::new(1),
         }
     }
 
     /// Waits for a change of the state.
     pub(crate) async fn changed(&self) {
         self.changes.notified().await;
+    }
+
+    /// Records that the state has changed.
+    fn notify(&self) {
+        self.revision.fetch_add(1, Ordering::Release);
+        self.changes.notify_one();
+    }
+
+    /// Completes the transitions that are due, and returns the number of changes so far.
+    pub(crate) fn revision(&self) -> u64 {
+        if crate::lock(&self.state).advance(Timestamp::now()) {
+            self.notify();
+        }
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Reads from the state, with all transitions completed that are due.
+    pub(crate) fn read<T>(&self, reader: impl FnOnce(&CloudState) -> T) -> T {
+        self.revision();
+        reader(&crate::lock(&self.state))
+    }
+
+    /// Appends to the console log of a server, if the server exists.
+    pub(crate) fn append_console(&self, id: &str, text: &str) {
+        if let Some(server) = crate::lock(&self.state).servers.get_mut(id) {
+            server.append_console(text);
+        }
     }
 
     /// Returns the whole state as JSON.
@@ -65,9 +95,7 @@ impl SimulatedCloud {
     }
 
     pub(crate) fn inventory(&self, project: &str) -> Inventory {
-        let mut state = crate::lock(&self.state);
-        state.advance(Timestamp::now());
-        Inventory::of(&state, project)
+        self.read(|state| Inventory::of(state, project))
     }
 
     /// Sets a limit. Returns false if there is no such project.
@@ -76,7 +104,7 @@ impl SimulatedCloud {
         let Some(id) = state.project(project).map(|project| project.id.clone()) else { return false };
         state.quotas.entry(id).or_default().insert(resource.to_owned(), limit);
         drop(state);
-        self.changes.notify_one();
+        self.notify();
         true
     }
 
@@ -105,12 +133,12 @@ impl SimulatedCloud {
                 CallOutcome::Reply(named(reply, request))
             }
             Some(FaultEffect::DropAfterEffect) => {
-                let (_, project) = self.answer(request);
+                let (_, project) = self.answer(request, false);
                 self.record(request, project, 0);
                 CallOutcome::Drop
             }
-            Some(FaultEffect::Delay { .. }) | None => {
-                let (reply, project) = self.answer(request);
+            effect @ (Some(FaultEffect::Delay { .. } | FaultEffect::EndInError) | None) => {
+                let (reply, project) = self.answer(request, effect == Some(FaultEffect::EndInError));
                 self.record(request, project, reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
             }
@@ -123,18 +151,18 @@ impl SimulatedCloud {
     }
 
     /// Returns the service's reply, and the name of the caller's project.
-    fn answer(&self, request: &Request) -> (Reply, Option<String>) {
+    fn answer(&self, request: &Request, fails: bool) -> (Reply, Option<String>) {
         let now = Timestamp::now();
         let mut state = crate::lock(&self.state);
         let has_advanced = state.advance(now);
-        let answer = dispatch(&mut state, &self.options, request, now);
+        let answer = dispatch(&mut state, &self.options, request, now, fails);
         let issued = answer.as_ref().ok().and_then(Reply::issued_token);
         let token = issued.or_else(|| request.header("x-auth-token"));
         let project = token.and_then(|token| keystone::project_of(&state, token)).map(str::to_owned);
         drop(state);
         let changed = answer.is_ok() && !request.method.is_safe();
         if has_advanced || changed {
-            self.changes.notify_one();
+            self.notify();
         }
         (answer.unwrap_or_else(|refused| refused), project)
     }
@@ -163,6 +191,7 @@ fn dispatch(
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
+    fails: bool,
 ) -> HandlerResult {
     let service = CloudService::of(&request.path);
     let public = match service {
@@ -171,6 +200,7 @@ fn dispatch(
         CloudService::Network => neutron::public(request),
         CloudService::Image => glance::public(request),
         CloudService::Volume => cinder::public(request),
+        CloudService::LoadBalancer => octavia::public(request),
     };
     if let Some(reply) = public {
         return Ok(reply);
@@ -187,7 +217,7 @@ fn dispatch(
         });
     };
     let microversion = if service == CloudService::Compute { nova::microversion(request)? } else { 1 };
-    let context = Context { request, options, now, caller, microversion };
+    let context = Context { request, options, now, caller, microversion, fails };
     match service {
         CloudService::Compute => {
             let stamp = |reply| nova::stamp(reply, microversion, &request.request_id);
@@ -195,6 +225,7 @@ fn dispatch(
         }
         CloudService::Network => neutron::handle(state, &context),
         CloudService::Image => glance::handle(state, &context),
+        CloudService::LoadBalancer => octavia::handle(state, &context),
         CloudService::Volume | CloudService::Identity => {
             let stamp = |reply| cinder::stamp(reply, request);
             cinder::handle(state, &context).map(stamp).map_err(stamp)

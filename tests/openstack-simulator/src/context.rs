@@ -33,6 +33,8 @@ pub(crate) struct Context<'a> {
     pub(crate) caller: Caller,
     /// Minor number of the compute microversion; 1 for other services.
     pub(crate) microversion: u32,
+    /// The change that the call begins ends in ERROR.
+    pub(crate) fails: bool,
 }
 
 impl Context<'_> {

@@ -21,6 +21,8 @@ pub enum CloudService {
     Image,
     /// Cinder.
     Volume,
+    /// Octavia.
+    LoadBalancer,
 }
 
 impl CloudService {
@@ -31,6 +33,7 @@ impl CloudService {
             Some("network") => Self::Network,
             Some("image") => Self::Image,
             Some("volume") => Self::Volume,
+            Some("load-balancer") => Self::LoadBalancer,
             Some(_) | None => Self::Identity,
         }
     }
@@ -63,6 +66,8 @@ pub enum FaultEffect {
     DropBeforeEffect,
     /// Executes the call, then closes the connection without a response.
     DropAfterEffect,
+    /// Executes the call, and the resource of Octavia that it creates or changes ends in ERROR.
+    EndInError,
     /// Never responds, and does not execute the call.
     Hang,
 }
@@ -111,7 +116,11 @@ impl FaultEffect {
     pub(crate) fn delay(&self) -> Option<Duration> {
         match self {
             Self::Delay { milliseconds } => Some(Duration::from_millis(*milliseconds)),
-            Self::Status { .. } | Self::DropBeforeEffect | Self::DropAfterEffect | Self::Hang => None,
+            Self::Status { .. }
+            | Self::DropBeforeEffect
+            | Self::DropAfterEffect
+            | Self::EndInError
+            | Self::Hang => None,
         }
     }
 

@@ -1,10 +1,10 @@
-//! Simulated OpenStack cloud in one process, over HTTP: Keystone v3, Nova v2.1, Neutron v2.0, Glance v2 and
-//! Cinder v3. It serves the calls that Capstan uses, with state, delays, quotas, projects and error
+//! Simulated OpenStack cloud in one process, over HTTP: Keystone v3, Nova v2.1, Neutron v2.0, Glance v2,
+//! Cinder v3 and Octavia v2. It serves the calls that Capstan uses, with state, delays, quotas, projects and error
 //! injection.
 //!
 //! A real cloud is slow, has one state for all tests, and does not fail on request. This one starts in
 //! milliseconds. Its responses, with the error texts, were recorded from a real one (the Zed release). All
-//! services share one listener, under `/v3`, `/compute`, `/network`, `/image` and `/volume`; `/simulator` has
+//! services share one listener, under `/v3`, `/compute`, `/network`, `/image`, `/volume` and `/load-balancer`; `/simulator` has
 //! the simulator's own endpoints.
 //!
 //! There are no background workers. Each call first completes all transitions that are due, so a state loaded
@@ -36,12 +36,14 @@ mod context;
 mod faults;
 mod glance;
 mod http;
+mod hypervisor;
 mod inventory;
 mod keystone;
 mod log;
 mod neutron;
 mod nova;
 mod object;
+mod octavia;
 mod options;
 mod pattern;
 mod persistence;
@@ -53,6 +55,7 @@ mod state;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use faults::{CloudService, FaultEffect, InjectedFault};
+pub use hypervisor::{GuestServer, Hypervisor};
 pub use inventory::{Inventory, InventoryItem};
 pub use log::LoggedCall;
 pub use options::SimulatorOptions;

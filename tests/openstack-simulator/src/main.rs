@@ -43,9 +43,15 @@ struct Flags {
     /// Duration of the creation and deletion of volumes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 200)]
     volume_time: u64,
+    /// Duration of every change of a load balancer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    load_balancer_time: u64,
     /// Lifetime of tokens, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400)]
     token_lifetime: u64,
+    /// IPv4 range of the external network, for a new state
+    #[arg(long, value_name = "CIDR", default_value = "172.24.0.0/20")]
+    external_cidr: String,
     /// Print a clouds.yaml for this project on standard output
     #[arg(long, value_name = "PROJECT")]
     print_clouds_yaml: Option<String>,
@@ -63,7 +69,9 @@ impl Flags {
             power_time: Duration::from_millis(self.power_time),
             delete_time: Duration::from_millis(self.delete_time),
             volume_time: Duration::from_millis(self.volume_time),
+            load_balancer_time: Duration::from_millis(self.load_balancer_time),
             token_lifetime: Duration::from_secs(self.token_lifetime),
+            external_cidr: self.external_cidr.clone(),
         }
     }
 }

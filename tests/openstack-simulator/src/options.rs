@@ -25,8 +25,13 @@ pub struct SimulatorOptions {
     pub delete_time: Duration,
     /// Duration of the creation of a volume, and of its deletion.
     pub volume_time: Duration,
+    /// Duration of every change of a load balancer or of its parts.
+    pub load_balancer_time: Duration,
     /// Lifetime of tokens.
     pub token_lifetime: Duration,
+    /// IPv4 range of the external network, at least a /28. A new state takes it; a loaded one keeps its own.
+    /// A range of loopback addresses lets a test listen on floating IPs.
+    pub external_cidr: String,
 }
 
 impl Default for SimulatorOptions {
@@ -41,7 +46,9 @@ impl Default for SimulatorOptions {
             power_time: Duration::from_millis(300),
             delete_time: Duration::from_millis(300),
             volume_time: Duration::from_millis(200),
+            load_balancer_time: Duration::from_millis(200),
             token_lifetime: Duration::from_secs(4 * 60 * 60),
+            external_cidr: "172.24.0.0/20".to_owned(),
         }
     }
 }

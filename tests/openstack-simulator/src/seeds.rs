@@ -1,8 +1,11 @@
 //! Initial state of the cloud: the projects, images, flavors and networks of the lab.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::address::Network;
 use crate::keystone::{ApplicationCredential, Project, User};
 use crate::neutron::{ResourceKind, security_groups};
 use crate::nova::model::{Flavor, KeyPair};
@@ -51,17 +54,18 @@ const TINY_QUOTAS: [(&str, i64); 14] = [
 ];
 
 /// Fills an empty state with the initial resources.
-pub(crate) fn seed(state: &mut CloudState, now: Timestamp) {
+pub(crate) fn seed(state: &mut CloudState, external_cidr: &str, external: &Network, now: Timestamp) {
     seed_users(state, now);
     seed_flavors(state);
     seed_images(state, now);
-    let public = seed_public_network(state, now);
+    let public = seed_public_network(state, external_cidr, external, now);
     let owners: Vec<(String, String)> =
         state.projects.iter().map(|project| (project.name.clone(), project.id.clone())).collect();
     for (position, (name, id)) in owners.iter().enumerate() {
         security_groups::make_default(state, id, now);
         if name != "admin" {
-            seed_private_network(state, id, &public, position, now);
+            let outside = external.nth(u128::try_from(position).unwrap_or_default() + 2);
+            seed_private_network(state, id, &public, outside, position, now);
         }
     }
     let objects = state.network.values().flat_map(|table| table.keys().cloned());
@@ -189,11 +193,19 @@ fn subnet(name: &str, network: &str, cidr: &str, gateway: &str, pool: (&str, &st
 }
 
 /// Creates the external network and its subnet, and returns their ids.
-fn seed_public_network(state: &mut CloudState, now: Timestamp) -> (String, String) {
+fn seed_public_network(
+    state: &mut CloudState,
+    cidr: &str,
+    range: &Network,
+    now: Timestamp,
+) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
-    let range = ("172.24.0.2", "172.24.15.254");
-    let attributes = subnet("public-subnet", &id, "172.24.0.0/20", "172.24.0.1", range, false);
+    let gateway = range.gateway();
+    let pool = range.pools(Some(gateway)).last().copied().unwrap_or((gateway, gateway));
+    let pool = (pool.0.to_string(), pool.1.to_string());
+    let pool = (pool.0.as_str(), pool.1.as_str());
+    let attributes = subnet("public-subnet", &id, cidr, &gateway.to_string(), pool, false);
     let subnet = put(state, ResourceKind::Subnet, &admin, now, attributes);
     (id, subnet)
 }
@@ -202,6 +214,7 @@ fn seed_private_network(
     state: &mut CloudState,
     project: &str,
     public: &(String, String),
+    outside: IpAddr,
     position: usize,
     now: Timestamp,
 ) {
@@ -214,7 +227,7 @@ fn seed_private_network(
     let attributes =
         subnet("private-subnet", &network_id, &format!("{prefix}.0.0/16"), &gateway, range, true);
     let subnet_id = put(state, ResourceKind::Subnet, project, now, attributes);
-    let way_out = json!({"subnet_id": public.1, "ip_address": format!("172.24.0.{}", position + 2)});
+    let way_out = json!({"subnet_id": public.1, "ip_address": outside.to_string()});
     let router = json!({
         "name": "router", "admin_state_up": true, "status": "ACTIVE", "availability_zones": [],
         "availability_zone_hints": [], "routes": [], "flavor_id": null,

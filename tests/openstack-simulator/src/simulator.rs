@@ -11,8 +11,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::address::Network;
 use crate::cloud::SimulatedCloud;
 use crate::faults::InjectedFault;
+use crate::hypervisor::Hypervisor;
 use crate::inventory::Inventory;
 use crate::log::LoggedCall;
 use crate::options::SimulatorOptions;
@@ -34,8 +36,8 @@ impl Simulator {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be listened on, or the state file cannot be read, parsed or
-    /// written.
+    /// Returns an error if the address cannot be listened on, the external range is invalid, or the state file
+    /// cannot be read, parsed or written.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let about = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot listen on {}: {error}", options.listen))
@@ -46,11 +48,10 @@ impl Simulator {
             Some(path) => persistence::load(path).await?,
             None => None,
         };
-        let state = loaded.unwrap_or_else(|| {
-            let mut state = CloudState::default();
-            seeds::seed(&mut state, Timestamp::now());
-            state
-        });
+        let state = match loaded {
+            Some(state) => state,
+            None => initial_state(&options.external_cidr)?,
+        };
         let state_file = options.state_file.clone();
         let cloud = Arc::new(SimulatedCloud::new(options, state));
         let stop = CancellationToken::new();
@@ -93,6 +94,12 @@ impl Simulator {
     #[must_use]
     pub fn inventory(&self, project: &str) -> Inventory {
         self.cloud.inventory(project)
+    }
+
+    /// Returns the servers of all projects as their hypervisors see them.
+    #[must_use]
+    pub fn hypervisor(&self) -> Hypervisor {
+        Hypervisor::new(Arc::clone(&self.cloud))
     }
 
     /// Returns all calls so far, oldest first.
@@ -141,4 +148,14 @@ impl Simulator {
             None => Ok(()),
         }
     }
+}
+
+fn initial_state(external_cidr: &str) -> io::Result<CloudState> {
+    let range = Network::parse(external_cidr).filter(Network::has_room_for_gateways).ok_or_else(|| {
+        let words = format!("the external range {external_cidr} is not an IPv4 range of at least /28");
+        io::Error::new(io::ErrorKind::InvalidInput, words)
+    })?;
+    let mut state = CloudState::default();
+    seeds::seed(&mut state, external_cidr, &range, Timestamp::now());
+    Ok(state)
 }

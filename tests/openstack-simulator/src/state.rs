@@ -10,6 +10,7 @@ use crate::keystone::{ApplicationCredential, Project, Token, User};
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
 use crate::object::{Object, Table};
+use crate::octavia::{BalancerKind, Transition};
 
 /// State of the cloud.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,6 +26,12 @@ pub(crate) struct CloudState {
     pub(crate) server_groups: Vec<ServerGroup>,
     pub(crate) images: Vec<Object>,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Resources of Octavia.
+    #[serde(default)]
+    pub(crate) load_balancing: BTreeMap<BalancerKind, Table>,
+    /// Changes in progress, by load balancer.
+    #[serde(default)]
+    pub(crate) balancer_transitions: BTreeMap<String, Transition>,
     /// Limits by project and resource; a resource without an entry is unlimited.
     pub(crate) quotas: BTreeMap<String, BTreeMap<String, i64>>,
     /// Ids of the initial resources, which an inventory omits.
@@ -87,8 +94,9 @@ impl CloudState {
         }
         let servers = crate::nova::transitions::advance(self, now);
         let volumes = crate::cinder::advance(self, now);
+        let balancers = crate::octavia::advance(self, now);
         self.tokens.retain(|_, token| token.expires_at > now);
-        self.next_due = [servers, volumes].into_iter().flatten().min();
+        self.next_due = [servers, volumes, balancers].into_iter().flatten().min();
         true
     }
 }

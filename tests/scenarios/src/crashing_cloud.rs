@@ -76,6 +76,14 @@ forward! {
         actions(server: &str) -> Vec<ActionRecord>;
         volumes_named(name: &str) -> Vec<Volume>;
         volume(id: &str) -> Volume;
+        load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
+        load_balancer_providers() -> Vec<String>;
+        load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
+        load_balancer_zones() -> Vec<String>;
+        listeners(load_balancer: &str) -> Vec<Listener>;
+        pools(load_balancer: &str) -> Vec<Pool>;
+        members(pool: &str) -> Vec<Member>;
+        health_monitor(id: &str) -> HealthMonitor;
     }
     changes {
         create_network(new: &NewNetwork) -> Network;
@@ -105,5 +113,19 @@ forward! {
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
         delete_volume(id: &str) -> ();
+        create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
+        enable_load_balancer(id: &str) -> ();
+        fail_over_load_balancer(id: &str) -> ();
+        delete_load_balancer(id: &str) -> ();
+        create_listener(new: &NewListener) -> Listener;
+        set_allowed_cidrs(listener: &str, cidrs: &[String]) -> ();
+        delete_listener(id: &str) -> ();
+        create_pool(new: &NewPool) -> Pool;
+        delete_pool(id: &str) -> ();
+        create_member(pool: &str, new: &NewMember) -> Member;
+        delete_member(pool: &str, id: &str) -> ();
+        create_health_monitor(new: &NewHealthMonitor) -> HealthMonitor;
+        update_health_monitor(id: &str, times: &MonitorTimes) -> ();
+        delete_health_monitor(id: &str) -> ();
     }
 }

@@ -14,6 +14,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use storage_embedded::EmbeddedStore;
+use tests_hollow_cluster::{HollowClusters, HollowOptions};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use tokio_util::sync::CancellationToken;
 
@@ -40,25 +41,31 @@ impl World {
         Self::start_with_reboots_of(Duration::from_millis(1)).await
     }
 
+    /// Starts both, and programs that play nodes in the servers of the cloud.
+    ///
+    /// # Errors
+    /// The failure of a start.
+    pub async fn start_with_hollow_clusters() -> anyhow::Result<(Self, HollowClusters)> {
+        let instantly = Duration::from_millis(1);
+        let options =
+            SimulatorOptions { external_cidr: tests_hollow_cluster::loopback_range(), ..options(instantly) };
+        let world = Self::start_on(options).await?;
+        let hollow = HollowClusters::start(world.cloud.hypervisor(), HollowOptions::default());
+        Ok((world, hollow))
+    }
+
     /// Starts both, with reboots of this duration.
     ///
     /// # Errors
     /// The failure of a start.
     pub async fn start_with_reboots_of(reboot_time: Duration) -> anyhow::Result<Self> {
+        Self::start_on(options(reboot_time)).await
+    }
+
+    async fn start_on(options: SimulatorOptions) -> anyhow::Result<Self> {
         // Another test of the same process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let instantly = Duration::from_millis(1);
-        let cloud = Simulator::start(SimulatorOptions {
-            listen: ([127, 0, 0, 1], 0).into(),
-            build_time: instantly,
-            reboot_time,
-            power_time: instantly,
-            rebuild_time: instantly,
-            delete_time: instantly,
-            volume_time: instantly,
-            ..SimulatorOptions::default()
-        })
-        .await?;
+        let cloud = Simulator::start(options).await?;
         let directory = tempfile::tempdir()?;
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
         let objects = Arc::new(ObjectStore::open(
@@ -128,6 +135,22 @@ impl World {
         let lists = kinds.iter().filter_map(|(kind, things)| Some((kind, things.as_array()?)));
         let counts = lists.map(|(kind, things)| format!("{kind}={}", things.len()));
         counts.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Returns the options of a cloud that does everything but reboots at once.
+fn options(reboot_time: Duration) -> SimulatorOptions {
+    let instantly = Duration::from_millis(1);
+    SimulatorOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        build_time: instantly,
+        reboot_time,
+        power_time: instantly,
+        rebuild_time: instantly,
+        delete_time: instantly,
+        volume_time: instantly,
+        load_balancer_time: instantly,
+        ..SimulatorOptions::default()
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod cluster_class;
 pub(crate) mod cluster_resource_set;
 pub(crate) mod cluster_resource_set_binding;
+pub(crate) mod config_map;
 pub(crate) mod event;
 pub(crate) mod extension_config;
 pub(crate) mod ip_address;

@@ -1,5 +1,6 @@
 //! Rules that several kinds share: immutability, versions, names, selectors and templates.
 
+pub(crate) mod data_key;
 pub(crate) mod immutable;
 pub(crate) mod json_fields;
 pub(crate) mod label_selection;

@@ -5,12 +5,14 @@
 
 mod compute;
 mod image;
+mod load_balancer;
 mod network;
 mod port;
 mod volume;
 
 pub use compute::*;
 pub use image::*;
+pub use load_balancer::*;
 pub use network::*;
 pub use port::*;
 pub use volume::*;

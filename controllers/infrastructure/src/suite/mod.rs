@@ -21,6 +21,7 @@ mod access;
 mod actions;
 mod floating_ips;
 mod lists;
+mod load_balancers;
 mod networks;
 mod ports;
 mod quota;
@@ -117,6 +118,8 @@ fn all() -> Vec<Case> {
         "ports are created, found by every filter, changed and deleted" => ports::ports,
         "an address is assigned to one port only" => ports::addresses,
         "floating IPs are created, associated, found by every filter and deleted" => floating_ips::floating_ips,
+        "load balancers are created, found by every filter and deleted with their parts" => load_balancers::load_balancers,
+        "load balancers without an address and unknown parts are refused" => load_balancers::refusals,
         "volumes are created, found by name and deleted" => volumes::volumes,
         "a server boots with all requested properties, and its port outlives it" => servers::boot,
         "a server boots from a volume" => servers::boot_from_volume,

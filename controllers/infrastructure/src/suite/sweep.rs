@@ -1,12 +1,16 @@
 //! Cleanup of the suite: deletes the resources that a run has not deleted.
 
 use super::{World, eventually};
-use crate::{Cloud, CloudResult, FloatingIpQuery, NetworkQuery, PortQuery, SecurityGroupQuery, SubnetQuery};
+use crate::{
+    Cloud, CloudResult, FloatingIpQuery, LoadBalancerQuery, NetworkQuery, PortQuery, SecurityGroupQuery,
+    SubnetQuery,
+};
 
 /// Deletes every resource of this run, and returns their names.
 pub(super) async fn sweep(world: &World) -> Vec<String> {
     let cloud = world.cloud.as_ref();
     let mut left = servers(cloud, &world.prefix).await;
+    left.extend(load_balancers(cloud, &world.prefix).await);
     left.extend(networking(cloud, &world.prefix).await);
     let names = world.names.lock().unwrap().clone();
     for name in names {
@@ -30,6 +34,17 @@ async fn servers(cloud: &dyn Cloud, prefix: &str) -> Vec<String> {
         gone(cloud.delete_server(&server.id).await);
         let id = server.id.as_str();
         eventually("the server is gone", || async move { cloud.server(id).await.err() }).await;
+    }
+    left
+}
+
+async fn load_balancers(cloud: &dyn Cloud, prefix: &str) -> Vec<String> {
+    let mut left = Vec::new();
+    // A cloud without Octavia has none.
+    let found = cloud.load_balancers(&LoadBalancerQuery::default()).await.unwrap_or_default();
+    for one in found.iter().filter(|one| one.name.starts_with(prefix)) {
+        left.push(format!("load balancer {}", one.name));
+        super::load_balancers::remove(cloud, &one.id).await;
     }
     left
 }

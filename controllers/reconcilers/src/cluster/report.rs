@@ -1,16 +1,14 @@
 //! Status of a Cluster.
 
-use std::collections::BTreeMap;
-
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, ReplicaCounts, StatusVersion, Time, condition, set_condition,
+    MachineDeployment, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::conditions;
 use super::decide::Step;
 use super::observe::Observed;
-use crate::{paused, summary};
+use crate::{machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
@@ -98,11 +96,6 @@ fn workers(observed: &Observed) -> ReplicaCounts {
             .filter_map(of)
             .fold(None, |sum: Option<i32>, part| Some(sum.unwrap_or(0).saturating_add(part)))
     };
-    let mut versions: BTreeMap<String, i32> = BTreeMap::new();
-    for version in parts.iter().filter_map(|part| part.versions.as_ref()).flatten() {
-        let count = versions.entry(version.version.clone()).or_default();
-        *count = count.saturating_add(version.replicas.unwrap_or(0));
-    }
     ReplicaCounts {
         available_replicas: sum(&|part| part.available_replicas),
         desired_replicas: sum(&|part| part.desired_replicas),
@@ -110,7 +103,7 @@ fn workers(observed: &Observed) -> ReplicaCounts {
         replicas: sum(&|part| part.replicas),
         up_to_date_replicas: sum(&|part| part.up_to_date_replicas),
         upgrade_plan: None,
-        versions: listed(versions),
+        versions: machine_versions::sum(parts.iter().filter_map(|part| part.versions.as_deref())),
     }
 }
 
@@ -133,11 +126,6 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
         Some(i32::try_from(machines.iter().filter(desired).count()).unwrap_or(i32::MAX))
     };
     let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
-    let mut versions: BTreeMap<String, i32> = BTreeMap::new();
-    for version in machines.iter().filter_map(version) {
-        let count = versions.entry(version).or_insert(0);
-        *count = count.saturating_add(1);
-    }
     ReplicaCounts {
         available_replicas: count(&|machine| holds(machine, "Available")),
         desired_replicas: count(&|machine| machine.metadata.deletion_timestamp.is_none()),
@@ -145,22 +133,8 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
         replicas: count(&|_| true),
         up_to_date_replicas: count(&|machine| holds(machine, "UpToDate")),
         upgrade_plan: None,
-        versions: listed(versions),
+        versions: machine_versions::of_machines(machines),
     }
-}
-
-/// Returns the version of a Machine's kubelet, or the desired one before it is known.
-fn version(machine: &Machine) -> Option<String> {
-    let info = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
-    info.map(|info| info.kubelet_version.clone()).or_else(|| machine.spec.version.clone())
-}
-
-fn listed(versions: BTreeMap<String, i32>) -> Option<Vec<StatusVersion>> {
-    let versions: Vec<StatusVersion> = versions
-        .into_iter()
-        .map(|(version, count)| StatusVersion { version, replicas: Some(count) })
-        .collect();
-    (!versions.is_empty()).then_some(versions)
 }
 
 fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {

@@ -11,6 +11,7 @@ use super::node::NodeObservation;
 use super::observe::{Observed, Outcome, is_bootstrapped};
 use super::{FINALIZER, WAITING, deletion, node_metadata};
 use crate::CLUSTER_NAME_LABEL;
+use crate::machine_labels;
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Machine that waits for nothing; watches report all changes sooner.
@@ -24,7 +25,7 @@ const NODE_DELETION: Duration = Duration::from_secs(2);
 
 /// Labels of the owners that take a Machine back after a restore. Until they have, the Cluster does not own it.
 const OWNER_LABELS: [&str; 3] =
-    ["cluster.x-k8s.io/set-name", "cluster.x-k8s.io/pool-name", "cluster.x-k8s.io/control-plane-name"];
+    [machine_labels::SET_NAME, "cluster.x-k8s.io/pool-name", "cluster.x-k8s.io/control-plane-name"];
 
 /// Stage of a deletion that has a start time in the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
 use super::observe::Observed;
+use crate::machine_labels::REVISION;
 use crate::ownership;
 
 /// Annotation with the keys of the labels that came from the Machine.
@@ -20,8 +21,6 @@ const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
 const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
 /// Taint of a Node whose MachineSet is not the current one of its MachineDeployment.
 const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
-/// Annotation with the revision of a MachineSet, and of a MachineDeployment.
-const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
 
 /// Annotations that every Node has, whatever the Machine says.
 const CONSTANT: [&str; 5] = [

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::MachineReconciler;
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
-use crate::{ownership, workload_changes};
+use crate::{machine_labels, ownership, workload_changes};
 
 /// Number of Machines that are reconciled at the same time. Most passes are a few calls inside the process; a drain
 /// waits for the workload cluster.
@@ -60,7 +60,7 @@ fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
             return Vec::new();
         }
         let name = deployment.name_any();
-        let label = "cluster.x-k8s.io/deployment-name";
+        let label = machine_labels::DEPLOYMENT_NAME;
         concerned(&known, &deployment, |machine: &Machine| machine.labels().get(label) == Some(&name))
     };
     let (known, predicate) = (controller.store(), ChangePredicate::default());

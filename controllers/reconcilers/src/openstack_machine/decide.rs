@@ -17,6 +17,8 @@ pub(super) struct Desired {
     pub volumes: Vec<VolumeWish>,
     /// The machine may take the floating IP of the cluster's API.
     pub takes_endpoint: bool,
+    /// Network of the cluster: the port on it serves the API.
+    pub network: Option<String>,
     pub region: String,
 }
 
@@ -210,11 +212,18 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
         return step;
     }
     let free = observed.endpoint_ip.as_ref().filter(|ip| desired.takes_endpoint && ip.port_id.is_none());
-    let port = desired.ports.first().and_then(|spec| observed.ports.get(&spec.name));
-    match (free, port) {
+    match (free, management_port(desired, observed)) {
         (Some(ip), Some(port)) => Step::TakeEndpoint { floating_ip: ip.id.clone(), port: port.id.clone() },
         _ => Step::Nothing,
     }
+}
+
+/// Returns the port through which the API server is reached: the first on the cluster's network. A machine
+/// without such a port has only its first one.
+fn management_port<'a>(desired: &Desired, observed: &'a Observed) -> Option<&'a Port> {
+    let on_network = |spec: &&ResolvedPortSpec| Some(&spec.network_id) == desired.network.as_ref();
+    let spec = desired.ports.iter().find(on_network).or(desired.ports.first())?;
+    observed.ports.get(&spec.name)
 }
 
 #[cfg(test)]
@@ -319,5 +328,45 @@ mod tests {
             let step = format!("{:?}", next_step(&desired(), &tag, &observed));
             assert!(step.starts_with(expected), "{case}: {step}");
         }
+    }
+
+    #[test]
+    fn the_floating_ip_of_the_api_goes_to_the_port_on_the_network_of_the_cluster() {
+        let spec = |name: &str, network: &str| ResolvedPortSpec {
+            name: name.to_owned(),
+            network_id: network.to_owned(),
+            ..ResolvedPortSpec::default()
+        };
+        let port = |name: &str| {
+            let tags = vec!["capstan-u".to_owned()];
+            (name.to_owned(), Port { id: format!("{name}-id"), tags, ..Port::default() })
+        };
+        let desired = Desired {
+            ports: vec![spec("storage", "other"), spec("api", "net")],
+            network: Some("net".to_owned()),
+            takes_endpoint: true,
+            ..desired()
+        };
+        let observed = Observed {
+            server: server("ACTIVE"),
+            provider_id: Some("openstack://R/s".to_owned()),
+            ports: [port("storage"), port("api")].into(),
+            endpoint_ip: Some(FloatingIp { id: "fip".to_owned(), ..FloatingIp::default() }),
+            ..Observed::default()
+        };
+        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
+        object.metadata.uid = Some("u".to_owned());
+        let tag = OwnershipTag::of(&object);
+        let step = next_step(&desired, &tag, &observed);
+        let expected = Step::TakeEndpoint { floating_ip: "fip".to_owned(), port: "api-id".to_owned() };
+        assert_eq!(step, expected);
+        let only_other = Desired { network: Some("elsewhere".to_owned()), ..desired.clone() };
+        let step = next_step(&only_other, &tag, &observed);
+        assert!(matches!(step, Step::TakeEndpoint { port, .. } if port == "storage-id"));
+        let taken = FloatingIp { port_id: Some("api-id".to_owned()), ..FloatingIp::default() };
+        let taken = Observed { endpoint_ip: Some(taken), ..observed.clone() };
+        assert_eq!(next_step(&desired, &tag, &taken), Step::Nothing);
+        let worker = Desired { takes_endpoint: false, ..desired };
+        assert_eq!(next_step(&worker, &tag, &observed), Step::Nothing);
     }
 }

@@ -283,6 +283,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
     let server = context.cluster.spec.api_server.as_ref();
     let floating = context.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
+    let status = context.cluster.status.as_ref();
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
     Desired {
@@ -290,6 +291,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine),
         takes_endpoint: desired::is_control_plane(&context.machine) && floating && !balanced,
+        network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }

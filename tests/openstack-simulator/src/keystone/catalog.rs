@@ -34,6 +34,7 @@ pub(super) fn catalog(base_url: &str, project: &str) -> Value {
         ("network", "neutron", "/network".to_owned()),
         ("image", "glance", "/image".to_owned()),
         ("block-storage", "cinder", format!("/volume/v3/{project}")),
+        ("load-balancer", "octavia", "/load-balancer".to_owned()),
         ("volumev3", "cinderv3", format!("/volume/v3/{project}")),
     ];
     services

@@ -181,7 +181,8 @@ fn console(state: &CloudState, context: &Context<'_>, id: &str, details: &Object
     if server.host.is_none() || server.launched.is_none() {
         return Err(conflict(&format!("Instance {id} is not ready")));
     }
-    let lines: Vec<&str> = CONSOLE.lines().collect();
+    let log = if server.console.is_empty() { CONSOLE } else { server.console.as_str() };
+    let lines: Vec<&str> = log.lines().collect();
     let requested = details.get("length").and_then(|length| match length {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64().and_then(|length| usize::try_from(length).ok()),

@@ -244,6 +244,7 @@ fn draft(
         launched: None,
         terminated: None,
         sequence: state.sequence,
+        console: String::new(),
     })
 }
 

@@ -172,9 +172,36 @@ pub(crate) struct Server {
     pub(crate) launched: Option<Timestamp>,
     pub(crate) terminated: Option<Timestamp>,
     pub(crate) sequence: u64,
+    /// Lines that the guest has written to its console; empty if nobody plays the guest.
+    #[serde(default)]
+    pub(crate) console: String,
 }
 
+/// Bytes of a console log that are kept, like the ring buffer of a hypervisor.
+const CONSOLE_BYTES: usize = 256 << 10;
+
 impl Server {
+    /// Appends to the console log. The oldest lines are dropped.
+    pub(crate) fn append_console(&mut self, text: &str) {
+        self.console.push_str(text);
+        let excess = self.console.len().saturating_sub(CONSOLE_BYTES);
+        if excess > 0 {
+            let start = self.console.bytes().skip(excess).position(|byte| byte == b'\n');
+            let start = start.map_or(self.console.len(), |position| excess + position + 1);
+            self.console.drain(..start);
+        }
+    }
+
+    /// Returns how often one of the tasks has succeeded.
+    pub(crate) fn completed(&self, tasks: &[ServerTask]) -> usize {
+        let counts = |action: &&InstanceAction| {
+            action.finished.is_some()
+                && !action.failed
+                && tasks.iter().any(|task| task.action() == action.name)
+        };
+        self.actions.iter().filter(counts).count()
+    }
+
     /// Returns the task in progress.
     pub(crate) fn task(&self) -> Option<ServerTask> {
         self.pending.as_ref().map(|pending| pending.task)

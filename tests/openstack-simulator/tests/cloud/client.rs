@@ -19,6 +19,7 @@ pub(crate) fn quick() -> SimulatorOptions {
         power_time: short,
         delete_time: short,
         volume_time: short,
+        load_balancer_time: short,
         ..SimulatorOptions::default()
     }
 }

@@ -3,7 +3,9 @@
 #[expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, which clippy does not know as such")]
 mod client;
 mod faults;
+mod hypervisor;
 mod identity;
+mod load_balancers;
 mod network;
 mod network_refusals;
 mod persistence;

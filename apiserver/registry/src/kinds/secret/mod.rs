@@ -11,6 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::rules::data_key;
+
 /// Largest data of a Secret: upstream's limit. Unit: bytes.
 const LARGEST: usize = 1024 * 1024;
 
@@ -83,13 +85,7 @@ fn validate_data(new: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("data");
     let mut total = 0;
     for (key, value) in new.get("data").and_then(Value::as_object).into_iter().flatten() {
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if key.is_empty() || key.len() > 253 || !key.chars().all(legal) || key == "." || key.starts_with("..")
-        {
-            let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.', and not \
-                          start with '..'";
-            errors.push(FieldError::invalid(path.key(key), &json!(key), detail));
-        }
+        errors.extend(data_key::validate(&path, key));
         match STANDARD.decode(value.as_str().unwrap_or_default()) {
             Ok(decoded) => total += decoded.len(),
             Err(_) => {
@@ -110,16 +106,7 @@ fn hidden() -> Value {
 
 fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     errors.extend(crate::rules::immutable::field(new, old, "type"));
-    if old.get("immutable") != Some(&json!(true)) {
-        return;
-    }
-    let detail = "field is immutable when `immutable` is set";
-    if new.get("immutable") != Some(&json!(true)) {
-        errors.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
-    }
-    if new.get("data") != old.get("data") {
-        errors.push(FieldError::forbidden(FieldPath::new("data"), detail));
-    }
+    errors.extend(data_key::immutable(new, old, &["data"]));
 }
 
 /// Protobuf message.

@@ -1,0 +1,88 @@
+//! Command `capstan kubeconfig --cluster`: the kubeconfig of a workload cluster.
+
+use std::io::Write;
+use std::path::Path;
+
+use apiserver_types::Cluster;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+
+use crate::connect::{Connection, ConnectionArguments};
+use crate::error::{ExitCode, Failure};
+use crate::output;
+
+/// Key of the Secret with the kubeconfig, by the contract of Cluster API.
+const KEY: &str = "value";
+
+/// Prints the kubeconfig of a workload cluster, or writes it to a file that only its owner can read.
+///
+/// # Errors
+/// The Cluster does not exist, its control plane has not created the kubeconfig yet, the user may not read Secrets,
+/// or the file cannot be written.
+pub fn workload_kubeconfig(
+    cluster: &str,
+    connection: &ConnectionArguments,
+    file: Option<&Path>,
+) -> Result<(), Failure> {
+    super::block_on(async {
+        let Connection { client, namespace } = connection.connect().await?;
+        let text = read(&client, &namespace, cluster).await?;
+        match file {
+            Some(path) => write(path, &text).map_err(|error| {
+                Failure::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display()))
+            }),
+            None => output::print(&text)
+                .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))),
+        }
+    })
+}
+
+/// Reads the kubeconfig from the Secret of the cluster.
+pub(crate) async fn read(client: &Client, namespace: &str, cluster: &str) -> Result<Vec<u8>, Failure> {
+    let name = format!("{cluster}-kubeconfig");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    match secrets.get_opt(&name).await {
+        Ok(Some(secret)) => {
+            let value =
+                secret.data.and_then(|mut data| data.remove(KEY)).filter(|ByteString(it)| !it.is_empty());
+            value.map(|ByteString(bytes)| bytes).ok_or_else(|| {
+                let summary = format!(
+                    "Secret {namespace}/{name} has no kubeconfig: its key {KEY:?} is absent or empty"
+                );
+                Failure::new(ExitCode::Failed, summary).next(advice(namespace, cluster))
+            })
+        }
+        Ok(None) => Err(absent(client, namespace, cluster, &name).await),
+        Err(error) => Err(Failure::api("read", "Secret", namespace, &name, &error)),
+    }
+}
+
+/// Returns why the Secret does not exist.
+async fn absent(client: &Client, namespace: &str, cluster: &str, secret: &str) -> Failure {
+    let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
+    match clusters.get(cluster).await {
+        Ok(_) => {
+            let summary = format!("Cluster {namespace}/{cluster} has no kubeconfig yet");
+            let failure = Failure::new(ExitCode::Failed, summary);
+            let wants = format!("Secret {namespace}/{secret}, which the control plane creates");
+            failure.detail("wants", wants).next(advice(namespace, cluster))
+        }
+        Err(error) => Failure::api("read", "Cluster", namespace, cluster, &error),
+    }
+}
+
+fn advice(namespace: &str, cluster: &str) -> String {
+    format!("capstan describe cluster {cluster} -n {namespace}")
+}
+
+/// Writes a file that only its owner can read.
+fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // The mode above applies to a new file only.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(text)
+}

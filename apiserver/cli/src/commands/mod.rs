@@ -1,0 +1,15 @@
+//! Commands, one per module.
+
+pub(crate) mod describe;
+pub(crate) mod kubeconfig;
+
+/// Blocks on a command. Requests are few, so one thread is enough.
+pub(crate) fn block_on<T>(
+    command: impl Future<Output = Result<T, crate::Failure>>,
+) -> Result<T, crate::Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        crate::Failure::new(crate::ExitCode::Failed, format!("cannot start the async runtime: {error}"))
+    })?;
+    runtime.block_on(command)
+}

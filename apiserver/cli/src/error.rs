@@ -1,0 +1,165 @@
+//! Failures of commands, in the one form that all commands share.
+
+use std::fmt;
+
+use kube::core::Status;
+
+/// Why a command failed, with its exit code.
+#[derive(Debug)]
+pub struct Failure {
+    summary: String,
+    details: Vec<(&'static str, String)>,
+    next: Option<String>,
+    code: ExitCode,
+    status: Option<Box<Status>>,
+}
+
+/// Exit code of a command. Scripts rely on the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// The request was refused, or it failed.
+    Failed,
+    /// The time of `--timeout` has passed.
+    TimedOut,
+    /// The server cannot be reached, or it does not accept the credentials.
+    Unreachable,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+}
+
+impl ExitCode {
+    /// Returns the number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::TimedOut => 3,
+            Self::Unreachable => 6,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl Failure {
+    /// Creates a failure with a first line that names the object and what went wrong.
+    pub(crate) fn new(code: ExitCode, summary: impl Into<String>) -> Self {
+        Self { summary: summary.into(), details: Vec::new(), next: None, code, status: None }
+    }
+
+    /// Adds a line with a label, which has at most nine characters.
+    pub(crate) fn detail(mut self, label: &'static str, text: impl Into<String>) -> Self {
+        self.details.push((label, text.into()));
+        self
+    }
+
+    /// Sets the command or the advice that solves the problem.
+    pub(crate) fn next(mut self, text: impl Into<String>) -> Self {
+        self.next = Some(text.into());
+        self
+    }
+
+    /// Creates the failure of a request. `name` is empty for a list, and `kind` is then a plural.
+    pub(crate) fn api(verb: &str, kind: &str, namespace: &str, name: &str, error: &kube::Error) -> Self {
+        let object = if name.is_empty() {
+            format!("{kind} in namespace {namespace}")
+        } else {
+            format!("{kind} {namespace}/{name}")
+        };
+        let kube::Error::Api(status) = error else { return Self::unreachable(verb, &object, error) };
+        let server = format!("{} {}", status.code, status.message.trim());
+        let failure = match status.code {
+            401 => Self::new(
+                ExitCode::Unreachable,
+                format!("cannot {verb} {object}: the server does not accept the credentials"),
+            )
+            .next("use another kubeconfig, or another --context: the certificate or token may have expired"),
+            403 => Self::new(ExitCode::Failed, format!("cannot {verb} {object}: no permission"))
+                .next(format!("kubectl auth can-i --list -n {namespace}")),
+            404 if name.is_empty() => Self::new(
+                ExitCode::Failed,
+                format!("cannot {verb} {object}: the server does not serve this kind"),
+            ),
+            404 => Self::new(ExitCode::Failed, format!("cannot {verb} {object}: it does not exist"))
+                .next(format!("kubectl get {}s --all-namespaces", kind.to_lowercase())),
+            _ => Self::new(ExitCode::Failed, format!("cannot {verb} {object}: the server returned an error")),
+        };
+        Self { status: Some(status.clone()), ..failure.detail("server", server) }
+    }
+
+    fn unreachable(verb: &str, object: &str, error: &kube::Error) -> Self {
+        let is_format = matches!(error, kube::Error::SerdeError(_));
+        let code = if is_format { ExitCode::Failed } else { ExitCode::Unreachable };
+        let why = if is_format { "the answer cannot be decoded" } else { "the server cannot be reached" };
+        let next = "check the server in the kubeconfig: kubectl config view --minify";
+        Self::new(code, format!("cannot {verb} {object}: {why}")).detail("server", chain(error)).next(next)
+    }
+
+    /// Returns the exit code.
+    #[must_use]
+    pub fn code(&self) -> ExitCode {
+        self.code
+    }
+
+    /// Returns the API's Status, if the server returned one.
+    pub(crate) fn status(&self) -> Option<&Status> {
+        self.status.as_deref()
+    }
+}
+
+/// Returns the messages of an error and its sources, without repetitions.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        source = error.source();
+    }
+    text
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.summary)?;
+        for (label, text) in &self.details {
+            write!(f, "\n  {label:<9} {text}")?;
+        }
+        if let Some(next) = &self.next {
+            write!(f, "\nnext: {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn a_failed_request_names_the_object_the_answer_and_the_next_command() {
+        let failure = Failure::api("read", "Cluster", "team", "prod", &answer(404, "not found"));
+        assert_eq!(
+            failure.to_string(),
+            "error: cannot read Cluster team/prod: it does not exist\n  server    404 not found\nnext: kubectl get clusters --all-namespaces"
+        );
+    }
+
+    #[test]
+    fn the_exit_code_tells_a_refusal_from_missing_credentials() {
+        for (code, expected) in [(401, 6), (403, 1), (404, 1), (500, 1)] {
+            let failure = Failure::api("list", "machines", "team", "", &answer(code, "no"));
+            assert_eq!(failure.code().number(), expected, "{code}");
+        }
+        let failure = Failure::api("list", "machines", "team", "", &kube::Error::TlsRequired);
+        assert_eq!(failure.code().number(), 6);
+    }
+}

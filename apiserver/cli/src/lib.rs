@@ -1,0 +1,18 @@
+//! Commands that are clients of the API, and the tree of a cluster's objects.
+//!
+//! The commands work with the kubeconfig of Capstan's direct endpoint and with that of a host cluster.
+
+mod commands;
+mod connect;
+mod error;
+mod objects;
+mod output;
+mod tree;
+
+pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
+pub use commands::kubeconfig::workload_kubeconfig;
+pub use connect::ConnectionArguments;
+pub use error::{ExitCode, Failure};
+pub use objects::ClusterObjects;
+pub use output::{ColorChoice, ConditionFilter, LiveTree, Style, changes, names, render, view};
+pub use tree::{Cause, Counts, Node, Problem, Severity, Tree};

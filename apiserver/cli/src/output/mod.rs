@@ -1,0 +1,68 @@
+//! Output of commands: forms, colours, and writing to the standard streams.
+
+mod age;
+mod conditions;
+mod json;
+mod live;
+mod style;
+mod table;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use clap::ValueEnum;
+
+pub use conditions::ConditionFilter;
+pub use json::{names, view};
+pub use live::LiveTree;
+pub use style::Style;
+pub use table::{changes, render};
+
+/// When a command writes colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR or TERM=dumb is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Style {
+    /// Returns the style for a stream of this process.
+    #[must_use]
+    pub fn detect(stream: &(impl IsTerminal + AsFd), color: ColorChoice, ascii: bool) -> Self {
+        let is_terminal = stream.is_terminal();
+        let set = |name: &str| std::env::var(name).is_ok_and(|value| !value.is_empty());
+        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        let color = match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => !set("NO_COLOR") && !is_dumb && (is_terminal || set("CLICOLOR_FORCE")),
+        };
+        let width = is_terminal.then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten();
+        let width = width.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Self { color, ascii: ascii || !is_utf8(), width }
+    }
+}
+
+/// Returns false if the locale names another encoding than UTF-8. Without a locale, UTF-8 is assumed: most containers
+/// have none, and their terminals use UTF-8.
+fn is_utf8() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let Some(locale) = locale else { return true };
+    let locale = locale.to_lowercase().replace('-', "");
+    locale.contains("utf8") || !locale.contains('.')
+}
+
+/// Writes to standard output. A closed pipe is no error: a reader such as `head` reads only the beginning.
+pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

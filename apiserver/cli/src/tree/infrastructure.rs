@@ -1,0 +1,107 @@
+//! Nodes of the Cluster and of its infrastructure.
+
+use apiserver_types::{Cluster, ClusterPhase, OpenStackCluster};
+
+use super::node::{Counts, Node};
+use super::severity::Severity;
+
+/// Conditions that explain the state of an OpenStackCluster, from the cause to its effects.
+const NETWORK_CAUSES: [&str; 7] = [
+    "OpenStackAuthenticationSucceeded",
+    "NetworkReady",
+    "RouterReady",
+    "SecurityGroupsReady",
+    "BastionReady",
+    "APIEndpointReady",
+    "Ready",
+];
+
+/// Changes that a Cluster or a set of Machines reports as its state, with the most disruptive first.
+const CHANGES: [&str; 5] = ["Remediating", "RollingOut", "ScalingDown", "ScalingUp", "Updating"];
+
+/// Returns the node of the Cluster, without children.
+pub(super) fn cluster(cluster: &Cluster) -> Node {
+    let status = cluster.status.clone().unwrap_or_default();
+    let mut node = Node::new(cluster, &status.conditions.unwrap_or_default());
+    node.title = format!("Cluster {}/{}", node.namespace, node.name);
+    let (control_plane, workers) =
+        (status.control_plane.unwrap_or_default(), status.workers.unwrap_or_default());
+    let sum = |first: Option<i32>, second: Option<i32>| {
+        first.unwrap_or_default().saturating_add(second.unwrap_or_default())
+    };
+    node.counts = Some(Counts {
+        ready: sum(control_plane.ready_replicas, workers.ready_replicas),
+        desired: sum(control_plane.desired_replicas, workers.desired_replicas),
+    });
+    let topology = cluster.spec.topology.as_ref();
+    node.version = topology.map(|it| it.version.clone()).unwrap_or_default();
+    let phase = status.phase.unwrap_or_default();
+    settle(&mut node, &["TopologyReconciled", "Available"]);
+    if phase != ClusterPhase::Provisioned {
+        node.state = format!("{phase:?}");
+    }
+    if phase == ClusterPhase::Failed {
+        node.severity = Severity::Failed;
+    }
+    let endpoint = cluster.spec.control_plane_endpoint.clone().unwrap_or_default();
+    if let (Some(host), Some(port)) = (endpoint.host, endpoint.port) {
+        node.note = format!("https://{host}:{port}");
+    }
+    if cluster.spec.paused == Some(true) {
+        node.state = "Paused".to_owned();
+        node.severity = node.severity.max(Severity::Warning);
+    }
+    node.override_state(cluster);
+    node
+}
+
+/// Takes the state of a Cluster or of a set of Machines from its changes in flight, else from these conditions.
+pub(super) fn settle(node: &mut Node, causes: &[&str]) {
+    let available = node.condition("Available").cloned();
+    let change = CHANGES.iter().filter_map(|kind| node.condition(kind)).find(|it| it.holds()).cloned();
+    let open = node.first_open(causes).cloned();
+    match (&change, &open, &available) {
+        (Some(change), ..) => {
+            node.explain(change);
+            node.state.clone_from(&change.kind);
+        }
+        (None, Some(open), _) => {
+            node.explain(open);
+            node.state.clone_from(&open.reason);
+        }
+        (None, None, Some(available)) => {
+            node.explain(available);
+            node.state.clone_from(&available.kind);
+        }
+        (None, None, None) => {}
+    }
+    if let (Some(cause), Some(available)) = (&mut node.cause, &available)
+        && cause.message.is_empty()
+    {
+        cause.message.clone_from(&available.message);
+    }
+    // Such a list repeats what the Machines below say.
+    if node.cause.as_ref().is_some_and(|it| it.message.starts_with("* Machine") && it.message.contains('\n'))
+    {
+        node.cause = None;
+    }
+}
+
+/// Returns the node of an OpenStackCluster.
+pub(super) fn openstack_cluster(network: &OpenStackCluster) -> Node {
+    let status = network.status.clone().unwrap_or_default();
+    let mut node = Node::new(network, &status.conditions.clone().unwrap_or_default());
+    let is_ready = node.holds("Ready");
+    let condition = if is_ready { node.condition("Ready") } else { node.first_open(&NETWORK_CAUSES) };
+    if let Some(condition) = condition.cloned() {
+        node.explain(&condition);
+        node.state = if is_ready { "Ready".to_owned() } else { condition.reason };
+    }
+    let subnets = status.network.and_then(|it| it.subnets).unwrap_or_default();
+    let subnets = subnets.into_iter().map(|subnet| subnet.cidr);
+    let balancer = status.api_server_managed_load_balancer;
+    let balancer = balancer.map(|it| format!("load balancer {} {}", it.name, it.ip));
+    node.note = subnets.chain(balancer).collect::<Vec<_>>().join(", ");
+    node.override_state(network);
+    node
+}

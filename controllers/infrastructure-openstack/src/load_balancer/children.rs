@@ -1,0 +1,242 @@
+//! Octavia calls for the parts of a load balancer.
+
+use controllers_infrastructure::{
+    CloudResult, HealthMonitor, Listener, Member, MonitorTimes, NewHealthMonitor, NewListener, NewMember,
+    NewPool, Pool,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{get, object, path, post, text};
+use crate::{
+    paging::list,
+    request::{Request, Service, encode},
+    session::Session,
+};
+
+#[derive(Deserialize)]
+struct ListenerBody {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    provisioning_status: String,
+    protocol_port: i32,
+    #[serde(default)]
+    default_pool_id: Option<String>,
+    #[serde(default)]
+    allowed_cidrs: Option<Vec<String>>,
+}
+
+impl From<ListenerBody> for Listener {
+    fn from(body: ListenerBody) -> Self {
+        Self {
+            id: body.id,
+            name: body.name.unwrap_or_default(),
+            tags: body.tags,
+            provisioning_status: body.provisioning_status,
+            protocol_port: body.protocol_port,
+            default_pool_id: body.default_pool_id,
+            allowed_cidrs: body.allowed_cidrs.unwrap_or_default(),
+        }
+    }
+}
+
+pub(crate) async fn listeners(session: &Session, load_balancer: &str) -> CloudResult<Vec<Listener>> {
+    let request = get("listeners").with("loadbalancer_id", load_balancer);
+    let found: Vec<ListenerBody> = list(session, request, "listeners").await?;
+    Ok(found.into_iter().map(Listener::from).collect())
+}
+
+pub(crate) async fn create_listener(session: &Session, new: &NewListener) -> CloudResult<Listener> {
+    let timeout = new.idle_timeout.map(|timeout| json!(timeout));
+    let cidrs = (!new.allowed_cidrs.is_empty()).then(|| json!(new.allowed_cidrs));
+    let body = object([
+        ("loadbalancer_id", Some(json!(new.load_balancer_id))),
+        ("name", Some(json!(new.name))),
+        ("description", Some(json!(new.description))),
+        ("tags", Some(json!(new.tags))),
+        ("protocol", Some(json!("TCP"))),
+        ("protocol_port", Some(json!(new.protocol_port))),
+        ("allowed_cidrs", cidrs),
+        ("timeout_client_data", timeout.clone()),
+        ("timeout_member_data", timeout),
+    ]);
+    let request = post("listeners", "listener", body);
+    Ok(session.under::<ListenerBody>(&request, "listener").await?.into())
+}
+
+pub(crate) async fn set_allowed_cidrs(session: &Session, id: &str, cidrs: &[String]) -> CloudResult<()> {
+    let body = json!({"listener": {"allowed_cidrs": cidrs}});
+    session.done(&Request::put(Service::LoadBalancer, path("listeners", id), body)).await.map(drop)
+}
+
+pub(crate) async fn delete_listener(session: &Session, id: &str) -> CloudResult<()> {
+    delete(session, path("listeners", id)).await
+}
+
+async fn delete(session: &Session, path: String) -> CloudResult<()> {
+    session.done(&Request::delete(Service::LoadBalancer, path)).await.map(drop)
+}
+
+#[derive(Deserialize)]
+struct PoolBody {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    provisioning_status: String,
+    #[serde(default)]
+    healthmonitor_id: Option<String>,
+}
+
+impl From<PoolBody> for Pool {
+    fn from(body: PoolBody) -> Self {
+        Self {
+            id: body.id,
+            name: body.name.unwrap_or_default(),
+            tags: body.tags,
+            provisioning_status: body.provisioning_status,
+            health_monitor_id: body.healthmonitor_id.filter(|id| !id.is_empty()),
+        }
+    }
+}
+
+pub(crate) async fn pools(session: &Session, load_balancer: &str) -> CloudResult<Vec<Pool>> {
+    let request = get("pools").with("loadbalancer_id", load_balancer);
+    let found: Vec<PoolBody> = list(session, request, "pools").await?;
+    Ok(found.into_iter().map(Pool::from).collect())
+}
+
+pub(crate) async fn create_pool(session: &Session, new: &NewPool) -> CloudResult<Pool> {
+    let body = object([
+        ("listener_id", Some(json!(new.listener_id))),
+        ("name", Some(json!(new.name))),
+        ("tags", Some(json!(new.tags))),
+        ("protocol", Some(json!("TCP"))),
+        ("lb_algorithm", Some(json!(new.algorithm))),
+    ]);
+    Ok(session.under::<PoolBody>(&post("pools", "pool", body), "pool").await?.into())
+}
+
+pub(crate) async fn delete_pool(session: &Session, id: &str) -> CloudResult<()> {
+    delete(session, path("pools", id)).await
+}
+
+#[derive(Deserialize)]
+struct MemberBody {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    provisioning_status: String,
+    address: String,
+    protocol_port: i32,
+}
+
+impl From<MemberBody> for Member {
+    fn from(body: MemberBody) -> Self {
+        Self {
+            id: body.id,
+            name: body.name.unwrap_or_default(),
+            tags: body.tags,
+            provisioning_status: body.provisioning_status,
+            address: body.address,
+            protocol_port: body.protocol_port,
+        }
+    }
+}
+
+fn members_of(pool: &str) -> String {
+    format!("pools/{}/members", encode(pool))
+}
+
+pub(crate) async fn members(session: &Session, pool: &str) -> CloudResult<Vec<Member>> {
+    let found: Vec<MemberBody> = list(session, get(&members_of(pool)), "members").await?;
+    Ok(found.into_iter().map(Member::from).collect())
+}
+
+pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember) -> CloudResult<Member> {
+    let body = object([
+        ("name", Some(json!(new.name))),
+        ("tags", Some(json!(new.tags))),
+        ("address", Some(json!(new.address))),
+        ("protocol_port", Some(json!(new.protocol_port))),
+        ("subnet_id", text(new.subnet_id.as_ref())),
+        ("weight", Some(json!(1))),
+    ]);
+    let request = post(&members_of(pool), "member", body);
+    Ok(session.under::<MemberBody>(&request, "member").await?.into())
+}
+
+pub(crate) async fn delete_member(session: &Session, pool: &str, id: &str) -> CloudResult<()> {
+    delete(session, path(&members_of(pool), id)).await
+}
+
+#[derive(Deserialize)]
+struct MonitorBody {
+    id: String,
+    provisioning_status: String,
+    delay: i32,
+    timeout: i32,
+    max_retries: i32,
+    #[serde(default)]
+    max_retries_down: i32,
+}
+
+impl From<MonitorBody> for HealthMonitor {
+    fn from(body: MonitorBody) -> Self {
+        let times = MonitorTimes {
+            delay: body.delay,
+            timeout: body.timeout,
+            max_retries: body.max_retries,
+            max_retries_down: body.max_retries_down,
+        };
+        Self { id: body.id, provisioning_status: body.provisioning_status, times }
+    }
+}
+
+fn numbers(times: &MonitorTimes) -> [(&'static str, Option<serde_json::Value>); 4] {
+    [
+        ("delay", Some(json!(times.delay))),
+        ("timeout", Some(json!(times.timeout))),
+        ("max_retries", Some(json!(times.max_retries))),
+        ("max_retries_down", Some(json!(times.max_retries_down))),
+    ]
+}
+
+pub(crate) async fn health_monitor(session: &Session, id: &str) -> CloudResult<HealthMonitor> {
+    let request = Request::get(Service::LoadBalancer, path("healthmonitors", id));
+    Ok(session.under::<MonitorBody>(&request, "healthmonitor").await?.into())
+}
+
+pub(crate) async fn create_health_monitor(
+    session: &Session,
+    new: &NewHealthMonitor,
+) -> CloudResult<HealthMonitor> {
+    let mut body = object([
+        ("pool_id", Some(json!(new.pool_id))),
+        ("name", Some(json!(new.name))),
+        ("tags", Some(json!(new.tags))),
+        ("type", Some(json!("TCP"))),
+    ]);
+    body.extend(object(numbers(&new.times)));
+    let request = post("healthmonitors", "healthmonitor", body);
+    Ok(session.under::<MonitorBody>(&request, "healthmonitor").await?.into())
+}
+
+pub(crate) async fn update_health_monitor(
+    session: &Session,
+    id: &str,
+    times: &MonitorTimes,
+) -> CloudResult<()> {
+    let body = json!({"healthmonitor": object(numbers(times))});
+    session.done(&Request::put(Service::LoadBalancer, path("healthmonitors", id), body)).await.map(drop)
+}
+
+pub(crate) async fn delete_health_monitor(session: &Session, id: &str) -> CloudResult<()> {
+    delete(session, path("healthmonitors", id)).await
+}

@@ -1,0 +1,197 @@
+//! Octavia load balancers, with their listeners, pools, members and health monitors.
+
+use super::plain;
+
+plain! {
+    /// Query of load balancers.
+    LoadBalancerQuery {
+        /// Exactly this one.
+        id: Option<String>,
+        /// With this name.
+        name: Option<String>,
+        /// With this port for its address.
+        vip_port_id: Option<String>,
+    }
+
+    /// Octavia load balancer.
+    LoadBalancer {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Description.
+        description: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// `ACTIVE`, `ERROR`, `PENDING_CREATE`, ...
+        provisioning_status: String,
+        /// Address.
+        vip_address: String,
+        /// Port of the address.
+        vip_port_id: String,
+        /// Network of the address.
+        vip_network_id: String,
+        /// Provider, e.g. `amphora`.
+        provider: String,
+        /// Set unless it was switched off.
+        admin_state_up: bool,
+    }
+
+    /// Load balancer to create. Its address is that of `vip_port_id`, else one of `vip_subnet_id`.
+    NewLoadBalancer {
+        /// Name.
+        name: String,
+        /// Description.
+        description: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// Port of the address.
+        vip_port_id: Option<String>,
+        /// Subnet of the address.
+        vip_subnet_id: Option<String>,
+        /// Address, if no port is named.
+        vip_address: Option<String>,
+        /// Provider, else the cloud's default.
+        provider: Option<String>,
+        /// Flavor id, else the cloud's default.
+        flavor_id: Option<String>,
+        /// Availability zone, else the cloud's default.
+        availability_zone: Option<String>,
+    }
+
+    /// Octavia listener.
+    Listener {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// `ACTIVE`, `ERROR`, ...
+        provisioning_status: String,
+        /// Port.
+        protocol_port: i32,
+        /// Pool of its connections.
+        default_pool_id: Option<String>,
+        /// Clients that may connect; empty for all.
+        allowed_cidrs: Vec<String>,
+    }
+
+    /// TCP listener to create.
+    NewListener {
+        /// The load balancer it belongs to.
+        load_balancer_id: String,
+        /// Name.
+        name: String,
+        /// Description.
+        description: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// Port.
+        protocol_port: i32,
+        /// Clients that may connect; empty for all.
+        allowed_cidrs: Vec<String>,
+        /// Longest silence of a connection, else the cloud's default. Unit: milliseconds.
+        idle_timeout: Option<i32>,
+    }
+
+    /// Octavia pool.
+    Pool {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// `ACTIVE`, `ERROR`, ...
+        provisioning_status: String,
+        /// Its health monitor, if it has one.
+        health_monitor_id: Option<String>,
+    }
+
+    /// TCP pool to create.
+    NewPool {
+        /// The listener whose connections it takes.
+        listener_id: String,
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// `ROUND_ROBIN`, `SOURCE_IP_PORT`, ...
+        algorithm: String,
+    }
+
+    /// Member of a pool.
+    Member {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// `ACTIVE`, `ERROR`, ...
+        provisioning_status: String,
+        /// Address.
+        address: String,
+        /// Port.
+        protocol_port: i32,
+    }
+
+    /// Member to add to a pool.
+    NewMember {
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// Address.
+        address: String,
+        /// Port.
+        protocol_port: i32,
+        /// Subnet of the address.
+        subnet_id: Option<String>,
+    }
+
+    /// Numbers of a health monitor.
+    MonitorTimes {
+        /// Interval of the checks. Unit: seconds.
+        delay: i32,
+        /// Timeout of one check. Unit: seconds.
+        timeout: i32,
+        /// Successful checks before a member is up.
+        max_retries: i32,
+        /// Failed checks before a member is down.
+        max_retries_down: i32,
+    }
+
+    /// Octavia health monitor.
+    HealthMonitor {
+        /// Id.
+        id: String,
+        /// `ACTIVE`, `ERROR`, ...
+        provisioning_status: String,
+        /// Its numbers.
+        times: MonitorTimes,
+    }
+
+    /// TCP health monitor to create.
+    NewHealthMonitor {
+        /// The pool whose members it checks.
+        pool_id: String,
+        /// Name.
+        name: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// Its numbers.
+        times: MonitorTimes,
+    }
+
+    /// Kind of load balancers.
+    LoadBalancerFlavor {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Set if it may be used.
+        enabled: bool,
+    }
+}

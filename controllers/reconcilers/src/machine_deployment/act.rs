@@ -1,0 +1,252 @@
+//! Effects of the steps of a MachineDeployment.
+
+use apiserver_types::{MachineDeployment, MachineSet};
+use controllers_runtime::{ControllerContext, ReconcileError, Severity};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::decide::{self, Roll, Step, TO_BE_CREATED};
+use super::desired::{self, Revision};
+use super::observe::{self, Observed};
+use super::{FINALIZER, MANAGER};
+use crate::applied::Applied;
+use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
+use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
+
+/// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
+const STEPS: usize = 10;
+
+/// Writer of a pass.
+pub(super) struct Actor<'a> {
+    pub context: &'a ControllerContext,
+    pub api: &'a Api<MachineDeployment>,
+    pub sets: Api<MachineSet>,
+    pub applied: &'a Applied,
+}
+
+impl Actor<'_> {
+    /// Decides and acts until a step ends the pass. Returns that step.
+    pub(super) async fn work(
+        &self,
+        deployment: &mut MachineDeployment,
+        observed: &mut Observed,
+    ) -> Result<Step, ReconcileError> {
+        for _ in 0..STEPS {
+            let step = decide::next_step(deployment, observed, Timestamp::now());
+            Box::pin(self.act(&step, deployment, observed)).await?;
+            if step.ends_pass() {
+                return Ok(step);
+            }
+        }
+        Err(crate::endless())
+    }
+
+    async fn act(
+        &self,
+        step: &Step,
+        deployment: &mut MachineDeployment,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        match step {
+            Step::AddFinalizer => crate::finalizers::add(self.api, deployment, FINALIZER).await,
+            Step::Claim => self.claim(deployment, observed).await,
+            Step::OwnTemplates => self.own_templates(deployment, observed).await,
+            Step::Adopt => self.adopt(deployment, observed).await,
+            Step::DeleteAll(names) => self.delete(deployment, observed, names).await,
+            Step::CleanUp(names) => self.delete(deployment, observed, names).await,
+            Step::Roll(roll) => {
+                self.roll(deployment, observed, roll).await?;
+                observed.rolled = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the Cluster's label, and the Cluster as an owner that does not control.
+    async fn claim(
+        &self,
+        deployment: &mut MachineDeployment,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let mut owners = deployment.owner_references().to_vec();
+        if let Some(cluster) = observed.cluster.as_ref().filter(|it| !ownership::is_owned(deployment, *it)) {
+            owners.push(ownership::reference(cluster, false));
+        }
+        let change = json!({"metadata": {
+            "resourceVersion": deployment.resource_version(), "uid": deployment.uid(),
+            "labels": {CLUSTER_NAME_LABEL: deployment.spec.cluster_name}, "ownerReferences": owners,
+        }});
+        self.patch(deployment, &change).await
+    }
+
+    async fn patch(&self, deployment: &mut MachineDeployment, change: &Value) -> Result<(), ReconcileError> {
+        let (name, params) = (deployment.name_any(), PatchParams::default());
+        *deployment = self.api.patch(&name, &params, &Patch::Merge(change)).await?;
+        Ok(())
+    }
+
+    async fn own_templates(
+        &self,
+        deployment: &MachineDeployment,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        let Some(cluster) = &observed.cluster else { return Ok(()) };
+        for template in std::mem::take(&mut observed.unowned) {
+            let types = template.types.clone().unwrap_or_default();
+            let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+            let namespace = deployment.namespace().unwrap_or_default();
+            let (api, _) = templates::api(self.context, &namespace, group, &types.kind)?;
+            templates::add_owner(&api, &template, ownership::reference(cluster, false)).await?;
+        }
+        Ok(())
+    }
+
+    async fn adopt(
+        &self,
+        deployment: &MachineDeployment,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        for set in std::mem::take(&mut observed.orphans) {
+            let mut owners = set.owner_references().to_vec();
+            owners.push(ownership::reference(deployment, true));
+            let change = json!({"metadata": {
+                "resourceVersion": set.resource_version(), "uid": set.uid(),
+                "labels": {DEPLOYMENT_NAME: deployment.name_any()}, "ownerReferences": owners,
+            }});
+            let name = set.name_any();
+            let adopted = self.sets.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
+            if let Err(error) = adopted {
+                let message = format!("Failed to adopt MachineSet {name:?}: {error}");
+                self.event(deployment, Severity::Warning, "FailedAdopt", &message).await;
+                return Err(error.into());
+            }
+            let message = format!("Adopted MachineSet {name:?}");
+            self.event(deployment, Severity::Normal, "SuccessfulAdopt", &message).await;
+        }
+        observe::sets(self.context, deployment, observed).await
+    }
+
+    async fn delete(
+        &self,
+        deployment: &MachineDeployment,
+        observed: &mut Observed,
+        names: &[String],
+    ) -> Result<(), ReconcileError> {
+        for name in names {
+            let set = observed.sets.iter().find(|set| set.name_any() == *name);
+            if let Err(error) = ownership::delete(&self.sets, name, set.and_then(ResourceExt::uid)).await {
+                let message = format!("Failed to delete MachineSet {name:?}: {error}");
+                self.event(deployment, Severity::Warning, "FailedDelete", &message).await;
+                return Err(error);
+            }
+            let message = format!("Deleted MachineSet {name:?}");
+            self.event(deployment, Severity::Normal, "SuccessfulDelete", &message).await;
+        }
+        observe::sets(self.context, deployment, observed).await
+    }
+
+    /// Brings all sets to their planned numbers, the new one first.
+    async fn roll(
+        &self,
+        deployment: &mut MachineDeployment,
+        observed: &mut Observed,
+        roll: &Roll,
+    ) -> Result<(), ReconcileError> {
+        let is_new = |set: &&MachineSet| Some(set.name_any()) == roll.new;
+        let old: Vec<&MachineSet> = observed.sets.iter().filter(|set| !is_new(set)).collect();
+        let new = observed.sets.iter().find(is_new);
+        let revision = roll.new.is_some().then(|| desired::new_revision(new, &old));
+        let is_missing = roll.new.as_deref() == Some(TO_BE_CREATED);
+        if let (Some(revision), true) = (&revision, is_missing) {
+            self.create(deployment, roll, revision).await?;
+        }
+        if let (Some(new), Some(revision)) = (new, &revision) {
+            self.bring(deployment, new, roll, (revision, false)).await?;
+        }
+        for set in old {
+            self.bring(deployment, set, roll, (&desired::old_revision(set), true)).await?;
+        }
+        if let Some(revision) =
+            revision.filter(|it| deployment.annotations().get(REVISION) != Some(&it.number))
+        {
+            let metadata = json!({
+                "resourceVersion": deployment.resource_version(), "uid": deployment.uid(),
+                "annotations": {REVISION: revision.number},
+            });
+            self.patch(deployment, &json!({"metadata": metadata})).await?;
+        }
+        observe::sets(self.context, deployment, observed).await
+    }
+
+    async fn create(
+        &self,
+        deployment: &MachineDeployment,
+        roll: &Roll,
+        revision: &Revision,
+    ) -> Result<(), ReconcileError> {
+        let replicas = roll.replicas.get(TO_BE_CREATED).copied().unwrap_or_default();
+        let intent = desired::new_set(deployment, &generated_names::random(), replicas, revision);
+        let name = intent.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        match self.apply(name, &intent).await {
+            Ok(_) => {
+                let namespace = deployment.namespace().unwrap_or_default();
+                let message = format!("Created MachineSet {namespace}/{name} with {replicas} replicas");
+                self.event(deployment, Severity::Normal, "SuccessfulCreate", &message).await;
+                Ok(())
+            }
+            Err(error) => {
+                let message = format!("Failed to create MachineSet {name:?}: {error}");
+                self.event(deployment, Severity::Warning, "FailedCreate", &message).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings an existing set to its planned number, and its metadata and settings up to date.
+    async fn bring(
+        &self,
+        deployment: &MachineDeployment,
+        set: &MachineSet,
+        roll: &Roll,
+        (revision, is_old): (&Revision, bool),
+    ) -> Result<(), ReconcileError> {
+        let (name, before) = (set.name_any(), i64::from(set.spec.replicas.unwrap_or_default()));
+        let after = roll.replicas.get(&name).copied().unwrap_or(before);
+        let intent = desired::existing_set(deployment, set, after, revision, is_old);
+        let key = set.uid().unwrap_or_default();
+        if set.metadata.deletion_timestamp.is_some() || self.applied.is_current(&key, &intent, set) {
+            return Ok(());
+        }
+        match self.apply(&name, &intent).await {
+            Ok(applied) => self.applied.note(&key, &intent, &applied),
+            Err(error) => {
+                let reason = if after == before { "FailedUpdate" } else { "FailedScale" };
+                let message = format!("Failed to update MachineSet {name:?}: {error}");
+                self.event(deployment, Severity::Warning, reason, &message).await;
+                return Err(error);
+            }
+        }
+        if after != before {
+            let direction = match deployment.spec.paused {
+                Some(true) => "Scaled",
+                _ if after > before => "Scaled up",
+                _ => "Scaled down",
+            };
+            let message = format!("{direction} MachineSet {name}: {before} -> {after}");
+            self.event(deployment, Severity::Normal, "SuccessfulScale", &message).await;
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, name: &str, intent: &Value) -> Result<MachineSet, ReconcileError> {
+        let params = PatchParams::apply(MANAGER).force();
+        Ok(self.sets.patch(name, &params, &Patch::Apply(intent)).await?)
+    }
+
+    async fn event(&self, deployment: &MachineDeployment, severity: Severity, reason: &str, message: &str) {
+        self.context.events.record(deployment, severity, reason, message).await;
+    }
+}

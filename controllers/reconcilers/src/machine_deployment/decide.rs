@@ -1,0 +1,227 @@
+//! Decision on the next step of a MachineDeployment.
+
+use std::time::Duration;
+
+use apiserver_types::{MachineDeployment, MachineSet, RolloutStrategyType};
+use controllers_runtime::paused;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::observe::Observed;
+use super::paused_scaling::{self, Scaled};
+use super::rollout::{self, Limits, Plan, Set};
+use super::{FINALIZER, sameness};
+use crate::machine_labels::{DESIRED_REPLICAS, MAX_REPLICAS};
+use crate::replica_counts::scaled;
+use crate::{CLUSTER_NAME_LABEL, ownership};
+
+/// Interval of a MachineDeployment that waits for nothing. Upstream's full resync; watches report all changes sooner.
+const RESYNC: Duration = Duration::from_mins(10);
+
+/// Key in a plan of the set that does not exist yet. No object has this name.
+pub(super) const TO_BE_CREATED: &str = "";
+
+/// Next step of a MachineDeployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Report only: the MachineDeployment is paused.
+    Pause,
+    /// Do nothing at all: it is being deleted, and waits for the finalizers of others.
+    Ignore,
+    /// Add the finalizer.
+    AddFinalizer,
+    /// Add the Cluster's label, and the Cluster as the owner.
+    Claim,
+    /// Add the Cluster as an owner to the templates.
+    OwnTemplates,
+    /// Become the controller of sets that match the selector and have none.
+    Adopt,
+    /// Delete these sets, because the MachineDeployment is being deleted.
+    DeleteAll(Vec<String>),
+    /// Wait until the sets are gone.
+    WaitForSets,
+    /// Remove the finalizer: no set is left.
+    Release,
+    /// Bring the sets to these numbers, and their metadata and settings up to date.
+    Roll(Roll),
+    /// Delete old sets without Machines: the rollout is complete.
+    CleanUp(Vec<String>),
+    /// Nothing is left to do.
+    Nothing,
+}
+
+/// Step of a rollout.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Roll {
+    /// Name of the set with the present template; [`TO_BE_CREATED`] if it is to be created, `None` if there is none.
+    pub new: Option<String>,
+    /// Numbers of the sets that change.
+    pub replicas: Plan,
+}
+
+impl Step {
+    /// Reports whether a pass ends with this step, because what follows needs another observation.
+    pub(super) const fn ends_pass(&self) -> bool {
+        !matches!(self, Self::AddFinalizer | Self::Claim | Self::OwnTemplates | Self::Adopt | Self::Roll(_))
+    }
+}
+
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Step {
+    if paused(deployment, observed.cluster.as_ref()) {
+        return Step::Pause;
+    }
+    let is_held = deployment.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    match (deployment.metadata.deletion_timestamp.is_some(), is_held) {
+        (true, true) => return deletion(observed),
+        (true, false) => return Step::Ignore,
+        (false, false) => return Step::AddFinalizer,
+        (false, true) => {}
+    }
+    let is_labelled = deployment.labels().get(CLUSTER_NAME_LABEL) == Some(&deployment.spec.cluster_name);
+    let cluster = observed.cluster.as_ref();
+    if !is_labelled || cluster.is_some_and(|cluster| !ownership::is_owned(deployment, cluster)) {
+        return Step::Claim;
+    }
+    if !observed.unowned.is_empty() {
+        return Step::OwnTemplates;
+    }
+    if !observed.orphans.is_empty() {
+        return Step::Adopt;
+    }
+    if !observed.rolled {
+        return Step::Roll(roll(deployment, observed, now));
+    }
+    let obsolete = obsolete(deployment, observed, now);
+    if obsolete.is_empty() { Step::Nothing } else { Step::CleanUp(obsolete) }
+}
+
+fn deletion(observed: &Observed) -> Step {
+    let sets = observed.sets.iter();
+    let left = sets.filter(|set| set.metadata.deletion_timestamp.is_none()).map(ResourceExt::name_any);
+    let left: Vec<String> = left.collect();
+    match (left.is_empty(), observed.sets.is_empty()) {
+        (false, _) => Step::DeleteAll(left),
+        (true, false) => Step::WaitForSets,
+        (true, true) => Step::Release,
+    }
+}
+
+/// Returns true if users replace the old Machines themselves.
+pub(super) fn is_on_delete(deployment: &MachineDeployment) -> bool {
+    let strategy = deployment.spec.rollout.as_ref().and_then(|it| it.strategy.as_ref());
+    strategy.is_some_and(|it| it.kind == RolloutStrategyType::OnDelete)
+}
+
+/// Returns the limits of a rollout.
+pub(super) fn limits(deployment: &MachineDeployment) -> Limits {
+    let replicas = i64::from(deployment.spec.replicas.unwrap_or(1));
+    if is_on_delete(deployment) {
+        return Limits { replicas, surge: 0, unavailable: 0 };
+    }
+    let strategy = deployment.spec.rollout.as_ref().and_then(|it| it.strategy.as_ref());
+    let rolling = strategy.and_then(|it| it.rolling_update.as_ref());
+    let surge = rolling.and_then(|it| it.max_surge.as_ref()).map_or(Some(1), |it| scaled(it, replicas, true));
+    let unavailable = rolling.and_then(|it| it.max_unavailable.as_ref());
+    let unavailable = unavailable.map_or(Some(0), |it| scaled(it, replicas, false));
+    let (surge, unavailable) = (surge.unwrap_or(1), unavailable.unwrap_or_default());
+    // With neither, the rollout could not take a step.
+    let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
+    Limits { replicas, surge, unavailable: unavailable.min(replicas) }
+}
+
+/// Returns the numbers of a set, as the planner needs them.
+pub(super) fn numbers(set: &MachineSet) -> Set {
+    let status = |number: Option<i32>| i64::from(number.unwrap_or_default());
+    let known = set.status.as_ref();
+    Set {
+        name: set.name_any(),
+        desired: i64::from(set.spec.replicas.unwrap_or_default()),
+        existing: status(known.and_then(|it| it.replicas)),
+        available: status(known.and_then(|it| it.available_replicas)),
+    }
+}
+
+/// Plans the next numbers of all sets.
+fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Roll {
+    let limits = limits(deployment);
+    let known = sameness::find_new(deployment, &observed.sets, now);
+    if deployment.spec.paused == Some(true) {
+        return paused_roll(deployment, observed, known, limits);
+    }
+    let old =
+        observed.sets.iter().filter(|set| known.is_none_or(|new| new.metadata.name != set.metadata.name));
+    let old: Vec<Set> = old.map(numbers).collect();
+    let new = match known {
+        Some(new) => numbers(new),
+        None => Set { name: TO_BE_CREATED.to_owned(), desired: 0, existing: 0, available: 0 },
+    };
+    if known.is_none() && !observed.missing.is_empty() {
+        // Without its templates, a new set could create nothing, and the old Machines must stay.
+        return Roll::default();
+    }
+    let plan = if is_on_delete(deployment) { rollout::on_delete } else { rollout::rolling_update };
+    Roll { replicas: plan(limits, &new, &old), new: Some(new.name) }
+}
+
+fn paused_roll(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    new: Option<&MachineSet>,
+    limits: Limits,
+) -> Roll {
+    let number = |set: &MachineSet, key: &str| set.annotations().get(key).and_then(|text| text.parse().ok());
+    let sets = observed.sets.iter().map(|set| Scaled {
+        set: numbers(set),
+        created: set.metadata.creation_timestamp.as_ref().map(|created| created.0),
+        desired: number(set, DESIRED_REPLICAS),
+        most: number(set, MAX_REPLICAS),
+    });
+    let existing = deployment.status.as_ref().and_then(|it| it.replicas).map(i64::from).unwrap_or_default();
+    let (sets, new) = (sets.collect::<Vec<_>>(), new.map(ResourceExt::name_any));
+    let rolls = !is_on_delete(deployment);
+    Roll { replicas: paused_scaling::plan(limits, &sets, new.as_deref(), rolls, existing), new }
+}
+
+/// Returns the old sets without Machines, if the rollout is complete.
+fn obsolete(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Vec<String> {
+    let replicas = deployment.spec.replicas.unwrap_or(1);
+    let sum = |field: fn(&MachineSet) -> Option<i32>| observed.sets.iter().filter_map(field).sum::<i32>();
+    let counters: [fn(&MachineSet) -> Option<i32>; 3] = [
+        |set| set.status.as_ref()?.replicas,
+        |set| set.status.as_ref()?.available_replicas,
+        |set| set.status.as_ref()?.up_to_date_replicas,
+    ];
+    let Some(new) = sameness::find_new(deployment, &observed.sets, now) else { return Vec::new() };
+    if !counters.into_iter().all(|counter| sum(counter) == replicas) || !is_observed(new) {
+        return Vec::new();
+    }
+    let old = observed.sets.iter().filter(|set| set.metadata.name != new.metadata.name);
+    let empty = old.filter(|set| {
+        let existing = set.status.as_ref().and_then(|status| status.replicas);
+        set.spec.replicas == Some(0)
+            && existing == Some(0)
+            && is_observed(set)
+            && set.metadata.deletion_timestamp.is_none()
+    });
+    empty.map(ResourceExt::name_any).collect()
+}
+
+/// Returns true if the status of a set belongs to its present spec.
+fn is_observed(set: &MachineSet) -> bool {
+    set.status.as_ref().and_then(|status| status.observed_generation) >= set.metadata.generation
+}
+
+/// Returns the interval after a pass that ended with `step`.
+pub(super) fn interval(deployment: &MachineDeployment, step: &Step, now: Timestamp) -> Option<Duration> {
+    if matches!(step, Step::Pause | Step::Ignore | Step::Release) {
+        return None;
+    }
+    let after = sameness::requested_rollout(deployment).filter(|after| *after > now);
+    let wait = after.and_then(|after| Duration::try_from(after.duration_since(now)).ok());
+    Some(wait.map_or(RESYNC, |wait| wait.saturating_add(Duration::from_secs(1)).min(RESYNC)))
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

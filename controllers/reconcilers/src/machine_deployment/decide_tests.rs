@@ -1,0 +1,152 @@
+//! Tests of the decisions on a MachineDeployment.
+
+use apiserver_types::{
+    Cluster, ClusterSpec, IntOrString, MachineDeploymentRollout, MachineDeploymentSpec, MachineSetSpec,
+    MachineSetStatus, RollingUpdate, RolloutStrategy,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::*;
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new("c", ClusterSpec::default());
+    cluster.metadata.uid = Some("u".to_owned());
+    cluster
+}
+
+fn deployment(replicas: i32) -> MachineDeployment {
+    let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+    deployment.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    deployment.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+    deployment.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
+    deployment.spec.cluster_name = "c".to_owned();
+    deployment.spec.replicas = Some(replicas);
+    deployment.spec.template.spec.version = Some("v2".to_owned());
+    deployment
+}
+
+fn strategy(kind: RolloutStrategyType, surge: &str, unavailable: &str) -> Option<MachineDeploymentRollout> {
+    let number = |text: &str| {
+        Some(text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int))
+    };
+    let rolling = RollingUpdate { max_surge: number(surge), max_unavailable: number(unavailable) };
+    let strategy = Some(RolloutStrategy { kind, rolling_update: Some(rolling) });
+    Some(MachineDeploymentRollout { strategy, ..MachineDeploymentRollout::default() })
+}
+
+fn set(name: &str, version: &str, desired: i32, existing: i32) -> MachineSet {
+    let mut set = MachineSet::new(name, MachineSetSpec::default());
+    set.spec.replicas = Some(desired);
+    set.spec.template.spec.version = Some(version.to_owned());
+    set.status = Some(MachineSetStatus {
+        replicas: Some(existing),
+        available_replicas: Some(existing),
+        up_to_date_replicas: Some(existing),
+        ..MachineSetStatus::default()
+    });
+    set
+}
+
+fn observed(sets: Vec<MachineSet>) -> Observed {
+    Observed { cluster: Some(cluster()), sets, ..Observed::default() }
+}
+
+fn rolls(new: Option<&str>, replicas: &[(&str, i64)]) -> Step {
+    let replicas = replicas.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
+    Step::Roll(Roll { new: new.map(str::to_owned), replicas })
+}
+
+#[test]
+fn the_limits_of_a_rollout_let_it_always_take_a_step() {
+    use RolloutStrategyType::{OnDelete, RollingUpdate};
+    let table = [
+        (10, RollingUpdate, "1", "0", (1, 0)),
+        (10, RollingUpdate, "25%", "25%", (3, 2)),
+        (3, RollingUpdate, "0", "0%", (0, 1)),
+        (1, RollingUpdate, "0", "33%", (0, 1)),
+        (2, RollingUpdate, "1", "5", (1, 2)),
+        (0, RollingUpdate, "0", "1", (0, 0)),
+        (3, OnDelete, "1", "1", (0, 0)),
+    ];
+    for (replicas, kind, surge, unavailable, expected) in table {
+        let mut deployment = deployment(replicas);
+        deployment.spec.rollout = strategy(kind, surge, unavailable);
+        let limits = limits(&deployment);
+        assert_eq!((limits.surge, limits.unavailable), expected, "{replicas} {surge} {unavailable}");
+    }
+    let default = limits(&MachineDeployment::new("md", MachineDeploymentSpec::default()));
+    assert_eq!(default, Limits { replicas: 1, surge: 1, unavailable: 0 });
+}
+
+#[test]
+fn a_new_set_is_created_only_if_its_templates_exist_and_the_rollout_is_not_paused() {
+    let now = Timestamp::now();
+    assert_eq!(
+        next_step(&deployment(2), &observed(Vec::new()), now),
+        rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 2)])
+    );
+    let old = || observed(vec![set("old", "v1", 2, 2)]);
+    assert_eq!(next_step(&deployment(2), &old(), now), rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 1)]));
+    let missing = Observed { missing: vec!["T".to_owned()], ..old() };
+    assert_eq!(next_step(&deployment(2), &missing, now), rolls(None, &[]));
+    let mut paused = deployment(3);
+    paused.spec.paused = Some(true);
+    assert_eq!(next_step(&paused, &observed(Vec::new()), now), rolls(None, &[]));
+    assert_eq!(next_step(&paused, &old(), now), rolls(None, &[("old", 3)]));
+}
+
+#[test]
+fn old_sets_are_deleted_after_a_complete_rollout() {
+    let now = Timestamp::now();
+    let after = |sets| next_step(&deployment(2), &Observed { rolled: true, ..observed(sets) }, now);
+    let new = || set("new", "v2", 2, 2);
+    assert_eq!(after(vec![set("old", "v1", 0, 0), new()]), Step::CleanUp(vec!["old".to_owned()]));
+    assert_eq!(after(vec![set("old", "v1", 0, 1), new()]), Step::Nothing);
+    assert_eq!(after(vec![set("old", "v1", 0, 0), set("new", "v2", 2, 1)]), Step::Nothing);
+    let mut unseen = set("old", "v1", 0, 0);
+    unseen.metadata.generation = Some(2);
+    assert_eq!(after(vec![unseen, new()]), Step::Nothing, "its controller has not seen the number yet");
+    assert_eq!(after(vec![new()]), Step::Nothing);
+}
+
+#[test]
+fn a_deleted_deployment_goes_after_its_sets() {
+    let now = Timestamp::now();
+    let deleted = Some(Time(Timestamp::UNIX_EPOCH));
+    let mut deployment = deployment(1);
+    deployment.metadata.deletion_timestamp.clone_from(&deleted);
+    let mut observed = observed(vec![set("a", "v1", 1, 1)]);
+    assert_eq!(next_step(&deployment, &observed, now), Step::DeleteAll(vec!["a".to_owned()]));
+    observed.sets[0].metadata.deletion_timestamp = deleted;
+    assert_eq!(next_step(&deployment, &observed, now), Step::WaitForSets);
+    observed.sets.clear();
+    assert_eq!(next_step(&deployment, &observed, now), Step::Release);
+    deployment.metadata.finalizers = None;
+    assert_eq!(next_step(&deployment, &observed, now), Step::Ignore);
+}
+
+#[test]
+fn a_deployment_is_prepared_before_it_rolls() {
+    let now = Timestamp::now();
+    let mut bare = deployment(1);
+    bare.metadata.owner_references = None;
+    assert_eq!(next_step(&bare, &observed(Vec::new()), now), Step::Claim);
+    bare.metadata.finalizers = None;
+    assert_eq!(next_step(&bare, &observed(Vec::new()), now), Step::AddFinalizer);
+    let orphans = vec![set("o", "v1", 1, 1)];
+    assert_eq!(next_step(&deployment(1), &Observed { orphans, ..observed(Vec::new()) }, now), Step::Adopt);
+    let mut paused = deployment(1);
+    paused.annotations_mut().insert("cluster.x-k8s.io/paused".to_owned(), String::new());
+    assert_eq!(next_step(&paused, &observed(Vec::new()), now), Step::Pause);
+}
+
+#[test]
+fn a_requested_rollout_wakes_the_deployment() {
+    let now = Timestamp::from_second(100).unwrap();
+    let mut deployment = deployment(1);
+    assert_eq!(interval(&deployment, &Step::Nothing, now), Some(RESYNC));
+    let after = Some(apiserver_types::Time(Timestamp::from_second(130).unwrap().to_string()));
+    deployment.spec.rollout = Some(MachineDeploymentRollout { after, ..MachineDeploymentRollout::default() });
+    assert_eq!(interval(&deployment, &Step::Nothing, now), Some(Duration::from_secs(31)));
+    assert_eq!(interval(&deployment, &Step::Pause, now), None);
+}

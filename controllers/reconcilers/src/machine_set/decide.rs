@@ -1,0 +1,261 @@
+//! Decision on the next step of a MachineSet.
+
+use std::time::Duration;
+
+use apiserver_types::MachineSet;
+use controllers_runtime::paused;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::observe::Observed;
+use super::remediation::{self, Circumstances, Remediation};
+use super::{FINALIZER, deletion_order};
+use crate::machine_labels::DISABLE_CREATE;
+use crate::replica_status::{counts, is_deleting};
+use crate::{CLUSTER_NAME_LABEL, ownership};
+
+/// Interval of a set whose Machines are not all ready, or that must not create Machines. Upstream's.
+const UNSETTLED: Duration = Duration::from_secs(15);
+
+/// Interval of a set that waits for nothing. Upstream's full resync; watches report all changes sooner.
+const RESYNC: Duration = Duration::from_mins(10);
+
+/// Next step of a MachineSet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Report only: the set is paused.
+    Pause,
+    /// Do nothing at all: the set is being deleted, and waits for the finalizers of others.
+    Ignore,
+    /// Add the finalizer.
+    AddFinalizer,
+    /// Add the Cluster's label, and the Cluster as the owner of a set without a MachineDeployment.
+    Claim,
+    /// Add the Cluster as an owner to the templates.
+    OwnTemplates,
+    /// Become the controller of Machines that match the selector and have none.
+    Adopt,
+    /// Delete these Machines, because the set is being deleted.
+    DeleteAll(Vec<String>),
+    /// Wait until the Machines are gone.
+    WaitForMachines,
+    /// Remove the finalizer: no Machine is left.
+    Release,
+    /// Mark and delete unhealthy Machines.
+    Remediate(Remediation),
+    /// Bring metadata and settings of the existing Machines up to date.
+    Sync,
+    /// Create this number of Machines.
+    Create(usize),
+    /// Create no Machines, because a preflight check or a missing template forbids it.
+    Blocked,
+    /// Delete these Machines, because there are too many.
+    ScaleDown(Vec<String>),
+    /// Nothing is left to do.
+    Nothing,
+}
+
+impl Step {
+    /// Reports whether a pass ends with this step, because what follows needs another observation.
+    pub(super) const fn ends_pass(&self) -> bool {
+        !matches!(
+            self,
+            Self::AddFinalizer
+                | Self::Claim
+                | Self::OwnTemplates
+                | Self::Adopt
+                | Self::Remediate(_)
+                | Self::Sync
+        )
+    }
+}
+
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
+    if paused(set, observed.cluster.as_ref()) {
+        return Step::Pause;
+    }
+    let is_held = set.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    match (set.metadata.deletion_timestamp.is_some(), is_held) {
+        (true, true) => return deletion(observed),
+        (true, false) => return Step::Ignore,
+        (false, false) => return Step::AddFinalizer,
+        (false, true) => {}
+    }
+    if !is_claimed(set, observed) {
+        return Step::Claim;
+    }
+    if !observed.unowned.is_empty() {
+        return Step::OwnTemplates;
+    }
+    if !observed.orphans.is_empty() {
+        return Step::Adopt;
+    }
+    let circumstances = Circumstances {
+        is_current: observed.is_current(set),
+        limit: remediation::limit(observed.deployment.as_ref()),
+        preflight: &observed.preflight,
+    };
+    let plan = remediation::plan(&observed.machines, &circumstances);
+    if !plan.is_empty() {
+        return Step::Remediate(plan);
+    }
+    if observed.synced { replicas(set, observed, now) } else { Step::Sync }
+}
+
+fn deletion(observed: &Observed) -> Step {
+    let left: Vec<String> =
+        observed.machines.iter().filter(|it| !is_deleting(it)).map(ResourceExt::name_any).collect();
+    match (left.is_empty(), observed.machines.is_empty()) {
+        (false, _) => Step::DeleteAll(left),
+        (true, false) => Step::WaitForMachines,
+        (true, true) => Step::Release,
+    }
+}
+
+/// Returns true if set, selector and template have the Cluster's label, and the set has an owner.
+fn is_claimed(set: &MachineSet, observed: &Observed) -> bool {
+    let Some(cluster) = &observed.cluster else { return true };
+    let name = Some(&set.spec.cluster_name);
+    let selector = set.spec.selector.match_labels.as_ref();
+    let template = set.spec.template.metadata.as_ref().and_then(|it| it.labels.as_ref());
+    let is_owned = observed.deployment.is_some() || ownership::is_owned(set, cluster);
+    is_owned
+        && set.labels().get(CLUSTER_NAME_LABEL) == name
+        && selector.and_then(|it| it.get(CLUSTER_NAME_LABEL)) == name
+        && template.and_then(|it| it.get(CLUSTER_NAME_LABEL)) == name
+}
+
+fn replicas(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
+    let desired = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or_default();
+    let existing = observed.machines.len();
+    if existing < desired {
+        let is_disabled = set.annotations().get(DISABLE_CREATE).is_some_and(|value| value == "true");
+        return match (is_disabled, observed.preflight.is_empty() && observed.missing.is_empty()) {
+            (true, _) => Step::Nothing,
+            (false, true) => Step::Create(desired - existing),
+            (false, false) => Step::Blocked,
+        };
+    }
+    let order = set.spec.deletion.as_ref().and_then(|it| it.order).unwrap_or_default();
+    let first = deletion_order::in_order(&observed.machines, order, now);
+    // Those that are being deleted come first, so that no more than necessary are deleted.
+    let excess = first.into_iter().take(existing - desired).filter(|it| !is_deleting(it));
+    let names: Vec<String> = excess.map(ResourceExt::name_any).collect();
+    if names.is_empty() { Step::Nothing } else { Step::ScaleDown(names) }
+}
+
+/// Returns the interval after a pass that ended with `step`.
+pub(super) fn interval(set: &MachineSet, step: &Step, observed: &Observed) -> Option<Duration> {
+    match step {
+        Step::Pause | Step::Ignore | Step::Release => return None,
+        Step::Blocked => return Some(UNSETTLED),
+        _ => {}
+    }
+    let count = |kind| observed.machines.iter().filter(|it| counts(it, kind)).count();
+    let desired = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or_default();
+    let seconds = set.spec.template.spec.min_ready_seconds.unwrap_or_default();
+    match (count("Ready") == desired, count("Available") == desired) {
+        (false, _) => Some(UNSETTLED),
+        (true, false) if seconds > 0 => Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1))),
+        _ => Some(RESYNC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use apiserver_types::{Cluster, ClusterSpec, Machine, MachineSetSpec, MachineSpec, TemplateMeta};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        cluster.metadata.uid = Some("u".to_owned());
+        cluster
+    }
+
+    fn set(replicas: i32) -> MachineSet {
+        let labels = Some(BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned())]));
+        let mut set = MachineSet::new("ms", MachineSetSpec::default());
+        set.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        set.metadata.labels = labels.clone();
+        set.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+        set.spec.cluster_name = "c".to_owned();
+        set.spec.replicas = Some(replicas);
+        set.spec.selector.match_labels = labels.clone();
+        set.spec.template.metadata = Some(TemplateMeta { labels, ..TemplateMeta::default() });
+        set
+    }
+
+    fn observed(names: &[&str]) -> Observed {
+        let machines = names.iter().map(|name| Machine::new(name, MachineSpec::default())).collect();
+        Observed { cluster: Some(cluster()), machines, synced: true, ..Observed::default() }
+    }
+
+    fn deleted() -> Option<Time> {
+        Some(Time(Timestamp::UNIX_EPOCH))
+    }
+
+    #[test]
+    fn a_set_is_prepared_before_it_creates_machines() {
+        let now = Timestamp::now();
+        let mut bare = set(1);
+        bare.metadata.finalizers = None;
+        assert_eq!(next_step(&bare, &observed(&[]), now), Step::AddFinalizer);
+        bare.metadata.deletion_timestamp = deleted();
+        assert_eq!(next_step(&bare, &observed(&[]), now), Step::Ignore);
+        let mut unlabelled = set(1);
+        unlabelled.spec.selector.match_labels = None;
+        assert_eq!(next_step(&unlabelled, &observed(&[]), now), Step::Claim);
+        let mut paused = set(1);
+        paused.annotations_mut().insert("cluster.x-k8s.io/paused".to_owned(), String::new());
+        assert_eq!(next_step(&paused, &observed(&[]), now), Step::Pause);
+        let orphans = vec![Machine::new("o", MachineSpec::default())];
+        assert_eq!(next_step(&set(1), &Observed { orphans, ..observed(&[]) }, now), Step::Adopt);
+        let stale = Observed { synced: false, ..observed(&[]) };
+        assert_eq!(next_step(&set(1), &stale, now), Step::Sync);
+        assert_eq!(next_step(&set(1), &observed(&[]), now), Step::Create(1));
+    }
+
+    #[test]
+    fn a_set_comes_to_its_number_and_counts_machines_that_are_being_deleted() {
+        let now = Timestamp::now();
+        let mut going = observed(&["a", "b", "c"]);
+        going.machines[2].metadata.deletion_timestamp = deleted();
+        let blocked = Observed { preflight: vec!["busy".to_owned()], ..observed(&[]) };
+        let missing = Observed { missing: vec!["T".to_owned()], ..observed(&[]) };
+        let mut disabled = set(1);
+        disabled.annotations_mut().insert(DISABLE_CREATE.to_owned(), "true".to_owned());
+        let table = [
+            (set(3), observed(&["a"]), Step::Create(2)),
+            (set(1), observed(&["a"]), Step::Nothing),
+            (set(1), observed(&["b", "a", "c"]), Step::ScaleDown(vec!["a".to_owned(), "b".to_owned()])),
+            (set(2), going.clone(), Step::Nothing),
+            (set(1), going, Step::ScaleDown(vec!["a".to_owned()])),
+            (set(1), blocked, Step::Blocked),
+            (set(1), missing, Step::Blocked),
+            (disabled, observed(&[]), Step::Nothing),
+        ];
+        for (set, observed, expected) in table {
+            let replicas = set.spec.replicas;
+            assert_eq!(next_step(&set, &observed, now), expected, "{replicas:?} of {:?}", observed.machines);
+        }
+    }
+
+    #[test]
+    fn a_deleted_set_goes_after_its_machines() {
+        let now = Timestamp::now();
+        let mut set = set(3);
+        set.metadata.deletion_timestamp = deleted();
+        let mut observed = observed(&["a", "b"]);
+        observed.machines[0].metadata.deletion_timestamp = deleted();
+        assert_eq!(next_step(&set, &observed, now), Step::DeleteAll(vec!["b".to_owned()]));
+        observed.machines[1].metadata.deletion_timestamp = deleted();
+        assert_eq!(next_step(&set, &observed, now), Step::WaitForMachines);
+        observed.machines.clear();
+        assert_eq!(next_step(&set, &observed, now), Step::Release);
+    }
+}

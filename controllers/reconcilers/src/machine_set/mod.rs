@@ -1,0 +1,138 @@
+//! MachineSet reconciler: a fixed number of Machines from one template, and their replacement when they are unhealthy.
+//!
+//! A pass observes once, then decides and acts until a step ends it, and reports once.
+
+mod act;
+mod create;
+mod decide;
+mod deletion_order;
+mod desired;
+mod observe;
+mod preflight;
+mod remediate;
+mod remediation;
+mod report;
+mod watch;
+
+use std::time::Duration;
+
+use apiserver_types::MachineSet;
+use controllers_runtime::{
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, paused, write_status,
+};
+use kube::{Api, ResourceExt};
+
+use crate::applied::Applied;
+use crate::replica_status::Now;
+use act::Actor;
+use decide::Step;
+use observe::Observed;
+
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "machineset-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machinesets", "machinesets/status", "machinesets/finalizers"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machines", "machines/status"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machinedeployments"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
+            groups: &["bootstrap.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"],
+            resources: &["*"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule { groups: &["controlplane.cluster.x-k8s.io"], resources: &["*"], verbs: PolicyRule::READ },
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
+
+/// Finalizer that keeps a set until its Machines are deleted. Upstream's name.
+pub(crate) const FINALIZER: &str = "cluster.x-k8s.io/machineset";
+
+/// Field manager of the Machines and of the specs of their parts. Upstream's name.
+const MANAGER: &str = "capi-machineset";
+
+/// Field manager of the labels and annotations of the parts of a Machine. Upstream's name.
+const METADATA_MANAGER: &str = "capi-machineset-metadata";
+
+/// Time limit for the deletion of a Node, if the template sets none. Upstream's default. Unit: seconds.
+const NODE_DELETION_TIMEOUT: i32 = 10;
+
+/// Interval of a set that waits for another object; watches report most changes sooner.
+const WAITING: Duration = Duration::from_secs(10);
+
+/// Reconciler of MachineSets.
+#[derive(Debug)]
+pub struct MachineSetReconciler {
+    context: ControllerContext,
+    applied: Applied,
+}
+
+impl MachineSetReconciler {
+    /// Creates a reconciler.
+    pub fn new(context: ControllerContext) -> Self {
+        Self { context, applied: Applied::default() }
+    }
+
+    /// Makes one pass. Returns when the next one is due.
+    ///
+    /// # Errors
+    /// The API's own failure.
+    pub async fn reconcile(&self, object: &MachineSet) -> Result<Requeue, kube::Error> {
+        Requeue::after(Box::pin(self.pass(object)).await, WAITING)
+    }
+
+    async fn pass(&self, object: &MachineSet) -> Result<Option<Duration>, ReconcileError> {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<MachineSet> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(mut set) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let mut observed = observe::observe(&self.context, &set).await?;
+        if observed.cluster.is_none() && set.metadata.deletion_timestamp.is_none() {
+            let message = format!("Cluster {} does not exist", set.spec.cluster_name);
+            return Err(ReconcileError::waiting("ClusterNotFound", message));
+        }
+        let machines = Api::namespaced(self.context.client.clone(), &namespace);
+        let actor = Actor { context: &self.context, api: &api, machines, applied: &self.applied };
+        let result = actor.work(&mut set, &mut observed).await;
+        if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
+            return result.map(|_| None);
+        }
+        let set = report(&api, set, &observed, result.is_ok()).await?;
+        let step = result?;
+        if step == Step::Release {
+            crate::finalizers::remove(&api, &set, FINALIZER).await?;
+        }
+        Ok(decide::interval(&set, &step, &observed))
+    }
+}
+
+/// Writes the status. A paused set reports nothing but the pause.
+async fn report(
+    api: &Api<MachineSet>,
+    set: MachineSet,
+    observed: &Observed,
+    succeeded: bool,
+) -> Result<MachineSet, ReconcileError> {
+    let (mut new, now) = (set.clone(), Now::read());
+    if paused(&set, observed.cluster.as_ref()) {
+        report::report_pause(&mut new, observed, &now);
+        return write_status(api, &set, &new).await;
+    }
+    report::report(&mut new, observed, &now);
+    if succeeded {
+        new.status.get_or_insert_default().observed_generation = set.metadata.generation;
+    }
+    write_status(api, &set, &new).await
+}

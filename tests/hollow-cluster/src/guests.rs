@@ -1,0 +1,195 @@
+//! Servers of the cloud, and what their starts and stops mean for nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tests_openstack_simulator::GuestServer;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::boot::{self, Metadata};
+use crate::cluster::KubeletState;
+use crate::faults::BootStep;
+use crate::lab::{BootRecord, BootState, Lab};
+use crate::{kubeadm, kubelet, lock};
+
+/// Interval of looks at the cloud.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Ticks between two looks at nodes and pods.
+const TICKS_PER_TEND: u64 = 3;
+
+/// A server as of the last look.
+#[derive(Debug)]
+struct Guest {
+    server: GuestServer,
+    /// Ends the boot in progress.
+    boot: CancellationToken,
+}
+
+/// Follows the servers until the lab stops.
+pub(crate) async fn run(lab: Arc<Lab>) {
+    let mut guests = BTreeMap::new();
+    let mut seen = 0;
+    let mut ticks = 0_u64;
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = lab.stop.cancelled() => return,
+        }
+        let revision = lab.hypervisor.revision();
+        if revision != seen {
+            seen = revision;
+            follow(&lab, &mut guests);
+        }
+        ticks += 1;
+        if ticks.is_multiple_of(TICKS_PER_TEND) {
+            lab.tend().await;
+        }
+    }
+}
+
+/// Compares the servers with the last look.
+fn follow(lab: &Arc<Lab>, guests: &mut BTreeMap<String, Guest>) {
+    let servers = Arc::new(lab.hypervisor.servers());
+    lab.set_servers(Arc::clone(&servers));
+    guests.retain(|id, guest| {
+        let exists = servers.iter().any(|server| server.id == *id);
+        if !exists {
+            power_off(lab, guest);
+            lock(&lab.boots).remove(id);
+        }
+        exists
+    });
+    for server in servers.iter() {
+        match guests.get_mut(&server.id) {
+            None if server.running && server.boots > 0 => {
+                let boot = first_boot(lab, server);
+                guests.insert(server.id.clone(), Guest { server: server.clone(), boot });
+            }
+            None => {}
+            Some(guest) => change(lab, guest, server),
+        }
+    }
+}
+
+fn change(lab: &Arc<Lab>, guest: &mut Guest, server: &GuestServer) {
+    if !server.running {
+        if guest.server.running {
+            power_off(lab, guest);
+        }
+        // The counters stay: a boot that follows is noticed by them.
+        guest.server.running = false;
+        return;
+    }
+    if server.disks > guest.server.disks {
+        power_off(lab, guest);
+        guest.boot = first_boot(lab, server);
+    } else if server.boots > guest.server.boots || !guest.server.running {
+        power_off(lab, guest);
+        guest.boot = later_boot(lab, server);
+    }
+    guest.server = server.clone();
+}
+
+/// Stops everything on a server.
+fn power_off(lab: &Lab, guest: &Guest) {
+    guest.boot.cancel();
+    let Some(cluster) = lab.cluster_of(&guest.server.id) else { return };
+    let mut nodes = lock(&cluster.nodes);
+    let Some(node) = nodes.get_mut(&guest.server.id).filter(|node| node.running) else { return };
+    node.running = false;
+    if matches!(node.kubelet, KubeletState::Starting(_) | KubeletState::Ready(_)) {
+        node.kubelet = KubeletState::Lost(Instant::now());
+    }
+    if node.control_plane {
+        lock(&cluster.etcd).set_alive(&node.name, false);
+    }
+}
+
+fn boot_delay(lab: &Lab) -> Duration {
+    lock(&lab.faults).boot_delay.unwrap_or(lab.options.boot_delay)
+}
+
+/// Runs a task until it ends, is replaced by the next boot, or the lab stops.
+fn spawn(lab: &Arc<Lab>, work: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
+    let token = lab.stop.child_token();
+    let cancelled = token.clone();
+    lab.tasks.spawn(async move {
+        tokio::select! {
+            () = work => {}
+            () = cancelled.cancelled() => {}
+        }
+    });
+    token
+}
+
+/// Boots a server from a new disk.
+fn first_boot(lab: &Arc<Lab>, server: &GuestServer) -> CancellationToken {
+    let record = BootRecord { name: server.name.clone(), state: BootState::Running };
+    lock(&lab.boots).insert(server.id.clone(), record);
+    let (own, server) = (Arc::clone(lab), server.clone());
+    spawn(lab, async move {
+        tokio::time::sleep(boot_delay(&own)).await;
+        let result = configure(&own, &server).await;
+        if let Err(error) = &result {
+            own.console(&server, error);
+            own.console(&server, "To see the stack trace of this error execute with --v=5 or higher");
+        }
+        own.console(&server, "Cloud-init v. 25.1 finished. Datasource DataSourceOpenStackLocal [net,ver=2].");
+        let state = result.map_or_else(BootState::Failed, |()| BootState::Done);
+        if let Some(record) = lock(&own.boots).get_mut(&server.id) {
+            record.state = state;
+        }
+    })
+}
+
+/// Executes the user data of a server.
+async fn configure(lab: &Arc<Lab>, server: &GuestServer) -> Result<(), String> {
+    lab.console(server, "Cloud-init v. 25.1 running 'init'");
+    lab.check_fault(server, BootStep::CloudInit)?;
+    let Some(user_data) = lab.hypervisor.user_data(&server.id) else { return Ok(()) };
+    let metadata = Metadata { id: &server.id, hostname: &server.hostname };
+    let Some(plan) = boot::plan(&user_data, metadata) else { return Ok(()) };
+    let plan = plan?;
+    lab.console(server, "Cloud-init v. 25.1 running 'modules:final'");
+    for command in &plan.commands {
+        lab.console(server, &format!("+ {command}"));
+    }
+    kubeadm::run(lab, server, &plan).await
+}
+
+/// Boots a server from its old disk: only the kubelet starts.
+fn later_boot(lab: &Arc<Lab>, server: &GuestServer) -> CancellationToken {
+    interrupted(lab, server);
+    let (own, server) = (Arc::clone(lab), server.clone());
+    spawn(lab, async move {
+        tokio::time::sleep(boot_delay(&own)).await;
+        own.console(&server, "Cloud-init v. 25.1 running 'init'");
+        let Some(cluster) = own.cluster_of(&server.id) else { return };
+        let mut nodes = lock(&cluster.nodes);
+        let Some(node) = nodes.get_mut(&server.id) else { return };
+        node.running = true;
+        node.boot = server.boots;
+        node.kubelet = KubeletState::Starting(Instant::now());
+        if node.control_plane {
+            lock(&cluster.etcd).set_alive(&node.name, true);
+        }
+        if !own.is_kubelet_dead(&server.id) {
+            kubelet::start(&cluster, node);
+        }
+    })
+}
+
+/// Records that a boot did not end before the next one. cloud-init runs the commands only once.
+fn interrupted(lab: &Lab, server: &GuestServer) {
+    if let Some(record) = lock(&lab.boots).get_mut(&server.id)
+        && record.state == BootState::Running
+    {
+        record.state =
+            BootState::Failed("the server was rebooted before its first boot had ended".to_owned());
+    }
+}

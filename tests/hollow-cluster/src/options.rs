@@ -1,0 +1,71 @@
+//! Options of hollow clusters.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tests_openstack_simulator::GuestServer;
+
+/// Decides which servers an address leads to.
+pub trait EndpointRoutes: Debug + Send + Sync {
+    /// Returns true if connections to the address can reach the server.
+    fn leads_to(&self, address: IpAddr, server: &GuestServer) -> bool;
+}
+
+/// Routes of a cloud without load balancers: a floating IP leads to the server of its port.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FloatingIpRoutes;
+
+impl EndpointRoutes for FloatingIpRoutes {
+    fn leads_to(&self, address: IpAddr, server: &GuestServer) -> bool {
+        server.floating_ips.contains(&address)
+    }
+}
+
+/// Settings of hollow clusters. The defaults suit tests: everything is fast, but never immediate.
+#[derive(Debug, Clone)]
+pub struct HollowOptions {
+    /// Time from the start of a server to its first look at the user data.
+    pub boot_delay: Duration,
+    /// Time for which a joining node looks for the API and its token. It is 5 minutes in a real kubeadm.
+    pub join_timeout: Duration,
+    /// Time from the last sign of a kubelet until its Node is `Unknown`. It is 50 s in a real cluster.
+    pub node_grace: Duration,
+    /// Time from the start of a kubelet until its Node is ready.
+    pub ready_delay: Duration,
+    /// Interval in which kubelets renew their Leases.
+    pub heartbeat: Duration,
+    /// Longest time for which a deleted pod runs on. A shorter grace of the pod applies.
+    pub pod_grace: Duration,
+    /// Time from the join of an etcd member until it may vote.
+    pub promotion_delay: Duration,
+    /// Routes of endpoints to servers.
+    pub routes: Arc<dyn EndpointRoutes>,
+}
+
+impl Default for HollowOptions {
+    fn default() -> Self {
+        Self {
+            boot_delay: Duration::from_millis(50),
+            join_timeout: Duration::from_secs(60),
+            node_grace: Duration::from_secs(2),
+            ready_delay: Duration::from_millis(200),
+            heartbeat: Duration::from_secs(10),
+            pod_grace: Duration::from_millis(200),
+            promotion_delay: Duration::from_millis(100),
+            routes: Arc::new(FloatingIpRoutes),
+        }
+    }
+}
+
+/// Returns a random range of 4096 loopback addresses, for the external network of a simulator. Tests that run
+/// at the same time need different ranges, because each cluster listens on a fixed port.
+#[must_use]
+pub fn loopback_range() -> String {
+    let random = uuid::Uuid::new_v4().into_bytes();
+    // 127.0.0.0/16 and 127.255.0.0/16 are left to others: resolvers and databases listen there.
+    let second = 1 + random[0] % 253;
+    let third = random[1] & 0xf0;
+    format!("127.{second}.{third}.0/20")
+}

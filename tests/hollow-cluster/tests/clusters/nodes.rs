@@ -1,0 +1,103 @@
+//! Tests of nodes: how they come, live and go.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::cloud::{Cloud, ready};
+
+#[tokio::test]
+async fn a_document_written_by_hand_makes_a_cluster_of_two_nodes() {
+    let cloud = Cloud::start().await;
+    let first = cloud.init().await;
+    let second = cloud.create("worker-0", false, &cloud.pki.join(cloud.endpoint)).await;
+    cloud.until_ready("worker-0").await;
+
+    let nodes: Api<Node> = Api::all(cloud.admin());
+    let listed = nodes.list(&ListParams::default()).await.unwrap().items;
+    let ids: Vec<_> =
+        listed.iter().map(|node| node.spec.as_ref().unwrap().provider_id.clone().unwrap()).collect();
+    assert_eq!(ids, [format!("openstack:///{first}"), format!("openstack:///{second}")]);
+    let taints = |node: &Node| node.spec.as_ref().unwrap().taints.clone().unwrap_or_default().len();
+    assert_eq!((taints(&listed[0]), taints(&listed[1])), (1, 0));
+    let info = listed[1].status.as_ref().unwrap().node_info.as_ref().unwrap();
+    assert_eq!(info.kubelet_version, "v1.33.0");
+    let pods: Api<Pod> = Api::namespaced(cloud.admin(), "kube-system");
+    let etcd = pods.get("etcd-cp-0").await.unwrap();
+    assert!(etcd.metadata.annotations.unwrap().contains_key("kubernetes.io/config.mirror"));
+    assert!(cloud.console(&first).await.contains("initialized successfully"));
+    assert!(cloud.hollow.has_booted("cp-0") && cloud.hollow.has_booted(&second));
+    assert_eq!(cloud.hollow.endpoint_of_authority(&cloud.pki.ca.certificate), Some(cloud.endpoint));
+    cloud.hollow.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_reboot_gives_a_node_a_new_boot_id() {
+    let cloud = Cloud::start().await;
+    let id = cloud.init().await;
+    let boot = cloud.node("cp-0").unwrap()["status"]["nodeInfo"]["bootID"].clone();
+    cloud.act(&id, json!({"reboot": {"type": "HARD"}})).await;
+    cloud
+        .until("a new boot", || {
+            let node = cloud.node("cp-0")?;
+            (ready(&node) == "True" && node["status"]["nodeInfo"]["bootID"] != boot).then_some(())
+        })
+        .await;
+    assert_eq!(cloud.hollow.etcd_leader(cloud.endpoint).as_deref(), Some("cp-0"));
+}
+
+#[tokio::test]
+async fn a_node_without_a_kubelet_or_a_server_becomes_unknown() {
+    let cloud = Cloud::start().await;
+    cloud.init().await;
+    let worker = cloud.create("worker-0", false, &cloud.pki.join(cloud.endpoint)).await;
+    cloud.until_ready("worker-0").await;
+    let is_unknown = || cloud.node("worker-0").filter(|node| ready(node) == "Unknown");
+    cloud.hollow.kubelet_dead("worker-0", true);
+    let node = cloud.until("unknown", is_unknown).await;
+    assert_eq!(node["spec"]["taints"].as_array().unwrap().len(), 2);
+    cloud.hollow.kubelet_dead("worker-0", false);
+    let node = cloud.until_ready("worker-0").await;
+    assert!(node["spec"].get("taints").is_none());
+    cloud.delete(&worker).await;
+    cloud.until("unknown", is_unknown).await;
+    let nodes: Api<Node> = Api::all(cloud.admin());
+    nodes.delete("worker-0", &kube::api::DeleteParams::default()).await.unwrap();
+    let pods = || cloud.hollow.objects(cloud.endpoint, "pods", None);
+    cloud
+        .until("no pods", || pods().iter().all(|pod| pod["spec"]["nodeName"] != "worker-0").then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn the_api_ends_with_the_last_control_plane_server() {
+    let cloud = Cloud::start().await;
+    let id = cloud.init().await;
+    assert!(cloud.hollow.is_listening(cloud.endpoint));
+    cloud.hollow.api_down(cloud.endpoint, true);
+    assert!(tokio::net::TcpStream::connect(cloud.endpoint).await.is_err());
+    cloud.hollow.api_down(cloud.endpoint, false);
+    cloud.until("the API", || cloud.hollow.is_listening(cloud.endpoint).then_some(())).await;
+    cloud.delete(&id).await;
+    cloud.until("no API", || (!cloud.hollow.is_listening(cloud.endpoint)).then_some(())).await;
+    assert!(tokio::net::TcpStream::connect(cloud.endpoint).await.is_err());
+}
+
+#[tokio::test]
+async fn a_rebuilt_worker_joins_again() {
+    let cloud = Cloud::start().await;
+    cloud.init().await;
+    let id = cloud.create("worker-0", false, &cloud.pki.join(cloud.endpoint)).await;
+    let boot = cloud.until_ready("worker-0").await["status"]["nodeInfo"]["bootID"].clone();
+    let image = cloud.image_of("ubuntu-2204-kube-v1.34.0").await;
+    cloud.act(&id, json!({"rebuild": {"imageRef": image}})).await;
+    cloud
+        .until("the new kubelet", || {
+            let node = cloud.node("worker-0")?;
+            let info = &node["status"]["nodeInfo"];
+            (ready(&node) == "True" && info["bootID"] != boot && info["kubeletVersion"] == "v1.34.0")
+                .then_some(())
+        })
+        .await;
+}
