@@ -12,6 +12,7 @@ mod phases;
 use anyhow::Context;
 
 pub(crate) use build::{Image, image};
+
 use cluster::Cluster;
 use compute::Compute;
 use phases::Phases;
@@ -36,6 +37,15 @@ const SCENARIOS: [Scenario; 9] = [
 
 /// Number of scenarios.
 pub(super) const COUNT: usize = SCENARIOS.len();
+
+/// Note beside the counts if the scenarios did not run.
+pub(super) const PUT_OFF: &str =
+    "; scenarios with real nodes are put off, because their root folder is still being built for the next run";
+
+/// Returns true if the sentence of a scenario contains this text.
+pub(super) fn has(text: &str) -> bool {
+    SCENARIOS.iter().any(|(name, _)| name.contains(text))
+}
 
 /// Runs all scenarios, and prints the wall time and the CPU time of each.
 pub(super) fn run(lab: &Lab, openstack: &OpenStack, image: Image) -> anyhow::Result<()> {
