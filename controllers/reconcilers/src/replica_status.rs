@@ -8,8 +8,8 @@ use apiserver_types::{Condition, ConditionStatus, Machine, Polarity, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::CONTROL_PLANE_LABEL;
+use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::machine_labels::UPDATING;
 
 /// Time after which a deletion is reported as slow. Upstream's.
