@@ -90,9 +90,12 @@ unpack() {
     chroot "$ROOT" containerd > "$WORK/containerd.log" 2>&1 & containerd=$!
     trap "kill $containerd" EXIT
     for i in $(seq 1 200); do chroot "$ROOT" ctr version > /dev/null 2>&1 && break; sleep 0.3; done
-    for archive in "$WORK"/*.tar; do
-      chroot "$ROOT" ctr --namespace k8s.io images import --snapshotter overlayfs - < "$archive"
-    done
+    ctr() { chroot "$ROOT" ctr --namespace k8s.io "$@"; }
+    for archive in "$WORK"/*.tar; do ctr images import --snapshotter overlayfs - < "$archive"; done
+    # Unpacked layers are enough. The packed ones have 450 MB, and containerd would delete their files later.
+    layers=$(ctr content ls --quiet "labels.\"containerd.io/uncompressed\"")
+    ctr content rm $layers > /dev/null
+    cd "$ROOT/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256" && rm -f ${layers//sha256:/}
     trap - EXIT; kill $containerd; wait $containerd || true'
   rm -rf --one-file-system "$ROOT"/run/* "$ROOT"/tmp/*
 }

@@ -231,7 +231,13 @@ impl Outcome {
 
     fn finish(self) -> anyhow::Result<()> {
         let budgets = self.suites.finish();
-        writeln!(std::io::stdout(), "{} passed, 0 failed, {} skipped{}", self.passed, self.skipped, self.note)?;
+        writeln!(
+            std::io::stdout(),
+            "{} passed, 0 failed, {} skipped{}",
+            self.passed,
+            self.skipped,
+            self.note
+        )?;
         budgets
     }
 }

@@ -78,8 +78,7 @@ impl Cluster<'_> {
 
     /// Returns the workers, sorted by name.
     pub(super) fn workers(&self) -> anyhow::Result<Vec<Value>> {
-        let is_worker =
-            |it: &Value| it.pointer("/metadata/labels/cluster.x-k8s.io~1control-plane").is_none();
+        let is_worker = |it: &Value| it.pointer("/metadata/labels/cluster.x-k8s.io~1control-plane").is_none();
         Ok(self.machines()?.into_iter().filter(is_worker).collect())
     }
 
@@ -119,7 +118,9 @@ impl Cluster<'_> {
         ];
         for machine in self.machines().unwrap_or_default() {
             let name = text(&machine, "/metadata/name").to_owned();
-            parts.push(self.console(&machine).map(|console| format!("console of {name}:\n{}", tail(&console))));
+            parts.push(
+                self.console(&machine).map(|console| format!("console of {name}:\n{}", tail(&console))),
+            );
         }
         let parts = parts.into_iter().map(|part| part.unwrap_or_else(|error| format!("{error:#}")));
         parts.collect::<Vec<_>>().join("\n")
@@ -127,7 +128,8 @@ impl Cluster<'_> {
 
     /// Lists the conditions that are not True.
     fn conditions(&self) -> anyhow::Result<String> {
-        let kinds = "clusters,openstackclusters,kubeadmcontrolplanes,machinedeployments,machines,kubeadmconfigs";
+        let kinds =
+            "clusters,openstackclusters,kubeadmcontrolplanes,machinedeployments,machines,kubeadmconfigs";
         let mut lines = Vec::new();
         for object in items(self.host_json(&["get", kinds])?)? {
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);

@@ -11,10 +11,15 @@ use crate::e2e::openstack::text;
 const PKI: &str = "/etc/kubernetes/pki/etcd";
 
 /// Scales the control plane to three and back to one.
-pub(super) fn scale(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn scale(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let workers = cluster.workers()?.len();
     for replicas in [3, 1] {
-        cluster.host(&["scale", "kubeadmcontrolplane", "guests-control-plane", &format!("--replicas={replicas}")])?;
+        cluster.host(&[
+            "scale",
+            "kubeadmcontrolplane",
+            "guests-control-plane",
+            &format!("--replicas={replicas}"),
+        ])?;
         ready(cluster, replicas + workers)?;
         cluster.until(&format!("etcd has {replicas} started members"), || {
             Ok(members(cluster)?.iter().filter(|it| !text(it, "/name").is_empty()).count() == replicas)
@@ -28,9 +33,10 @@ pub(super) fn scale(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// Asks an etcd for its members, with its own client in its own pod.
-fn members(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
+fn members(cluster: &Cluster<'_>) -> anyhow::Result<Vec<Value>> {
     let pods = cluster.workload_items(&["-n", "kube-system", "get", "pods", "-l", "component=etcd"])?;
-    let pod = pods.iter().find(|it| super::cluster::is_true(it, "Ready")).context("no pod of etcd is ready")?;
+    let pod =
+        pods.iter().find(|it| super::cluster::is_true(it, "Ready")).context("no pod of etcd is ready")?;
     let answer = cluster.workload(&[
         "-n",
         "kube-system",

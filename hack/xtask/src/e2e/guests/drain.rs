@@ -20,7 +20,7 @@ struct Seen {
 
 impl Seen {
     /// Observes a node. Once its system has another boot id, it is too late for a drain.
-    fn observe(&mut self, cluster: &Cluster, node: &str, boot_id: &str) -> anyhow::Result<()> {
+    fn observe(&mut self, cluster: &Cluster<'_>, node: &str, boot_id: &str) -> anyhow::Result<()> {
         let found = cluster.workload_json(&["get", "node", node])?;
         if text(&found, "/status/nodeInfo/bootID") != boot_id {
             return Ok(());
@@ -38,13 +38,13 @@ impl Seen {
     }
 }
 
-fn pods_on(cluster: &Cluster, node: &str) -> anyhow::Result<Vec<Value>> {
+fn pods_on(cluster: &Cluster<'_>, node: &str) -> anyhow::Result<Vec<Value>> {
     let on_node = format!("--field-selector=spec.nodeName={node}");
     cluster.workload_items(&["get", "pods", "-l", "app=web", &on_node])
 }
 
 /// Returns the worker that has pods of the Deployment, with its node and its boot id.
-fn busy_worker(cluster: &Cluster) -> anyhow::Result<(Value, String, String)> {
+fn busy_worker(cluster: &Cluster<'_>) -> anyhow::Result<(Value, String, String)> {
     for worker in cluster.workers()? {
         let node = text(&worker, "/status/nodeRef/name").to_owned();
         if !node.is_empty() && !pods_on(cluster, &node)?.is_empty() {
@@ -55,12 +55,12 @@ fn busy_worker(cluster: &Cluster) -> anyhow::Result<(Value, String, String)> {
     anyhow::bail!("no worker has pods of the Deployment")
 }
 
-fn boot_id(cluster: &Cluster, node: &str) -> anyhow::Result<String> {
+fn boot_id(cluster: &Cluster<'_>, node: &str) -> anyhow::Result<String> {
     Ok(text(&cluster.workload_json(&["get", "node", node])?, "/status/nodeInfo/bootID").to_owned())
 }
 
 /// Reboots the worker that has the pods. They must move before its system stops, and its boot id must change.
-pub(super) fn reboot(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn reboot(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let (worker, node, before) = busy_worker(cluster)?;
     let name = text(&worker, "/metadata/name");
     let operation = post(cluster.lab, &ACCESS, name, "reboot", r#"{"type": "Hard"}"#)?;
@@ -80,7 +80,7 @@ pub(super) fn reboot(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// Deletes the worker that has the pods. They must move before its server is deleted. Another Machine replaces it.
-pub(super) fn delete(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn delete(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let (worker, node, boot_id) = busy_worker(cluster)?;
     let name = text(&worker, "/metadata/name");
     let server = server_of(&worker)?.to_owned();

@@ -43,7 +43,7 @@ spec:
 "#;
 
 /// Creates the Machine. It fails while other scenarios run.
-pub(super) fn plant(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn plant(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let manifest = MANIFEST
         .replace("NAMESPACE", NAMESPACE)
         .replace("NAME", NAME)
@@ -55,7 +55,7 @@ pub(super) fn plant(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// The condition must name the missing program, which only the console log of Nova shows. The Machine can be deleted.
-pub(super) fn explained(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn explained(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.until(&format!("the condition {CONDITION} names {MISSING}"), || {
         let kinds = ["machine", "kubeadmconfig"];
         for kind in kinds {

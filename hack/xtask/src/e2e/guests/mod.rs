@@ -21,7 +21,7 @@ use super::lab::Lab;
 use super::openstack::OpenStack;
 
 /// Scenario with real nodes. Each one depends on the earlier ones.
-type Scenario = (&'static str, fn(&Cluster) -> anyhow::Result<()>);
+type Scenario = (&'static str, fn(&Cluster<'_>) -> anyhow::Result<()>);
 
 const SCENARIOS: [Scenario; 9] = [
     ("a control plane and a worker become Ready", nodes::first),
@@ -39,8 +39,7 @@ const SCENARIOS: [Scenario; 9] = [
 pub(super) const COUNT: usize = SCENARIOS.len();
 
 /// Note beside the counts if the scenarios did not run.
-pub(super) const PUT_OFF: &str =
-    "; scenarios with real nodes are put off, because their root folder is still being built for the next run";
+pub(super) const PUT_OFF: &str = "; scenarios with real nodes are put off, because their root folder is still being built for the next run";
 
 /// Returns true if the sentence of a scenario contains this text.
 pub(super) fn has(text: &str) -> bool {
@@ -63,7 +62,7 @@ pub(super) fn run(lab: &Lab, openstack: &OpenStack, image: Image) -> anyhow::Res
 }
 
 /// Deletes the Cluster. No object and no resource may be left.
-fn deletion(cluster: &Cluster) -> anyhow::Result<()> {
+fn deletion(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.host(&["delete", "cluster", "guests", "--timeout=300s"]).with_context(|| cluster.state())?;
     let kinds = "clusters,kubeadmcontrolplanes,machinedeployments,machinesets,machines,kubeadmconfigs,\
                  openstackclusters,openstackmachines";

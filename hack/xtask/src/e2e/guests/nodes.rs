@@ -52,7 +52,7 @@ spec:
 ";
 
 /// Applies the manifest. The control plane and the worker must be Ready in both API servers.
-pub(super) fn first(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn first(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let manifest = cluster.lab.file("guests.yaml", &cluster.manifest()?)?;
     cluster.until("the manifest is applied", || {
         cluster.lab.kubectl("admin", &["apply", "-f", &manifest]).map(|_| true)
@@ -64,12 +64,16 @@ pub(super) fn first(cluster: &Cluster) -> anyhow::Result<()> {
         ensure!(found == version, "kubelet of {} has version {found:?}", text(&node, "/metadata/name"));
     }
     let found = cluster.host_json(&["get", "cluster", "guests"])?;
-    ensure!(text(&found, "/status/phase") == "Provisioned", "the Cluster is {}", text(&found, "/status/phase"));
+    ensure!(
+        text(&found, "/status/phase") == "Provisioned",
+        "the Cluster is {}",
+        text(&found, "/status/phase")
+    );
     Ok(())
 }
 
 /// Waits until exactly this number of Machines is Running with a Ready node, and no other node exists.
-pub(super) fn ready(cluster: &Cluster, count: usize) -> anyhow::Result<()> {
+pub(super) fn ready(cluster: &Cluster<'_>, count: usize) -> anyhow::Result<()> {
     cluster.until(&format!("{count} Machines are Running with Ready nodes"), || {
         let machines = cluster.machines()?;
         let is_ready =
@@ -88,17 +92,17 @@ pub(super) fn ready(cluster: &Cluster, count: usize) -> anyhow::Result<()> {
 }
 
 /// Two pods must respond through the floating IP of the control plane, and each through the API server.
-pub(super) fn web(cluster: &Cluster) -> anyhow::Result<()> {
-    let web = WEB
-        .replace("COREDNS_VERSION", &cluster.image.coredns)
-        .replace("NODE_PORT", &NODE_PORT.to_string());
+pub(super) fn web(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    let web =
+        WEB.replace("COREDNS_VERSION", &cluster.image.coredns).replace("NODE_PORT", &NODE_PORT.to_string());
     cluster.apply_in_workload("web.yaml", &web)?;
     web_responds(cluster)
 }
 
 /// Waits until both pods of the Deployment are available and respond over HTTP.
-pub(super) fn web_responds(cluster: &Cluster) -> anyhow::Result<()> {
-    let endpoint = cluster.host(&["get", "cluster", "guests", "-o", "jsonpath={.spec.controlPlaneEndpoint.host}"])?;
+pub(super) fn web_responds(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    let endpoint =
+        cluster.host(&["get", "cluster", "guests", "-o", "jsonpath={.spec.controlPlaneEndpoint.host}"])?;
     let url = format!("http://{endpoint}:{NODE_PORT}/health");
     cluster.until("two pods respond over HTTP", || {
         let deployment = cluster.workload_json(&["get", "deployment", "web"])?;
@@ -123,7 +127,7 @@ pub(super) fn web_responds(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// Scales the MachineDeployment through the host, by its scale subresource.
-pub(super) fn scale(cluster: &Cluster) -> anyhow::Result<()> {
+pub(super) fn scale(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.host(&["scale", "machinedeployment", "guests-md-0", "--replicas=2"])?;
     ready(cluster, 3)
 }

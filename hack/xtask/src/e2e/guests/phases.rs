@@ -81,8 +81,7 @@ impl Phases {
             sum.1.machine += phase.cpu.machine;
             sum.1.guests += phase.cpu.guests;
         }
-        let _ =
-            write!(table, "  {:<56} {:>8.1} {:>8.1} {:>8.1}", "sum", sum.0, sum.1.machine, sum.1.guests);
+        let _ = write!(table, "  {:<56} {:>8.1} {:>8.1} {:>8.1}", "sum", sum.0, sum.1.machine, sum.1.guests);
         table
     }
 }
@@ -110,6 +109,9 @@ mod tests {
         let phases = Phases::default();
         phases.measure("a node is Ready", || Ok(())).unwrap();
         let table = phases.table();
-        assert!(table.contains("a node is Ready") && table.lines().last().unwrap().contains("sum"), "{table}");
+        assert!(
+            table.contains("a node is Ready") && table.lines().last().unwrap().contains("sum"),
+            "{table}"
+        );
     }
 }
