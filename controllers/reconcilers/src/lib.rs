@@ -8,13 +8,13 @@ mod aggregate;
 mod applied;
 mod change_predicate;
 pub mod cluster;
-#[allow(dead_code, reason = "used once the controllers of bootstrap and of control planes are there")]
 mod cluster_certificates;
 mod deprecated_conditions;
 mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 mod generated_names;
+pub mod kubeadm_control_plane;
 pub mod machine;
 pub mod machine_deployment;
 mod machine_labels;
@@ -40,6 +40,7 @@ use controllers_runtime::ControllerSpec;
 /// Every controller of this crate. To add one, write its module and add its line.
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
+    kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,
     machine_set::CONTROLLER,
     machine_deployment::CONTROLLER,

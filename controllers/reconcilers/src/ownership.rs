@@ -35,6 +35,11 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(owner: &K, controller: bo
     }
 }
 
+/// Returns a reference to a Cluster as one of several owners. Upstream's form, which does not hold up the owner's deletion.
+pub(crate) fn shared<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+    OwnerReference { block_owner_deletion: None, ..reference(owner, false) }
+}
+
 /// Returns true if an object refers to this very owner.
 pub(crate) fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
     refers_to(object.meta(), owner)

@@ -74,6 +74,7 @@ pub(crate) async fn read(
 ///
 /// # Errors
 /// The template does not exist, its kind is not served, or the API's own failure.
+#[allow(dead_code, reason = "used once the control plane's controller is there")]
 pub(crate) async fn clone(
     context: &ControllerContext,
     wish: &Clone<'_>,
@@ -116,7 +117,7 @@ pub(crate) async fn apply_clone(
 /// removed; those of others stay.
 ///
 /// # Errors
-/// A conflict if the object was deleted meanwhile, or the API's own failure.
+/// A conflict if the object was deleted since, or the API's own failure.
 pub(crate) async fn apply_metadata(
     api: &Api<DynamicObject>,
     object: &DynamicObject,
@@ -125,7 +126,7 @@ pub(crate) async fn apply_metadata(
     manager: &str,
 ) -> Result<DynamicObject, ReconcileError> {
     let types = object.types.clone().unwrap_or_default();
-    // With the uid, so that an object that was deleted meanwhile is not made anew.
+    // With the uid, so that an object that was deleted since is not made anew.
     let intent = json!({
         "apiVersion": types.api_version, "kind": types.kind,
         "metadata": {

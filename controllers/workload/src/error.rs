@@ -18,6 +18,9 @@ pub enum WorkloadError {
     /// A call of etcd failed.
     #[error("a request to the etcd of the workload cluster failed: {0}")]
     Etcd(String),
+    /// A MachineDrainRule cannot be evaluated.
+    #[error("a MachineDrainRule cannot be evaluated: {0}")]
+    Rule(String),
 }
 
 impl From<kube::Error> for WorkloadError {

@@ -2,10 +2,12 @@
 
 mod clusters;
 mod connector;
+pub mod drain;
 mod drive;
 mod error;
 pub mod etcd;
 mod followed;
+pub mod health;
 mod limits;
 mod nodes;
 mod timing;

@@ -65,7 +65,7 @@ pub(crate) struct Cluster {
     pub(crate) etcd: Mutex<EtcdCluster>,
     /// Nodes by the id of their server.
     pub(crate) nodes: Mutex<BTreeMap<String, HollowNode>>,
-    /// True if a fault stops the API.
+    /// True if a test has stopped the API.
     pub(crate) is_down: AtomicBool,
     /// Present while the API listens; cancelling it stops the API.
     pub(crate) listener: Mutex<Option<CancellationToken>>,

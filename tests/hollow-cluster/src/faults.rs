@@ -1,4 +1,4 @@
-//! Faults that tests inject.
+//! Errors that tests inject.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub enum BootStep {
     Kubelet,
 }
 
-/// Faults that are in effect.
+/// Injected errors that are in effect.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Servers whose kubelet is dead, by name or id.

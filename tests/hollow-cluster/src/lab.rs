@@ -78,7 +78,7 @@ impl Lab {
         lock(&self.faults).failure(&server.name, step).map_or(Ok(()), Err)
     }
 
-    /// Returns true if the kubelet of a server is dead by a fault.
+    /// Returns true if the kubelet of a server was killed by a test.
     pub(crate) fn is_kubelet_dead(&self, server: &str) -> bool {
         let dead = |name: &str| lock(&self.faults).dead_kubelets.contains(name);
         dead(server) || lock(&self.boots).get(server).is_some_and(|boot| dead(&boot.name))
@@ -195,7 +195,7 @@ impl Lab {
         names.push(cluster.host.clone());
         names.extend(lock(&cluster.nodes).values().map(|node| node.name.clone()));
         let serving = cluster.pki.ca.serving("kube-apiserver", names)?;
-        let acceptor_config = pki::server_config(Arc::clone(&verifier) as _, serving, &["h2", "http/1.1"])?;
+        let acceptor_config = pki::server_config(verifier.clone(), serving, &["h2", "http/1.1"])?;
         let stop = self.stop.child_token();
         *lock(&cluster.listener) = Some(stop.clone());
         let cluster = Arc::clone(cluster);

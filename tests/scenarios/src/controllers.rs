@@ -7,13 +7,16 @@ use anyhow::bail;
 use apiserver_access::User;
 use apiserver_http::InProcess;
 use apiserver_types::{
-    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackMachine, OperationPhase,
+    Cluster, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackCluster, OpenStackMachine,
+    OperationPhase,
 };
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::OperationContext;
 use controllers_reconcilers::cluster::{self, ClusterReconciler};
 use controllers_reconcilers::machine::{self, MachineReconciler};
+use controllers_reconcilers::machine_deployment::{self, MachineDeploymentReconciler};
+use controllers_reconcilers::machine_set::{self, MachineSetReconciler};
 use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
@@ -42,6 +45,8 @@ pub struct Controllers {
     client: Client,
     cluster: ClusterReconciler,
     machine: MachineReconciler,
+    machine_set: MachineSetReconciler,
+    machine_deployment: MachineDeploymentReconciler,
     openstack_cluster: OpenStackClusterReconciler,
     openstack_machine: OpenStackMachineReconciler,
     operations: controllers_operations::Controller,
@@ -65,6 +70,7 @@ impl Controllers {
         });
         let servers = Arc::new(ServerLists::default());
         let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
+        let kinds = crate::running::kinds(&world.server);
         let context = |name: &'static str| {
             let client = client_of(world, crash_point, name);
             ControllerContext {
@@ -74,7 +80,7 @@ impl Controllers {
                 workloads: Arc::clone(&workloads),
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
-                kinds: Arc::default(),
+                kinds: Arc::clone(&kinds),
                 client,
             }
         };
@@ -91,6 +97,10 @@ impl Controllers {
             client: world.admin(),
             cluster: ClusterReconciler::new(context(cluster::CONTROLLER.identity)),
             machine: MachineReconciler::new(context(machine::CONTROLLER.identity)),
+            machine_set: MachineSetReconciler::new(context(machine_set::CONTROLLER.identity)),
+            machine_deployment: MachineDeploymentReconciler::new(context(
+                machine_deployment::CONTROLLER.identity,
+            )),
             openstack_cluster: OpenStackClusterReconciler::new(context(
                 openstack_cluster::CONTROLLER.identity,
             )),
@@ -130,6 +140,21 @@ impl Controllers {
         Box::pin(self.reconcile_all()).await
     }
 
+    /// Makes one pass over every MachineDeployment and every MachineSet.
+    ///
+    /// # Errors
+    /// The failure of a pass.
+    pub async fn round_of_sets(&self) -> Result<(), kube::Error> {
+        let all = ListParams::default();
+        for object in Api::<MachineDeployment>::all(self.client.clone()).list(&all).await? {
+            Box::pin(self.machine_deployment.reconcile(&object)).await?;
+        }
+        for object in Api::<MachineSet>::all(self.client.clone()).list(&all).await? {
+            Box::pin(self.machine_set.reconcile(&object)).await?;
+        }
+        Ok(())
+    }
+
     async fn reconcile_all(&self) -> Result<(), kube::Error> {
         let all = ListParams::default();
         for object in Api::<Cluster>::all(self.client.clone()).list(&all).await? {
@@ -138,6 +163,7 @@ impl Controllers {
         for object in Api::<OpenStackCluster>::all(self.client.clone()).list(&all).await? {
             self.openstack_cluster.reconcile(&object).await?;
         }
+        self.round_of_sets().await?;
         for object in Api::<Machine>::all(self.client.clone()).list(&all).await? {
             self.machine.reconcile(&object).await?;
         }

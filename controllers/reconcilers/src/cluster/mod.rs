@@ -5,6 +5,7 @@
 mod act;
 mod conditions;
 mod decide;
+mod deprecated;
 mod descendants;
 mod kubeconfig;
 mod observe;

@@ -5,9 +5,9 @@ use apiserver_types::{
     MachineDeployment, ReplicaCounts, Time, condition, set_condition,
 };
 
-use super::conditions;
 use super::decide::Step;
 use super::observe::Observed;
+use super::{conditions, deprecated};
 use crate::{machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
@@ -32,6 +32,7 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     set_condition(known, available.at_generation(generation));
     status.phase = Some(phase);
     status.observed_generation = generation;
+    deprecated::report(cluster, now);
 }
 
 /// Returns reason and field of each milestone that is true in `after` and was not in `before`.

@@ -6,6 +6,7 @@ mod act;
 mod conditions;
 mod decide;
 mod deletion;
+mod deprecated;
 mod node;
 mod node_conditions;
 mod node_metadata;
@@ -13,6 +14,7 @@ mod observe;
 mod report;
 #[cfg(test)]
 mod tests;
+mod up_to_date;
 mod watch;
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
-use super::{conditions, node, node_conditions};
+use super::{conditions, deprecated, node, node_conditions, up_to_date};
 use crate::{paused, summary};
 
 /// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
@@ -26,6 +26,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
     parts.extend(node_conditions::conditions(machine, observed, now));
+    parts.extend(up_to_date::condition(machine, observed, now));
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
     let phase = phase(machine, observed);
     let bootstrapped = is_bootstrapped(machine);
@@ -50,6 +51,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
         status.last_updated = Some(now.clone());
     }
     status.observed_generation = generation;
+    deprecated::report(machine, observed, now);
 }
 
 /// Available: Ready for at least `spec.minReadySeconds`.

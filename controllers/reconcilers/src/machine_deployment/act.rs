@@ -73,7 +73,7 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let mut owners = deployment.owner_references().to_vec();
         if let Some(cluster) = observed.cluster.as_ref().filter(|it| !ownership::is_owned(deployment, *it)) {
-            owners.push(ownership::reference(cluster, false));
+            owners.push(ownership::shared(cluster));
         }
         let change = json!({"metadata": {
             "resourceVersion": deployment.resource_version(), "uid": deployment.uid(),
@@ -99,7 +99,7 @@ impl Actor<'_> {
             let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
             let namespace = deployment.namespace().unwrap_or_default();
             let (api, _) = templates::api(self.context, &namespace, group, &types.kind)?;
-            templates::add_owner(&api, &template, ownership::reference(cluster, false)).await?;
+            templates::add_owner(&api, &template, ownership::shared(cluster)).await?;
         }
         Ok(())
     }

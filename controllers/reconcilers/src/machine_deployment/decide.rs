@@ -18,6 +18,9 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 /// Interval of a MachineDeployment that waits for nothing. Upstream's full resync; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
 
+/// Interval of a MachineDeployment whose templates do not exist: templates are not watched.
+const MISSING: Duration = Duration::from_secs(15);
+
 /// Key in a plan of the set that does not exist yet. No object has this name.
 pub(super) const TO_BE_CREATED: &str = "";
 
@@ -213,9 +216,17 @@ fn is_observed(set: &MachineSet) -> bool {
 }
 
 /// Returns the interval after a pass that ended with `step`.
-pub(super) fn interval(deployment: &MachineDeployment, step: &Step, now: Timestamp) -> Option<Duration> {
+pub(super) fn interval(
+    deployment: &MachineDeployment,
+    step: &Step,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Duration> {
     if matches!(step, Step::Pause | Step::Ignore | Step::Release) {
         return None;
+    }
+    if !observed.missing.is_empty() {
+        return Some(MISSING);
     }
     let after = sameness::requested_rollout(deployment).filter(|after| *after > now);
     let wait = after.and_then(|after| Duration::try_from(after.duration_since(now)).ok());

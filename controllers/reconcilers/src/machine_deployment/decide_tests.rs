@@ -144,9 +144,10 @@ fn a_deployment_is_prepared_before_it_rolls() {
 fn a_requested_rollout_wakes_the_deployment() {
     let now = Timestamp::from_second(100).unwrap();
     let mut deployment = deployment(1);
-    assert_eq!(interval(&deployment, &Step::Nothing, now), Some(RESYNC));
+    let none = observed(Vec::new());
+    assert_eq!(interval(&deployment, &Step::Nothing, &none, now), Some(RESYNC));
     let after = Some(apiserver_types::Time(Timestamp::from_second(130).unwrap().to_string()));
     deployment.spec.rollout = Some(MachineDeploymentRollout { after, ..MachineDeploymentRollout::default() });
-    assert_eq!(interval(&deployment, &Step::Nothing, now), Some(Duration::from_secs(31)));
-    assert_eq!(interval(&deployment, &Step::Pause, now), None);
+    assert_eq!(interval(&deployment, &Step::Nothing, &none, now), Some(Duration::from_secs(31)));
+    assert_eq!(interval(&deployment, &Step::Pause, &none, now), None);
 }

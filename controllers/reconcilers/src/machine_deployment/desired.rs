@@ -90,7 +90,7 @@ pub(super) fn existing_set(
     spec.infrastructure_ref = kept.infrastructure_ref.clone();
     spec.failure_domain.clone_from(&kept.failure_domain);
     set.spec.template.spec = spec;
-    // With the uid, so that a set that was deleted meanwhile is not made anew.
+    // With the uid, so that a set that was deleted since is not made anew.
     set.metadata.uid.clone_from(&live.metadata.uid);
     intent(deployment, set, live.spec.selector.clone(), &hash, replicas, (revision, is_old))
 }

@@ -9,7 +9,7 @@ mod observe;
 mod paused_scaling;
 mod report;
 mod rollout;
-mod sameness;
+pub(crate) mod sameness;
 mod watch;
 
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl MachineDeploymentReconciler {
         if step == Step::Release {
             crate::finalizers::remove(&api, &deployment, FINALIZER).await?;
         }
-        Ok(decide::interval(&deployment, &step, Timestamp::now()))
+        Ok(decide::interval(&deployment, &step, &observed, Timestamp::now()))
     }
 }
 

@@ -78,7 +78,7 @@ impl Actor<'_> {
         let Some(cluster) = &observed.cluster else { return Ok(()) };
         let mut owners = set.owner_references().to_vec();
         if observed.deployment.is_none() && !ownership::is_owned(set, cluster) {
-            owners.push(ownership::reference(cluster, false));
+            owners.push(ownership::shared(cluster));
         }
         let label = json!({CLUSTER_NAME_LABEL: set.spec.cluster_name});
         let change = json!({
@@ -99,7 +99,7 @@ impl Actor<'_> {
             let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
             let namespace = set.namespace().unwrap_or_default();
             let (api, _) = templates::api(self.context, &namespace, group, &types.kind)?;
-            templates::add_owner(&api, &template, ownership::reference(cluster, false)).await?;
+            templates::add_owner(&api, &template, ownership::shared(cluster)).await?;
         }
         Ok(())
     }

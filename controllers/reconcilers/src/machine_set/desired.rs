@@ -65,7 +65,7 @@ pub(super) fn existing_machine(set: &MachineSet, live: &Machine) -> Value {
     machine.spec.bootstrap.config_ref.clone_from(&live.spec.bootstrap.config_ref);
     machine.spec.version.clone_from(&live.spec.version);
     machine.spec.failure_domain.clone_from(&live.spec.failure_domain);
-    // With the uid, so that a Machine that was deleted meanwhile is not made anew.
+    // With the uid, so that a Machine that was deleted since is not made anew.
     machine.metadata.uid.clone_from(&live.metadata.uid);
     intent(set, machine)
 }

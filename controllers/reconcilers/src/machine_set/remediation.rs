@@ -180,7 +180,7 @@ mod tests {
             let plan = plan(&machines, &Circumstances { is_current: true, limit, preflight: &[] });
             assert_eq!(plan.deletions, expected, "{case}");
             assert_eq!(plan.recovered, ["well"], "{case}");
-            assert_eq!(plan.marks.len(), 3, "{case}: every Machine is told");
+            assert_eq!(plan.marks.len(), 3, "{case}: every Machine has a mark");
         }
     }
 

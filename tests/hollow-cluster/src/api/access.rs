@@ -29,7 +29,7 @@ const PUBLIC: [&str; 4] = ["/livez", "/readyz", "/healthz", "/version"];
 /// Path of the only object that everybody may read.
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 
-/// Who sends a request.
+/// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,

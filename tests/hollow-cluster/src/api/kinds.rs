@@ -7,7 +7,7 @@ pub(crate) struct Kind {
     pub(crate) group: &'static str,
     /// API version.
     pub(crate) version: &'static str,
-    /// Name in paths. It is also the key of the kind in the store, so the two APIs of Events share their objects.
+    /// Name in paths, and key in the store. So the two APIs of Events share their objects.
     pub(crate) plural: &'static str,
     /// Name of the type.
     pub(crate) kind: &'static str,

@@ -92,7 +92,7 @@ fn switching(accepted: &str) -> Result<Response<Body>, Failure> {
     Ok(response)
 }
 
-/// Where a forward leads.
+/// Destination of a forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
     Member,

@@ -18,6 +18,10 @@ pub(crate) fn body(request: &Request) -> Result<Value, Failure> {
     if request.body.is_empty() {
         return Ok(Value::Null);
     }
+    if request.header("content-type").contains("protobuf") {
+        let message = "a hollow cluster reads JSON and YAML, not protobuf";
+        return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message));
+    }
     let as_text = std::str::from_utf8(&request.body);
     let as_text = as_text.map_err(|error| Failure::bad_request(error.to_string()))?;
     let parsed = serde_json::from_str(as_text).map_err(|error| error.to_string());

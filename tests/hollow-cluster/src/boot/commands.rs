@@ -1,6 +1,6 @@
 //! Commands of a document, and the call of kubeadm among them.
 
-/// What kubeadm does.
+/// Subcommand of kubeadm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KubeadmVerb {
     Init,

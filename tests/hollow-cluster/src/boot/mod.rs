@@ -22,7 +22,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) hostname: &'a str,
 }
 
-/// What a document makes of a server: files, and a call of kubeadm.
+/// Content of a document: files, commands, and a call of kubeadm.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BootPlan {
     /// Contents by path.

@@ -36,8 +36,8 @@ fn split(file: &str) -> Vec<String> {
     parts
 }
 
-/// Checks one document against the fields of its kind.
-pub(crate) fn check(document: &Value) -> Result<(), String> {
+/// Checks one document against the fields of its kind. kubeadm reads files strictly, and objects of the cluster not.
+pub(crate) fn check(document: &Value, strict: bool) -> Result<(), String> {
     let (api, kind) = (text(document, "/apiVersion"), text(document, "/kind"));
     let (group, version) = api.split_once('/').unwrap_or(("", api));
     let about = |error: String| {
@@ -54,7 +54,7 @@ pub(crate) fn check(document: &Value) -> Result<(), String> {
     };
     let shape = schema::of(kind, newer)
         .ok_or_else(|| format!("no kind {kind:?} is registered for version {api:?} in scheme"))?;
-    schema::check(shape, document, "").map_err(about)
+    schema::check(shape, document, "", strict).map_err(about)
 }
 
 impl Documents {
@@ -64,7 +64,7 @@ impl Documents {
         for part in split(file) {
             let document: Value = serde_saphyr::from_str(&part)
                 .map_err(|error| format!("error parsing config file {path}: {error}"))?;
-            check(&document)?;
+            check(&document, true)?;
             let slot = match text(&document, "/kind") {
                 "ClusterConfiguration" => &mut found.cluster,
                 "InitConfiguration" => &mut found.init,

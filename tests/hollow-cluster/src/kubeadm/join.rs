@@ -199,7 +199,10 @@ fn configuration(cluster: &Cluster) -> Result<Value, String> {
     let written = written
         .ok_or_else(|| about("unexpected error when reading kubeadm-config ConfigMap: ClusterConfiguration key value pair missing".to_owned()))?;
     let parsed: Value = serde_saphyr::from_str(written).map_err(|error| about(error.to_string()))?;
-    documents::check(&parsed).map_err(about)?;
+    documents::check(&parsed, false).map_err(about)?;
+    if text(&parsed, "/kind") != "ClusterConfiguration" {
+        return Err(about("the key ClusterConfiguration holds another kind".to_owned()));
+    }
     if cluster.store.get("configmaps", "kube-system", "kubelet-config").is_none() {
         return Err(about("configmaps \"kubelet-config\" not found".to_owned()));
     }

@@ -192,8 +192,9 @@ fn field(shape: Shape, name: &str) -> Option<Shape> {
     }
 }
 
-/// Checks a value. `path` is its place in the document. `null` is the same as an absent field.
-pub(crate) fn check(shape: Shape, value: &Value, path: &str) -> Result<(), String> {
+/// Checks a value. `path` is its place in the document. `null` is the same as an absent field. Unknown fields
+/// are errors only if `strict` is set.
+pub(crate) fn check(shape: Shape, value: &Value, path: &str, strict: bool) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
     }
@@ -231,15 +232,18 @@ pub(crate) fn check(shape: Shape, value: &Value, path: &str) -> Result<(), Strin
             Some(items) => items
                 .iter()
                 .enumerate()
-                .try_for_each(|(position, held)| check(*item, held, &format!("{path}[{position}]"))),
+                .try_for_each(|(position, held)| check(*item, held, &format!("{path}[{position}]"), strict)),
             None => wrong("list"),
         },
         Fields(_) | Both(..) => {
             let Some(fields) = value.as_object() else { return wrong("struct") };
             for (name, held) in fields {
                 let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                let shape = field(shape, name).ok_or_else(|| format!("unknown field {inner:?}"))?;
-                check(shape, held, &inner)?;
+                match field(shape, name) {
+                    Some(shape) => check(shape, held, &inner, strict)?,
+                    None if strict => return Err(format!("unknown field {inner:?}")),
+                    None => {}
+                }
             }
             Ok(())
         }

@@ -34,22 +34,15 @@ pub(crate) fn of_image(image: Option<&str>) -> Option<Version> {
     parse(version).ok()
 }
 
-/// Returns an error if a kubeadm cannot make a control plane of this version.
+/// Returns an error if a kubeadm cannot work with a control plane of this version. It must not be more than one
+/// minor older than kubeadm. About a newer one, kubeadm only warns: workers lag behind during an upgrade.
 pub(crate) fn check_skew(kubeadm: &Version, wanted: &Version) -> Result<(), String> {
-    let (own, other) = ((kubeadm.major, kubeadm.minor), (wanted.major, wanted.minor));
-    if other > own {
-        return Err(format!(
-            "this version of kubeadm only supports deploying clusters with the control plane version <= {}. \
-             Current version: {}",
-            kubeadm.text, wanted.text
-        ));
-    }
-    if other.1 + 1 < own.1 {
+    if kubeadm.major != wanted.major || wanted.minor + 1 < kubeadm.minor {
         return Err(format!(
             "this version of kubeadm only supports deploying clusters with the control plane version >= \
              {}.{}.0. Current version: {}",
-            own.0,
-            own.1.saturating_sub(1),
+            kubeadm.major,
+            kubeadm.minor.saturating_sub(1),
             wanted.text
         ));
     }
@@ -92,7 +85,7 @@ mod tests {
         assert!(parse("1.33.0").is_err() && parse("v1.33").is_err());
         assert!(check_skew(&version("v1.33.0"), &version("v1.32.4")).is_ok());
         assert!(check_skew(&version("v1.33.0"), &version("v1.31.4")).is_err());
-        assert!(check_skew(&version("v1.33.0"), &version("v1.34.0")).is_err());
+        assert!(check_skew(&version("v1.33.0"), &version("v1.34.0")).is_ok());
         let gate = json!({"ControlPlaneKubeletLocalMode": true});
         assert!(check_gates(&version("v1.31.0"), &gate).is_ok());
         assert!(check_gates(&version("v1.30.0"), &gate).is_err());

@@ -1,5 +1,7 @@
 //! Pods: static ones, those of DaemonSets, and those that users create.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -70,7 +72,11 @@ pub(super) fn tend(lab: &Lab, cluster: &Cluster, alive: &[String]) {
     let store = &cluster.store;
     let (pods, _) = store.list("pods", None);
     let mut terminating = lock(&cluster.terminating);
-    terminating.retain(|uid, _| pods.iter().any(|pod| text(pod, "/metadata/uid") == uid));
+    if !terminating.is_empty() {
+        let present: BTreeSet<&str> = pods.iter().map(|pod| text(pod, "/metadata/uid")).collect();
+        terminating.retain(|uid, _| present.contains(uid.as_str()));
+    }
+    let alive_nodes: BTreeSet<&str> = alive.iter().map(String::as_str).collect();
     for pod in &pods {
         let (namespace, name) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
         let node = text(pod, "/spec/nodeName");
@@ -83,7 +89,7 @@ pub(super) fn tend(lab: &Lab, cluster: &Cluster, alive: &[String]) {
             store.remove("pods", namespace, name);
             continue;
         }
-        if !alive.iter().any(|held| held == node) {
+        if !alive_nodes.contains(node) {
             continue;
         }
         if pod.pointer("/metadata/deletionTimestamp").is_some() {
@@ -141,15 +147,14 @@ fn run_daemons(store: &Store, alive: &[String]) {
         let (namespace, name) = (text(&daemon, "/metadata/namespace"), text(&daemon, "/metadata/name"));
         let uid = text(&daemon, "/metadata/uid");
         let (pods, _) = store.list("pods", Some(namespace));
-        let owned = |pod: &Value| {
+        let owned = |pod: &&Arc<Value>| {
             is_owned_by(pod, "DaemonSet")
                 && list(pod, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/uid") == uid)
         };
-        for node in alive {
-            let exists = pods.iter().any(|pod| owned(pod) && text(pod, "/spec/nodeName") == node);
-            if exists || store.get("nodes", "", node).is_none() {
-                continue;
-            }
+        let served: BTreeSet<&str> =
+            pods.iter().filter(owned).map(|pod| text(pod, "/spec/nodeName")).collect();
+        let missing = alive.iter().filter(|node| !served.contains(node.as_str()));
+        for node in missing.filter(|node| store.get("nodes", "", node).is_some()) {
             let mut pod = daemon.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));
             let owner = json!({
                 "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": uid, "controller": true,

@@ -147,10 +147,21 @@ impl Cloud {
 
     /// Creates a server with user data, and returns its id. The first one gets the floating IP.
     pub(crate) async fn create(&self, name: &str, first: bool, user_data: &str) -> String {
+        self.create_from(&self.image, name, first, user_data).await
+    }
+
+    /// Creates a server from an image.
+    pub(crate) async fn create_from(
+        &self,
+        image: &str,
+        name: &str,
+        first: bool,
+        user_data: impl AsRef<[u8]>,
+    ) -> String {
         let network = if first { json!({"port": self.port}) } else { json!({"uuid": self.network}) };
         let body = json!({"server": {
-            "name": name, "imageRef": self.image, "flavorRef": "2", "networks": [network],
-            "user_data": STANDARD.encode(user_data),
+            "name": name, "imageRef": image, "flavorRef": "2", "networks": [network],
+            "user_data": STANDARD.encode(user_data.as_ref()),
         }});
         self.post(SERVERS, &body).await["server"]["id"].as_str().expect("an id").to_owned()
     }

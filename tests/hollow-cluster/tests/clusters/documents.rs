@@ -37,6 +37,16 @@ fn key() -> String {
     pem("EC PRIVATE KEY", der.as_ref())
 }
 
+/// Bytes of PKCS#8 before the PKCS#1 structure of an RSA key of 2048 bits.
+const PKCS8_HEADER: usize = 26;
+
+/// Returns an RSA key in PKCS#1 format.
+fn rsa_key() -> String {
+    let key = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).expect("a key");
+    let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&key).expect("a key");
+    pem("RSA PRIVATE KEY", &der.as_ref()[PKCS8_HEADER..])
+}
+
 fn pem(label: &str, der: &[u8]) -> String {
     let encoded = STANDARD.encode(der);
     let lines: Vec<&str> =
@@ -45,7 +55,10 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 pub(crate) fn authority() -> Authority {
-    let key = key();
+    authority_of(key())
+}
+
+fn authority_of(key: String) -> Authority {
     let pair = KeyPair::from_pem(&key).expect("a key");
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "kubernetes");
@@ -103,6 +116,12 @@ const REGISTRATION: &str = "nodeRegistration:\n  kubeletExtraArgs:\n  - name: cl
 impl Pki {
     pub(crate) fn generate() -> Self {
         Self { ca: authority(), etcd: authority(), front_proxy: authority(), service_accounts: key() }
+    }
+
+    /// Generates certificates with RSA keys.
+    pub(crate) fn generate_rsa() -> Self {
+        let authority = || authority_of(rsa_key());
+        Self { ca: authority(), etcd: authority(), front_proxy: authority(), service_accounts: rsa_key() }
     }
 
     fn files(&self) -> String {
@@ -196,10 +215,11 @@ impl Pki {
             current_context: Some("blue".to_owned()),
             ..Kubeconfig::default()
         };
-        let config = futures::executor::block_on(Config::from_custom_kubeconfig(
-            kubeconfig,
-            &KubeConfigOptions::default(),
-        ));
-        Client::try_from(config.expect("a configuration")).expect("a client")
+        let options = KubeConfigOptions::default();
+        let config = futures::executor::block_on(Config::from_custom_kubeconfig(kubeconfig, &options));
+        let mut config = config.expect("a configuration");
+        // The client would repeat an eviction that a budget forbids for minutes.
+        config.default_retry = false;
+        Client::try_from(config).expect("a client")
     }
 }

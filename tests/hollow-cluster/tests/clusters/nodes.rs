@@ -1,11 +1,14 @@
 //! Tests of nodes: how they come, live and go.
 
+use std::io::Write;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
 use crate::cloud::{Cloud, ready};
+use crate::documents::Pki;
 
 #[tokio::test]
 async fn a_document_written_by_hand_makes_a_cluster_of_two_nodes() {
@@ -100,4 +103,45 @@ async fn a_rebuilt_worker_joins_again() {
                 .then_some(())
         })
         .await;
+}
+
+#[tokio::test]
+async fn a_worker_may_be_older_than_the_control_plane() {
+    let cloud = Cloud::start().await;
+    cloud.init().await;
+    let image = cloud.image_of("ubuntu-2204-kube-v1.32.0").await;
+    cloud.create_from(&image, "worker-0", false, &cloud.pki.join(cloud.endpoint)).await;
+    let node = cloud.until_ready("worker-0").await;
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.32.0");
+    let version = cloud.admin().apiserver_version().await.unwrap();
+    assert_eq!(version.git_version, "v1.33.0");
+}
+
+/// Returns a document in the older API of kubeadm, compressed.
+fn older(document: &str) -> Vec<u8> {
+    let list =
+        "      - name: cloud-provider\n        value: external\n      - name: provider-id\n        value: ";
+    let map = "        cloud-provider: external\n        provider-id: ";
+    let converted = document.replace("v1beta4", "v1beta3").replace(list, map).replace("v1.33.0", "v1.30.0");
+    assert!(converted.contains("        provider-id: "), "{converted}");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(converted.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn rsa_keys_the_older_configuration_and_compressed_user_data_make_nodes() {
+    let mut cloud = Cloud::start().await;
+    cloud.pki = Pki::generate_rsa();
+    let image = cloud.image_of("ubuntu-2204-kube-v1.30.0").await;
+    cloud.create_from(&image, "cp-0", true, older(&cloud.pki.init(cloud.endpoint))).await;
+    cloud.until_ready("cp-0").await;
+    let id = cloud.create_from(&image, "worker-0", false, older(&cloud.pki.join(cloud.endpoint))).await;
+    let node = cloud.until_ready("worker-0").await;
+    assert_eq!(node["spec"]["providerID"], format!("openstack:///{id}"));
+    let nodes: Api<Node> = Api::all(cloud.admin());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    let newer = cloud.pki.join(cloud.endpoint);
+    cloud.create_from(&image, "worker-1", false, &newer).await;
+    assert!(cloud.until_refused("worker-1").await.contains("experimental API spec"));
 }

@@ -55,7 +55,7 @@ async fn documents_with_errors_are_refused() {
             "not a private key in PKCS#1 or SEC1 format",
         ),
         ("pair", init.replace(&lines(&cloud.pki.ca.key), &lines(&cloud.pki.etcd.key)), "do not match"),
-        ("version", init.replace("v1.33.0", "v1.35.0"), "only supports deploying clusters"),
+        ("version", init.replace("v1.33.0", "v1.31.0"), "only supports deploying clusters"),
         ("braces", init.replace("{{ local_hostname }}", "{{ v1.nothing }}"), "Invalid value"),
         ("yaml", init.replace("runcmd:", "runcmd"), "Invalid format"),
     ];

@@ -172,7 +172,7 @@ pub(crate) struct Server {
     pub(crate) launched: Option<Timestamp>,
     pub(crate) terminated: Option<Timestamp>,
     pub(crate) sequence: u64,
-    /// Lines that the guest has written to its console; empty if nobody plays the guest.
+    /// Lines that the guest has written to its console; empty unless a program plays the guest.
     #[serde(default)]
     pub(crate) console: String,
 }

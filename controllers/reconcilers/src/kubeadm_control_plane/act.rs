@@ -1,0 +1,330 @@
+//! Effects of the steps of a control plane.
+
+use apiserver_types::{KubeadmConfig, KubeadmControlPlane, Machine};
+use controllers_runtime::{ControllerContext, ReconcileError, Severity};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::config::Start;
+use super::decide::{self, Step};
+use super::hook::Departure;
+use super::observe::{Observed, Unfinished};
+use super::replica::{HOOK, Replica, initialized};
+use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, sync};
+use crate::applied::Applied;
+use crate::{ownership, templates};
+
+/// Writer of a pass.
+pub(super) struct Actor<'a> {
+    pub context: &'a ControllerContext,
+    pub api: &'a Api<KubeadmControlPlane>,
+    pub applied: &'a Applied,
+    pub etcd: &'a dyn etcd::EtcdConnector,
+    pub credentials: &'a etcd::Credentials,
+}
+
+impl Actor<'_> {
+    /// Prepares what a decision needs, decides, and acts. Returns the step.
+    pub(super) async fn work(
+        &self,
+        control_plane: &mut KubeadmControlPlane,
+        observed: &mut Observed,
+    ) -> Result<Step, ReconcileError> {
+        let step = match decide::first_step(control_plane, observed) {
+            Some(step) => step,
+            None => {
+                self.prepare(control_plane, observed).await?;
+                decide::next_step(control_plane, observed)
+            }
+        };
+        self.act(&step, control_plane, observed).await?;
+        Ok(step)
+    }
+
+    /// Makes certificates, applies what changes in place, and inspects the workload cluster.
+    async fn prepare(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        self.own_template(observed).await?;
+        certificates::ensure(self.context, control_plane, observed).await?;
+        sync::sync(self.context, self.applied, control_plane, observed).await?;
+        connection::inspect(self, control_plane, observed).await;
+        conditions_of_machines::write(self.context, control_plane, observed).await
+    }
+
+    /// Makes the Cluster an owner of the template, so that `clusterctl move` takes it along.
+    async fn own_template(&self, observed: &Observed) -> Result<(), ReconcileError> {
+        let Some(template) = &observed.template else { return Ok(()) };
+        let types = template.types.clone().unwrap_or_default();
+        if !types.kind.ends_with("Template") {
+            return Ok(());
+        }
+        let group = types.api_version.split('/').next().unwrap_or_default();
+        let namespace = observed.cluster.namespace().unwrap_or_default();
+        let (api, _) = templates::api(self.context, &namespace, group, &types.kind)?;
+        let owner = ownership::reference(&observed.cluster, false);
+        templates::add_owner(&api, template, owner).await
+    }
+
+    async fn act(
+        &self,
+        step: &Step,
+        control_plane: &mut KubeadmControlPlane,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        match step {
+            Step::AddFinalizer => crate::finalizers::add(self.api, control_plane, FINALIZER).await,
+            Step::Refuse(reason) => self.warn(control_plane, "MixedManagement", reason).await,
+            Step::RefuseAdoption(reason) => self.warn(control_plane, "AdoptionFailed", reason).await,
+            Step::Adopt => self.adopt(control_plane, observed).await,
+            Step::DeleteMachines => self.delete_all(control_plane, observed).await,
+            Step::DeleteUnfinished => self.delete_unfinished(control_plane, &observed.unfinished).await,
+            Step::RemoveMember(surplus) => {
+                etcd::remove_member(observed, surplus.id).await?;
+                let message =
+                    format!("Removed etcd member {:x} {}, which has no Machine", surplus.id, surplus.name);
+                self.tell(control_plane, "EtcdMemberRemoved", &message).await
+            }
+            Step::Depart(departure) => self.depart(control_plane, observed, departure).await,
+            Step::Create(start, domain) => self.create(control_plane, observed, *start, domain.clone()).await,
+            Step::Delete(name) => self.delete(control_plane, observed, name).await,
+            Step::Block(blocked) if blocked.is_unhealthy => {
+                self.warn(control_plane, "ControlPlaneUnhealthy", &blocked.reasons.join("; ")).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn warn(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), ReconcileError> {
+        self.context.events.record(control_plane, Severity::Warning, reason, message).await;
+        Ok(())
+    }
+
+    async fn tell(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), ReconcileError> {
+        self.context.events.record(control_plane, Severity::Normal, reason, message).await;
+        Ok(())
+    }
+
+    fn machines(&self, control_plane: &KubeadmControlPlane) -> Api<Machine> {
+        Api::namespaced(self.context.client.clone(), &control_plane.namespace().unwrap_or_default())
+    }
+
+    /// Makes a Machine with its objects. What a failure leaves behind is deleted by the next pass.
+    async fn create(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        start: Start,
+        domain: Option<String>,
+    ) -> Result<(), ReconcileError> {
+        let name = desired::name(control_plane, &observed.cluster.name_any());
+        let name = name.map_err(|error| ReconcileError::waiting("InvalidName", error))?;
+        match self.make(control_plane, observed, &name, start, domain).await {
+            Ok(()) => {
+                let message = format!("Created Machine {name}");
+                self.tell(control_plane, "SuccessfulCreate", &message).await
+            }
+            Err(error) => {
+                let reason = if start == Start::Init { "FailedInitialization" } else { "FailedScaleUp" };
+                let message = format!("Failed to create Machine {name}: {error}");
+                self.warn(control_plane, reason, &message).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn make(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        name: &str,
+        start: Start,
+        domain: Option<String>,
+    ) -> Result<(), ReconcileError> {
+        let cluster = observed.cluster.name_any();
+        let namespace = control_plane.namespace().unwrap_or_default();
+        let wish = templates::Clone {
+            template: &control_plane.spec.machine_template.spec.infrastructure_ref,
+            namespace: &namespace,
+            name,
+            cluster: &cluster,
+            labels: &desired::fixed_labels(control_plane, &cluster),
+            annotations: &Default::default(),
+            owner: ownership::reference(control_plane, false),
+        };
+        templates::clone(self.context, &wish).await?;
+        let params = PatchParams::apply(sync::MANAGER).force();
+        let configs: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);
+        let config = desired::config(control_plane, &cluster, name, start);
+        configs.patch(name, &params, &Patch::Apply(&config)).await?;
+        let machine = desired::machine(control_plane, &cluster, name, domain);
+        self.machines(control_plane).patch(name, &params, &Patch::Apply(&machine)).await?;
+        Ok(())
+    }
+
+    async fn delete_unfinished(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        unfinished: &[Unfinished],
+    ) -> Result<(), ReconcileError> {
+        let namespace = control_plane.namespace().unwrap_or_default();
+        for object in unfinished {
+            let (api, _) = templates::api(self.context, &namespace, &object.group, &object.kind)?;
+            ownership::delete(&api, &object.name, object.uid.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a Machine. Its hook holds the deletion until etcd no longer needs it.
+    async fn delete(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let Some(replica) = observed.replicas.iter().find(|it| it.machine.name_any() == name) else {
+            return Ok(());
+        };
+        let result = self.delete_one(control_plane, observed, replica).await;
+        match &result {
+            Ok(()) => {
+                self.tell(control_plane, "SuccessfulDelete", &format!("Deleted Machine {name}")).await?
+            }
+            Err(error) => {
+                let message = format!("Failed to delete Machine {name}: {error}");
+                self.warn(control_plane, "FailedScaleDown", &message).await?;
+            }
+        }
+        result
+    }
+
+    async fn delete_one(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        replica: &Replica,
+    ) -> Result<(), ReconcileError> {
+        self.forward_leadership(control_plane, observed, replica.node()).await?;
+        let machines = self.machines(control_plane);
+        ownership::delete(&machines, &replica.name(), replica.machine.uid()).await
+    }
+
+    async fn forward_leadership(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        member: Option<&str>,
+    ) -> Result<(), ReconcileError> {
+        let Some(member) = member.filter(|_| super::replica::managed_etcd(control_plane)) else {
+            return Ok(());
+        };
+        if let Some(leader) = etcd::forward_leadership(observed, member).await? {
+            let message = format!("Moved the leadership of etcd from {member} to {leader}");
+            self.tell(control_plane, "EtcdLeadershipMoved", &message).await?;
+        }
+        Ok(())
+    }
+
+    async fn depart(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+        departure: &Departure,
+    ) -> Result<(), ReconcileError> {
+        let name = match departure {
+            Departure::Wait(_) => return Ok(()),
+            Departure::Release(machine) => machine,
+            Departure::Leave { machine, member } => {
+                self.forward_leadership(control_plane, observed, Some(member)).await?;
+                let members = observed.workload.members().unwrap_or_default();
+                for leaving in members.iter().filter(|it| it.name == *member) {
+                    etcd::remove_member(observed, leaving.id).await?;
+                    let message = format!("Removed etcd member {member} of Machine {machine}");
+                    self.tell(control_plane, "EtcdMemberRemoved", &message).await?;
+                }
+                machine
+            }
+        };
+        match observed.replicas.iter().find(|it| it.name() == *name) {
+            Some(replica) => self.unhook(control_plane, replica).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the annotation that holds the deletion of a Machine.
+    async fn unhook(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        replica: &Replica,
+    ) -> Result<(), ReconcileError> {
+        if !replica.has_annotation(HOOK) {
+            return Ok(());
+        }
+        let change = json!({"metadata": {
+            "resourceVersion": replica.machine.resource_version(), "uid": replica.machine.uid(),
+            "annotations": {HOOK: null},
+        }});
+        let patch = Patch::Merge(&change);
+        self.machines(control_plane).patch(&replica.name(), &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Deletes all Machines at once: etcd goes with the cluster.
+    async fn delete_all(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let machines = self.machines(control_plane);
+        for replica in &observed.replicas {
+            self.unhook(control_plane, replica).await?;
+            if !replica.is_deleting() {
+                ownership::delete(&machines, &replica.name(), replica.machine.uid()).await?;
+                let message = format!("Deleted Machine {}", replica.name());
+                self.tell(control_plane, "SuccessfulDelete", &message).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the control plane the controller of Machines that have none.
+    async fn adopt(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        certificates::take_over(self.context, control_plane, observed).await?;
+        for replica in &observed.standalone {
+            let mut owners = replica.machine.owner_references().to_vec();
+            owners.push(ownership::reference(control_plane, true));
+            let change = json!({"metadata": {
+                "resourceVersion": replica.machine.resource_version(), "uid": replica.machine.uid(),
+                "ownerReferences": owners,
+            }});
+            let patch = Patch::Merge(&change);
+            self.machines(control_plane).patch(&replica.name(), &PatchParams::default(), &patch).await?;
+            let message = format!("Adopted Machine {}", replica.name());
+            self.tell(control_plane, "SuccessfulAdopt", &message).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reports whether the API server was reached, now or before.
+pub(super) fn is_initialized(control_plane: &KubeadmControlPlane, observed: &Observed) -> bool {
+    use super::inspection::Workload::{Reached, Unreachable};
+    initialized(control_plane) || matches!(observed.workload, Reached(_) | Unreachable { .. })
+}

@@ -1,0 +1,166 @@
+//! Condition `Available` of a control plane.
+
+use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time};
+use jiff::{SignedDuration, Timestamp};
+
+use super::etcd_projection::Member;
+use super::inspection::Workload;
+use super::observe::Observed;
+use super::outdated::timestamp;
+use super::replica::{Replica, managed_etcd};
+use super::surplus;
+
+/// Time after the initialization, and after a Node appears, in which members of etcd may still be unknown.
+const ETCD_STARTS: SignedDuration = SignedDuration::from_mins(2);
+
+/// Returns whether the control plane serves.
+pub(super) fn condition(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    initialized: bool,
+    now: &Time,
+) -> Condition {
+    let new =
+        |status, reason, message: &str| Condition::new("Available", status, reason, message, now.clone());
+    let (no, down) = (ConditionStatus::False, "NotAvailable");
+    if control_plane.metadata.deletion_timestamp.is_some() {
+        return new(no, down, "* Control plane metadata.deletionTimestamp is set");
+    }
+    if !initialized {
+        return new(no, down, "Control plane not yet initialized");
+    }
+    let managed = managed_etcd(control_plane);
+    let members = observed.workload.members();
+    if managed && members.is_none() {
+        let reached = matches!(observed.workload, Workload::Reached(_));
+        return if reached && is_young(control_plane, now) {
+            new(no, down, "Waiting for etcd to report the list of members")
+        } else {
+            new(ConditionStatus::Unknown, "InspectionFailed", &unknown(&observed.workload))
+        };
+    }
+    let mut issues = Vec::new();
+    if !observed.certificates.is_available() {
+        issues.push("* Control plane certificates are not available".to_owned());
+    }
+    if !observed.replicas.iter().any(|it| it.is_healthy(managed)) {
+        issues.push("* There are no control plane Machines with all their components healthy".to_owned());
+    }
+    if let Some(members) = members.filter(|_| managed) {
+        issues.extend(etcd(&observed.replicas, members, now));
+    }
+    if issues.is_empty() {
+        return new(ConditionStatus::True, "Available", "");
+    }
+    new(no, down, &issues.join("\n"))
+}
+
+/// Reports whether the control plane was initialized a short time ago.
+fn is_young(control_plane: &KubeadmControlPlane, now: &Time) -> bool {
+    let since = control_plane.condition("Initialized").filter(|it| it.holds());
+    let since = since.and_then(|it| timestamp(&it.last_transition_time));
+    since.is_none_or(|since| is_within(since, now))
+}
+
+fn is_within(since: Timestamp, now: &Time) -> bool {
+    timestamp(now).is_some_and(|now| now.duration_since(since) < ETCD_STARTS)
+}
+
+/// Returns why the members of etcd are not known.
+fn unknown(workload: &Workload) -> String {
+    match workload {
+        Workload::Reached(inspection) => match &inspection.members {
+            Err(error) => format!("Failed to get etcd members: {error}"),
+            Ok(_) => String::new(),
+        },
+        Workload::Unreachable { message, .. } => message.clone(),
+        Workload::NotInspected | Workload::NotInitialized(_) => "Failed to get etcd members".to_owned(),
+    }
+}
+
+/// Returns the issues of etcd: members that match no Machine, and a lost quorum.
+fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
+    let waits = replicas.iter().filter(|it| it.node().is_none()).count();
+    let without = |member: &&Member| !replicas.iter().any(|it| surplus::belongs(member, it));
+    let mut issues = Vec::new();
+    if waits == 0 && members.iter().any(|member| without(&member)) {
+        issues.push("* The list of etcd members does not match the list of Machines".to_owned());
+    }
+    let has_member = |it: &Replica| members.iter().any(|member| surplus::belongs(member, it));
+    let is_late = |it: &&Replica| {
+        !it.is_deleting() && it.node().is_some() && !has_member(it) && !is_within(it.created(), now)
+    };
+    issues.extend(
+        replicas.iter().filter(is_late).map(|it| format!("* Machine {} has no etcd member", it.name())),
+    );
+    let voters: Vec<&Member> = members.iter().filter(|member| !member.is_learner).collect();
+    let quorum = voters.len() / 2 + 1;
+    let is_healthy = |member: &&&Member| {
+        let machine = replicas.iter().find(|it| surplus::belongs(member, it));
+        member.name.is_empty() || machine.is_some_and(|it| it.holds("EtcdMemberHealthy"))
+    };
+    // The only Machine that waits for its Node has the only member that matches none.
+    let credited = usize::from(waits == 1 && voters.iter().filter(|it| without(it)).count() == 1);
+    let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
+    if healthy < quorum {
+        issues.push(format!(
+            "* {healthy} of {} etcd members are healthy, at least {quorum} required",
+            voters.len()
+        ));
+    }
+    issues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inspection::Inspection;
+    use super::super::replica::examples::{healthy, set};
+    use super::*;
+
+    fn found(healthy_members: &[bool], members: Result<Vec<Member>, String>, minutes: i64) -> Condition {
+        let replicas = healthy_members.iter().enumerate().map(|(index, is_healthy)| {
+            let mut replica = healthy(&index.to_string(), 0);
+            if !is_healthy {
+                set(&mut replica, "EtcdMemberHealthy", ConditionStatus::False);
+            }
+            replica
+        });
+        let inspection = Inspection { nodes: Ok(Vec::new()), pods: Default::default(), members };
+        let mut observed = Observed {
+            replicas: replicas.collect(),
+            workload: Workload::Reached(inspection),
+            ..Observed::default()
+        };
+        observed.certificates.examined = true;
+        let mut control_plane = KubeadmControlPlane::default();
+        let epoch = Time("1970-01-01T00:00:00Z".to_owned());
+        let initialized = Condition::new("Initialized", ConditionStatus::True, "Initialized", "", epoch);
+        control_plane.status.get_or_insert_default().conditions = Some(vec![initialized]);
+        let now = Timestamp::from_second(minutes * 60).unwrap();
+        condition(&control_plane, &observed, true, &Time(now.to_string()))
+    }
+
+    #[test]
+    fn a_control_plane_is_available_while_a_machine_is_whole_and_etcd_has_its_quorum() {
+        use ConditionStatus::{False, True, Unknown};
+        let members = |count: usize| {
+            let member = |index: usize| Member { name: index.to_string(), ..Member::default() };
+            Ok((0..count).map(member).collect::<Vec<_>>())
+        };
+        let table = [
+            (vec![true], members(1), 5, True),
+            (vec![true, true, false], members(3), 5, True),
+            (vec![true, false, false], members(3), 5, False),
+            (vec![false], members(1), 5, False),
+            (vec![true, true], members(3), 5, False),
+            (vec![true, true, true], members(2), 5, False),
+            (vec![true, true, true], members(2), 1, True),
+            (vec![true], Err("no".to_owned()), 1, False),
+            (vec![true], Err("no".to_owned()), 5, Unknown),
+        ];
+        for (machines, members, minutes, expected) in table {
+            let found = found(&machines, members.clone(), minutes);
+            assert_eq!(found.status, expected, "{machines:?} {members:?} {minutes}: {}", found.message);
+        }
+    }
+}

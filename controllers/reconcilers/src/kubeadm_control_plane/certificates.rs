@@ -1,0 +1,247 @@
+//! Certificates of a cluster: the authorities, and the kubeconfig of its administrator.
+
+use apiserver_types::{ClusterConfiguration, Condition, ConditionStatus, KubeadmControlPlane, Time};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig};
+use controllers_runtime::{ControllerContext, ReconcileError};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use kube::config::Kubeconfig;
+
+use super::connection;
+use super::observe::Observed;
+use super::replica::initialized;
+use crate::cluster_certificates::{self, SECRET_TYPE, kubeconfig_secret_name};
+use crate::{CLUSTER_NAME_LABEL, ownership};
+
+/// Remaining validity at which the client certificate is replaced: half of its year. Upstream's.
+const RENEWAL: SignedDuration = SignedDuration::from_hours(24 * 365 / 2);
+
+/// Key of the kubeconfig in its Secret.
+const KUBECONFIG_KEY: &str = "value";
+
+/// State of the certificates.
+#[derive(Debug, Default)]
+pub(super) struct Certificates {
+    /// The Secrets were read in this pass.
+    pub examined: bool,
+    /// Names of Secrets that do not exist.
+    pub missing: Vec<String>,
+    /// Error of the read.
+    pub error: Option<String>,
+    /// Reason for which there is no kubeconfig.
+    pub kubeconfig: Option<String>,
+    /// Authority of etcd.
+    pub etcd: Option<PemPair>,
+}
+
+impl Certificates {
+    pub(super) fn is_available(&self) -> bool {
+        self.examined && self.missing.is_empty() && self.error.is_none()
+    }
+
+    /// Returns the condition; `None` if the Secrets were not read.
+    pub(super) fn condition(&self, now: &Time) -> Option<Condition> {
+        let (status, reason, message) = match (&self.error, self.examined) {
+            (Some(error), _) => (ConditionStatus::Unknown, "InternalError", error.clone()),
+            (None, false) => return None,
+            (None, true) if self.missing.is_empty() => (ConditionStatus::True, "Available", String::new()),
+            (None, true) => {
+                let message = format!("Missing Secrets: {}", self.missing.join(", "));
+                (ConditionStatus::False, "NotAvailable", message)
+            }
+        };
+        Some(Condition::new("CertificatesAvailable", status, reason, &message, now.clone()))
+    }
+}
+
+/// Returns kubeadm's settings of the whole cluster.
+fn configuration(control_plane: &KubeadmControlPlane) -> Option<&ClusterConfiguration> {
+    control_plane.spec.kubeadm_config_spec.as_ref()?.cluster_configuration.as_ref()
+}
+
+/// Returns the algorithm of generated keys.
+pub(super) fn algorithm(control_plane: &KubeadmControlPlane) -> KeyAlgorithm {
+    configuration(control_plane).and_then(|it| it.encryption_algorithm).unwrap_or_default().into()
+}
+
+/// Makes the certificates that are missing, and the kubeconfig.
+pub(super) async fn ensure(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let cluster = observed.cluster.name_any();
+    let found = match authorities(context, control_plane, observed).await {
+        Ok(found) => found,
+        Err(error) => {
+            observed.certificates.error = Some(error.to_string());
+            return Err(error);
+        }
+    };
+    let names = found.missing.iter().map(|purpose| cluster_certificates::secret_name(&cluster, *purpose));
+    observed.certificates.missing = names.collect();
+    observed.certificates.examined = true;
+    observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
+    let Some((host, port)) = observed.endpoint() else { return Ok(()) };
+    let server = format!("https://{}", authority(host, port));
+    let Some(ca) = found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) else {
+        let name = cluster_certificates::secret_name(&cluster, Purpose::ClusterCa);
+        observed.certificates.kubeconfig = Some(format!("Secret {name} does not exist or has no tls.key"));
+        return Ok(());
+    };
+    let key = connection::key(observed);
+    let config = ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await?;
+    context.workloads.follow(&key, &config);
+    Ok(())
+}
+
+/// Reads the authorities. Missing ones are made before the cluster runs; later their Nodes would be locked out.
+async fn authorities(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+) -> Result<cluster_certificates::Certificates, ReconcileError> {
+    let (cluster, configuration) = (&observed.cluster, configuration(control_plane));
+    let owner = ownership::reference(control_plane, true);
+    let found = match initialized(control_plane) {
+        true => cluster_certificates::lookup(context, cluster, configuration).await?,
+        false => {
+            cluster_certificates::generate_missing(context, cluster, owner.clone(), configuration).await?
+        }
+    };
+    cluster_certificates::take_control(context, &found, &owner).await?;
+    Ok(found)
+}
+
+/// Returns host and port of a URL. An IPv6 address gets brackets.
+fn authority(host: &str, port: i32) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// Makes or renews the Secret with the kubeconfig. Returns the kubeconfig.
+async fn ensure_kubeconfig(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    cluster: &str,
+    server: &str,
+    ca: &PemPair,
+) -> Result<Vec<u8>, ReconcileError> {
+    let namespace = control_plane.namespace().unwrap_or_default();
+    let name = kubeconfig_secret_name(cluster);
+    let make = || {
+        kubeconfig(cluster, server, ca, algorithm(control_plane), Timestamp::now()).map_err(|error| {
+            ReconcileError::waiting("KubeconfigGenerationFailed", format!("generate Secret {name}: {error}"))
+        })
+    };
+    let Some(secret) = context.secrets.secret(&namespace, &name).await? else {
+        let text = make()?;
+        context.secrets.create(&kubeconfig_secret(control_plane, cluster, &text)).await?;
+        return Ok(text.into_bytes());
+    };
+    let current = value(&secret);
+    let is_users = secret.type_.as_deref() != Some(SECRET_TYPE);
+    if is_users || is_current(&current, server, ca, Timestamp::now()) {
+        let owner = ownership::reference(control_plane, true);
+        if let Some(secret) = cluster_certificates::controlled(&secret, &owner) {
+            context.secrets.replace(&secret).await?;
+        }
+        return Ok(current);
+    }
+    let text = make()?;
+    context.secrets.replace(&renewed(control_plane, secret, &text)).await?;
+    Ok(text.into_bytes())
+}
+
+fn kubeconfig_secret(control_plane: &KubeadmControlPlane, cluster: &str, text: &str) -> Secret {
+    let metadata = ObjectMeta {
+        name: Some(kubeconfig_secret_name(cluster)),
+        namespace: control_plane.namespace(),
+        labels: Some([(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let secret = Secret { metadata, type_: Some(SECRET_TYPE.to_owned()), ..Secret::default() };
+    renewed(control_plane, secret, text)
+}
+
+fn value(secret: &Secret) -> Vec<u8> {
+    let value = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY));
+    value.map(|value| value.0.clone()).unwrap_or_default()
+}
+
+/// Returns a Secret with this kubeconfig, which the control plane controls.
+fn renewed(control_plane: &KubeadmControlPlane, mut secret: Secret, text: &str) -> Secret {
+    let value = ByteString(text.as_bytes().to_vec());
+    secret.data.get_or_insert_default().insert(KUBECONFIG_KEY.to_owned(), value);
+    let owner = ownership::reference(control_plane, true);
+    cluster_certificates::controlled(&secret, &owner).unwrap_or(secret)
+}
+
+/// Reports whether a kubeconfig names the server and the authority, and lasts for half a year or more.
+fn is_current(config: &[u8], server: &str, ca: &PemPair, now: Timestamp) -> bool {
+    inspect(config).is_some_and(|(known, authority, until)| {
+        known == server && authority.trim() == ca.certificate.trim() && until.duration_since(now) >= RENEWAL
+    })
+}
+
+/// Returns server, authority and end of validity of a kubeconfig's current context; `None` if it cannot be read.
+fn inspect(config: &[u8]) -> Option<(String, String, Timestamp)> {
+    let config = Kubeconfig::from_yaml(std::str::from_utf8(config).ok()?).ok()?;
+    let current = config.current_context?;
+    let context = config.contexts.into_iter().find(|it| it.name == current)?.context?;
+    let cluster = config.clusters.into_iter().find(|it| it.name == context.cluster)?.cluster?;
+    let user = config.auth_infos.into_iter().find(|it| Some(&it.name) == context.user.as_ref())?.auth_info?;
+    let decoded = |text: String| STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let authority = decoded(cluster.certificate_authority_data?)?;
+    let until = expiry(&decoded(user.client_certificate_data?)?).ok()?;
+    Some((cluster.server?, authority, until))
+}
+
+/// Makes the control plane the controller of the Secrets of a cluster whose Machines it adopts.
+pub(super) async fn take_over(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+) -> Result<(), ReconcileError> {
+    let found =
+        cluster_certificates::lookup(context, &observed.cluster, configuration(control_plane)).await?;
+    let owner = ownership::reference(control_plane, true);
+    cluster_certificates::take_control(context, &found, &owner).await
+}
+
+#[cfg(test)]
+mod tests {
+    use controllers_bootstrap::certificates::certificate_authority;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_year() {
+        let now = Timestamp::now();
+        let day = |days: i64| now.checked_add(SignedDuration::from_hours(24 * days)).unwrap();
+        let make = || certificate_authority(KeyAlgorithm::EcdsaP256, None, now).unwrap();
+        let (ca, other) = (make(), make());
+        let server = "https://10.0.0.1:6443";
+        let config = kubeconfig("c", server, &ca, KeyAlgorithm::EcdsaP256, now).unwrap();
+        let table = [
+            (config.as_str(), server, &ca, day(0), true),
+            (&config, server, &ca, day(182), true),
+            (&config, server, &ca, day(183), false),
+            (&config, "https://10.0.0.2:6443", &ca, day(0), false),
+            (&config, server, &other, day(0), false),
+            ("no kubeconfig", server, &ca, day(0), false),
+        ];
+        for (config, server, ca, now, expected) in table {
+            assert_eq!(is_current(config.as_bytes(), server, ca, now), expected, "{server} {now}");
+        }
+        assert_eq!(authority("fd00::1", 6443), "[fd00::1]:6443");
+    }
+}

@@ -1,0 +1,92 @@
+//! Write of the components' conditions to the status of the Machines, next to the conditions of others.
+
+use apiserver_types::{KubeadmControlPlane, Machine, condition, set_condition};
+use controllers_runtime::{ControllerContext, ReconcileError, now, write_status};
+use kube::{Api, ResourceExt};
+
+use super::machine_conditions::{self, Update};
+use super::observe::Observed;
+use super::replica::managed_etcd;
+
+/// Attempts of a write; others write to the same status at the same time.
+const ATTEMPTS: usize = 5;
+
+/// Writes the conditions of all Machines. One that is gone needs none.
+pub(super) async fn write(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let namespace = control_plane.namespace().unwrap_or_default();
+    let api: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
+    let (managed, now) = (managed_etcd(control_plane), now());
+    let workload = &observed.workload;
+    for replica in &mut observed.replicas {
+        let updates = machine_conditions::updates(replica, workload, managed, &now);
+        if let Some(machine) = write_one(&api, replica.machine.clone(), &updates).await? {
+            replica.machine = machine;
+        }
+    }
+    Ok(())
+}
+
+async fn write_one(
+    api: &Api<Machine>,
+    mut machine: Machine,
+    updates: &[Update],
+) -> Result<Option<Machine>, ReconcileError> {
+    for _ in 1..ATTEMPTS {
+        let new = updated(machine.clone(), updates);
+        match write_status(api, &machine, &new).await {
+            Err(error) if error.is_conflict() => {}
+            Err(ReconcileError::Api(kube::Error::Api(status))) if status.code == 404 => return Ok(None),
+            result => return result.map(Some),
+        }
+        let Some(current) = api.get_opt(&machine.name_any()).await? else { return Ok(None) };
+        machine = current;
+    }
+    let new = updated(machine.clone(), updates);
+    write_status(api, &machine, &new).await.map(Some)
+}
+
+/// Returns a Machine with its conditions set; those of other owners stay.
+fn updated(mut machine: Machine, updates: &[Update]) -> Machine {
+    let generation = machine.metadata.generation;
+    let conditions = machine.status.get_or_insert_default().conditions.get_or_insert_default();
+    for update in updates {
+        if update.replaces || condition(conditions, &update.condition.kind).is_none() {
+            set_condition(conditions, update.condition.clone().at_generation(generation));
+        }
+    }
+    machine
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{Condition, ConditionStatus, Time};
+
+    use super::*;
+
+    #[test]
+    fn conditions_of_others_stay_and_a_short_loss_of_the_connection_keeps_what_is_known() {
+        let new = |kind: &str, status, replaces| Update {
+            condition: Condition::new(kind, status, "Reason", "", Time::default()),
+            replaces,
+        };
+        let mut machine = Machine::default();
+        let before = [
+            new("Ready", ConditionStatus::True, true),
+            new("SchedulerPodHealthy", ConditionStatus::True, true),
+        ];
+        machine = updated(machine, &before);
+        let lost = [
+            new("SchedulerPodHealthy", ConditionStatus::Unknown, false),
+            new("APIServerPodHealthy", ConditionStatus::Unknown, false),
+        ];
+        machine = updated(machine, &lost);
+        let status = |kind| machine.condition(kind).map(|it| it.status);
+        assert_eq!(status("Ready"), Some(ConditionStatus::True));
+        assert_eq!(status("SchedulerPodHealthy"), Some(ConditionStatus::True));
+        assert_eq!(status("APIServerPodHealthy"), Some(ConditionStatus::Unknown));
+    }
+}

@@ -1,0 +1,113 @@
+//! Projection of etcd: whether it keeps its quorum after a member comes or goes.
+
+use super::replica::Replica;
+
+/// Member of etcd.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Member {
+    /// Id by which a member is removed.
+    pub id: u64,
+    /// Name of the Node. Empty until the member has started.
+    pub name: String,
+    /// The member has no vote yet.
+    pub is_learner: bool,
+    /// An alarm (NOSPACE, CORRUPT) is raised on the member.
+    pub has_alarm: bool,
+    /// Addresses at which other members reach this one.
+    pub peer_urls: Vec<String>,
+}
+
+/// Change of the members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change<'a> {
+    /// One more member joins.
+    Join,
+    /// The member of this name leaves.
+    Leave(&'a str),
+}
+
+/// Reports whether etcd has a quorum of healthy voters and no learner after a change.
+pub(super) fn is_safe(members: &[Member], replicas: &[Replica], change: Change<'_>) -> bool {
+    let stays = |member: &&Member| change != Change::Leave(member.name.as_str()) || member.name.is_empty();
+    let is_learner = |member: &&Member| member.is_learner || member.name.is_empty();
+    let stay: Vec<&Member> = members.iter().filter(stays).collect();
+    let (learners, voters): (Vec<&Member>, Vec<&Member>) = stay.into_iter().partition(is_learner);
+    let unhealthy = voters.iter().filter(|member| !is_healthy(member, replicas)).count();
+    let joins = usize::from(change == Change::Join);
+    // The second member of an etcd joins while the only one holds the quorum by itself.
+    let unhealthy = unhealthy.saturating_add(if members.len() <= 1 { 0 } else { joins });
+    let voters = voters.len().saturating_add(joins);
+    learners.is_empty() && voters.saturating_sub(unhealthy) > voters / 2
+}
+
+/// Reports whether a member works: its Machine says so, or, without a Machine, it has no alarm.
+fn is_healthy(member: &Member, replicas: &[Replica]) -> bool {
+    let machine = replicas.iter().find(|it| it.node() == Some(member.name.as_str()));
+    machine.map_or(!member.has_alarm, |machine| machine.holds("EtcdMemberHealthy"))
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ConditionStatus;
+
+    use super::super::replica::examples::{healthy, set};
+    use super::*;
+
+    /// Returns members and Machines: `+` healthy, `-` unhealthy, `l` a learner, `?` a member without a name.
+    fn cluster(text: &str) -> (Vec<Member>, Vec<Replica>) {
+        let mut members = Vec::new();
+        let mut replicas = Vec::new();
+        for (index, letter) in text.chars().enumerate() {
+            let name = if letter == '?' { String::new() } else { index.to_string() };
+            let mut replica = healthy(&index.to_string(), 1);
+            if letter != '+' {
+                set(&mut replica, "EtcdMemberHealthy", ConditionStatus::Unknown);
+            }
+            members.push(Member { name, is_learner: letter == 'l', ..Member::default() });
+            replicas.push(replica);
+        }
+        (members, replicas)
+    }
+
+    #[test]
+    fn a_member_comes_or_goes_only_if_a_quorum_of_healthy_voters_is_left() {
+        let (join, first) = (Change::Join, Change::Leave("0"));
+        let table = [
+            ("+", join, true),
+            ("-", join, false),
+            ("++", join, true),
+            ("+-", join, false),
+            ("+++", join, true),
+            ("++-", join, false),
+            ("++++", join, true),
+            ("+++-", join, true),
+            ("++l", join, false),
+            ("++?", join, false),
+            ("++", first, true),
+            ("+-", first, false),
+            ("-+", first, true),
+            ("+++", first, true),
+            ("++-", first, false),
+            ("-++", first, true),
+            ("l++", first, true),
+            ("+l+", first, false),
+            ("+++++", first, true),
+            ("+++--", first, false),
+            ("-++-+", first, true),
+            ("+", first, false),
+        ];
+        for (text, change, expected) in table {
+            let (members, replicas) = cluster(text);
+            assert_eq!(is_safe(&members, &replicas, change), expected, "{text} {change:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_without_a_machine_is_unhealthy_if_it_has_an_alarm() {
+        let (mut members, mut replicas) = cluster("+++");
+        replicas.remove(2);
+        assert!(is_safe(&members, &replicas, Change::Leave("0")));
+        members[2].has_alarm = true;
+        assert!(!is_safe(&members, &replicas, Change::Leave("0")));
+    }
+}

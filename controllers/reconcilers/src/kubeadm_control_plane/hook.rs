@@ -1,0 +1,188 @@
+//! Pre-terminate hook: the deletion of a control plane Machine waits until etcd no longer needs it.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::etcd_projection::{self, Change, Member};
+use super::replica::{HOOK, Replica};
+use crate::machine_versions;
+
+/// Prefix of all hooks before the server of a Machine is deleted.
+const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+
+/// First minor version whose control plane kubelets use the API server of their own Node. Such a kubelet does not see
+/// the end of its pods once its API server is gone, so that other hooks come first.
+const LOCAL_KUBELET: u64 = 31;
+
+/// Step of the deletion of a Machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// Wait, for this reason.
+    Wait(String),
+    /// Remove the annotation of this Machine: nothing is left to do for etcd.
+    Release(String),
+    /// Hand over the leadership if this Machine has it, remove its member, then the annotation.
+    Leave {
+        /// Name of the Machine.
+        machine: String,
+        /// Name of its member.
+        member: String,
+    },
+}
+
+/// What is known of the workload cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// The Nodes, or the error of their list.
+    pub nodes: Result<&'a [Node], &'a str>,
+    /// The members of etcd, or the error of their list.
+    pub members: Result<&'a [Member], &'a str>,
+    /// kubeadm runs etcd on the control plane Machines.
+    pub managed_etcd: bool,
+}
+
+/// Decides on the deletion of Machines, if any is being deleted.
+pub(super) fn departure(version: &str, replicas: &[Replica], known: Known<'_>) -> Option<Departure> {
+    let mut leaving: Vec<&Replica> = replicas.iter().filter(|it| it.is_deleting()).collect();
+    leaving.sort_by_key(|it| (it.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0), it.name()));
+    let first = *leaving.first()?;
+    if let Some(other) = leaving.iter().find(|it| !it.has_annotation(HOOK)) {
+        return Some(wait(format!("Waiting for Machine {} to be deleted", other.name())));
+    }
+    Some(obstacle(version, first).map_or_else(|| release(first, replicas, known), wait))
+}
+
+fn wait(reason: String) -> Departure {
+    Departure::Wait(reason)
+}
+
+/// Returns what precedes the care for etcd.
+fn obstacle(version: &str, leaving: &Replica) -> Option<String> {
+    let name = leaving.name();
+    let is_other = |key: &&String| key.starts_with(PRE_TERMINATE) && *key != HOOK;
+    let is_last = machine_versions::parse(version).is_none_or(|it| it.major > 1 || it.minor >= LOCAL_KUBELET);
+    if let Some(other) = leaving.machine.annotations().keys().find(is_other).filter(|_| is_last) {
+        return Some(format!("Waiting for the removal of the annotation {other} of Machine {name}"));
+    }
+    let is_drained = leaving
+        .machine
+        .condition("Deleting")
+        .is_some_and(|it| it.holds() && it.reason == "WaitingForPreTerminateHook");
+    (!is_drained).then(|| format!("Waiting for Machine {name} to be drained"))
+}
+
+fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departure {
+    let name = leaving.name();
+    let mut others = replicas.iter().filter(|it| it.name() != name).peekable();
+    if others.peek().is_none() {
+        return Departure::Release(name);
+    }
+    if !others.any(|it| !it.is_deleting() && it.is_healthy(known.managed_etcd)) {
+        return wait(format!("Machine {name} waits until another control plane Machine is healthy"));
+    }
+    if !known.managed_etcd {
+        return Departure::Release(name);
+    }
+    let nodes = match known.nodes {
+        Ok(nodes) => nodes,
+        Err(error) => return wait(format!("The Nodes cannot be listed: {error}")),
+    };
+    let members = match known.members {
+        Ok(members) => members,
+        Err(error) => return wait(format!("The members of etcd cannot be listed: {error}")),
+    };
+    let Some(member) = member_of(leaving, nodes) else { return Departure::Release(name) };
+    if !members.iter().any(|it| it.name == member) {
+        return Departure::Release(name);
+    }
+    if !etcd_projection::is_safe(members, replicas, Change::Leave(&member)) {
+        return wait(format!("Machine {name} stays, because etcd would lose its quorum without it"));
+    }
+    Departure::Leave { machine: name, member }
+}
+
+/// Returns the name of a Machine's member, which is that of its Node.
+fn member_of(replica: &Replica, nodes: &[Node]) -> Option<String> {
+    if let Some(node) = replica.node() {
+        return Some(node.to_owned());
+    }
+    let id = replica.machine.spec.provider_id.as_deref()?;
+    let of_server =
+        |node: &&Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
+    nodes.iter().find(of_server).map(ResourceExt::name_any)
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{Condition, ConditionStatus, Time, set_condition};
+
+    use super::super::replica::examples::{going, healthy, set};
+    use super::*;
+
+    fn leaving(name: &str) -> Replica {
+        let mut replica = going(healthy(name, 1));
+        replica.machine.annotations_mut().insert(HOOK.to_owned(), String::new());
+        let reason = "WaitingForPreTerminateHook";
+        let deleting = Condition::new("Deleting", ConditionStatus::True, reason, "", Time::default());
+        let status = replica.machine.status.get_or_insert_default();
+        set_condition(status.conditions.get_or_insert_default(), deleting);
+        replica
+    }
+
+    fn members(names: &[&str]) -> Vec<Member> {
+        names.iter().map(|name| Member { name: (*name).to_owned(), ..Member::default() }).collect()
+    }
+
+    #[test]
+    fn a_machine_leaves_after_the_drain_one_at_a_time_and_only_if_etcd_keeps_its_quorum() {
+        let leave = || Departure::Leave { machine: "1".to_owned(), member: "1".to_owned() };
+        let release = || Departure::Release("1".to_owned());
+        let waits = || wait(String::new());
+        let all = members(&["1", "2", "3"]);
+        let mut unhealthy = healthy("3", 1);
+        set(&mut unhealthy, "EtcdMemberHealthy", ConditionStatus::False);
+        let mut other_hook = leaving("1");
+        other_hook.machine.annotations_mut().insert(format!("{PRE_TERMINATE}/x"), String::new());
+        let mut draining = leaving("1");
+        set(&mut draining, "Deleting", ConditionStatus::False);
+        let mut no_node = leaving("1");
+        no_node.machine.status.as_mut().unwrap().node_ref = None;
+        let pair = |first: Replica| vec![first, healthy("2", 1), healthy("3", 1)];
+        let table = [
+            ("none leaves", pair(healthy("1", 1)), Ok(&all[..]), true, None),
+            ("healthy", pair(leaving("1")), Ok(&all), true, Some(leave())),
+            (
+                "one without the hook is on its way",
+                vec![leaving("1"), going(healthy("2", 1))],
+                Ok(&all),
+                true,
+                Some(waits()),
+            ),
+            ("another hook is before", pair(other_hook), Ok(&all), true, Some(waits())),
+            ("not drained", pair(draining), Ok(&all), true, Some(waits())),
+            ("the only one", vec![leaving("1")], Err("down"), true, Some(release())),
+            ("no healthy one is left", vec![leaving("1"), unhealthy.clone()], Ok(&all), true, Some(waits())),
+            ("external etcd", pair(leaving("1")), Err("none"), false, Some(release())),
+            ("members unknown", pair(leaving("1")), Err("down"), true, Some(waits())),
+            ("without a Node", pair(no_node), Ok(&all), true, Some(release())),
+            ("not a member", pair(leaving("1")), Ok(&all[1..]), true, Some(release())),
+            ("no quorum", vec![leaving("1"), healthy("2", 1), unhealthy], Ok(&all), true, Some(waits())),
+            (
+                "the first by name",
+                vec![healthy("3", 1), leaving("2"), leaving("1")],
+                Ok(&all),
+                true,
+                Some(leave()),
+            ),
+        ];
+        for (case, replicas, members, managed_etcd, expected) in table {
+            let known = Known { nodes: Ok(&[]), members, managed_etcd };
+            let found = departure("v1.33.0", &replicas, known);
+            let found = match found {
+                Some(Departure::Wait(reason)) => Some(wait(reason.chars().take(0).collect())),
+                other => other,
+            };
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! KubeadmControlPlane reconciler: certificates, Machines that kubeadm makes a control plane of, and care for etcd.
+//!
+//! A pass observes, makes what a decision needs (certificates, kubeconfig, conditions of the Machines), decides on one
+//! step, acts, and reports once. Rollouts and remediation are reported, and not made.
+
+mod act;
+mod adoption;
+mod available;
+mod certificates;
+mod conditions_of_machines;
+mod config;
+mod connection;
+mod decide;
+mod deprecated;
+mod desired;
+mod etcd;
+mod etcd_projection;
+mod health;
+mod hook;
+mod inspection;
+mod machine_conditions;
+mod observe;
+mod outdated;
+#[cfg(test)]
+mod outdated_tests;
+mod placement;
+mod pods;
+mod preflight;
+mod replica;
+mod report;
+mod scaling;
+mod surplus;
+mod sync;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::KubeadmControlPlane;
+use controllers_runtime::{
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, now, write_status,
+};
+use kube::{Api, ResourceExt};
+
+use act::Actor;
+use decide::Step;
+use observe::Observed;
+use report::Outcome;
+
+pub use etcd::EtcdConnector;
+
+use crate::applied::Applied;
+
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "kubeadmcontrolplane-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["controlplane.cluster.x-k8s.io"],
+            resources: &["kubeadmcontrolplanes", "kubeadmcontrolplanes/status"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machinepools"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machines", "machines/status"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
+            groups: &["bootstrap.cluster.x-k8s.io"],
+            resources: &["kubeadmconfigs"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackmachines"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackmachinetemplates"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule::WRITE_SECRETS,
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
+
+/// Finalizer that keeps a control plane until its Machines are deleted. Upstream's name.
+const FINALIZER: &str = "kubeadm.controlplane.cluster.x-k8s.io";
+
+/// Interval of a control plane that waits for another object; watches report most changes sooner.
+const WAITING: Duration = Duration::from_secs(10);
+
+/// Reconciler of KubeadmControlPlanes.
+#[derive(Debug)]
+pub struct KubeadmControlPlaneReconciler {
+    context: ControllerContext,
+    applied: Applied,
+    etcd: Arc<dyn EtcdConnector>,
+    credentials: etcd::Credentials,
+}
+
+impl KubeadmControlPlaneReconciler {
+    /// Creates a reconciler.
+    pub fn new(context: ControllerContext) -> Self {
+        Self::with_etcd(context, Arc::new(etcd::ForwardedPorts))
+    }
+
+    /// Creates a reconciler that reaches etcd in another way than through forwarded ports.
+    pub fn with_etcd(context: ControllerContext, etcd: Arc<dyn EtcdConnector>) -> Self {
+        Self { context, applied: Applied::default(), etcd, credentials: etcd::Credentials::default() }
+    }
+
+    /// Makes one pass. Returns when the next one is due.
+    ///
+    /// # Errors
+    /// The API's own failure.
+    pub async fn reconcile(&self, object: &KubeadmControlPlane) -> Result<Requeue, kube::Error> {
+        Requeue::after(Box::pin(self.pass(object)).await, WAITING)
+    }
+
+    async fn pass(&self, object: &KubeadmControlPlane) -> Result<Option<Duration>, ReconcileError> {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<KubeadmControlPlane> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(mut control_plane) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        // The Cluster's controller sets the owner reference, which is a change of this object.
+        let Some(cluster) = observe::cluster(&self.context, &control_plane).await? else { return Ok(None) };
+        let mut observed = observe::observe(&self.context, &control_plane, cluster).await?;
+        let actor = Actor {
+            context: &self.context,
+            api: &api,
+            applied: &self.applied,
+            etcd: self.etcd.as_ref(),
+            credentials: &self.credentials,
+        };
+        let outcome = actor.work(&mut control_plane, &mut observed).await;
+        if matches!(outcome, Ok(Step::Ignore | Step::AddFinalizer)) {
+            return outcome.map(|step| decide::interval(&step, false));
+        }
+        if outcome.as_ref().is_err_and(ReconcileError::is_conflict) {
+            // The next pass begins with what the other client wrote; it follows at once.
+            return outcome.map(|_| None);
+        }
+        let control_plane = self.report(&api, control_plane, &observed, &outcome).await?;
+        let step = outcome?;
+        if step == Step::Release {
+            crate::finalizers::remove(&api, &control_plane, FINALIZER).await?;
+        }
+        let is_healthy = |kind| control_plane.condition(kind).is_some_and(|it| it.status != FALSE);
+        let healthy = replica::initialized(&control_plane) && is_healthy(health::COMPONENTS);
+        Ok(decide::interval(&step, healthy))
+    }
+
+    async fn report(
+        &self,
+        api: &Api<KubeadmControlPlane>,
+        control_plane: KubeadmControlPlane,
+        observed: &Observed,
+        outcome: &Outcome,
+    ) -> Result<KubeadmControlPlane, ReconcileError> {
+        let mut new = control_plane.clone();
+        match outcome {
+            Ok(Step::Pause) => report::pause(&mut new, observed, &now()),
+            _ => report::report(&mut new, observed, outcome, &now()),
+        }
+        write_status(api, &control_plane, &new).await
+    }
+}
+
+/// Status of a condition that does not hold.
+const FALSE: apiserver_types::ConditionStatus = apiserver_types::ConditionStatus::False;

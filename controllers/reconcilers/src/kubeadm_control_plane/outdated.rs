@@ -1,0 +1,164 @@
+//! Comparison of a Machine with the control plane that it belongs to.
+
+use apiserver_types::{KubeadmConfigSpec, KubeadmControlPlane, Machine, Time};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::config::{self, Start};
+use super::replica::Replica;
+use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
+
+/// Fields that do not count: the controllers fill them in, or apply them without a new Machine.
+const IGNORED: [&str; 5] = [
+    "/clusterConfiguration/controlPlaneEndpoint",
+    "/clusterConfiguration/dns",
+    "/joinConfiguration/discovery",
+    "/initConfiguration/timeouts/controlPlaneComponentHealthCheckSeconds",
+    "/joinConfiguration/timeouts/controlPlaneComponentHealthCheckSeconds",
+];
+
+/// Fields that init and join share.
+const SHARED: [&str; 4] = ["timeouts", "patches", "skipPhases", "nodeRegistration"];
+
+/// Hours of a day.
+const DAY: i64 = 24;
+
+/// Returns the causes for which a Machine does not match its control plane, one line each.
+pub(super) fn causes(control_plane: &KubeadmControlPlane, replica: &Replica, now: Timestamp) -> Vec<String> {
+    let machine = &replica.machine;
+    let mut causes = Vec::new();
+    let wished = &control_plane.spec.version;
+    // The controller of topologies reads this line, which is first.
+    match machine.spec.version.as_deref() {
+        Some(version) if version != wished => causes.push(format!("Version {version}, {wished} required")),
+        _ => {}
+    }
+    let config = replica.config.as_ref().map(|config| &config.spec);
+    if config.is_some_and(|config| !is_same_config(control_plane, config)) {
+        causes.push("KubeadmConfig is not up-to-date".to_owned());
+    }
+    let infrastructure = replica.infrastructure.as_ref();
+    if infrastructure.is_some_and(|it| is_from_other_template(control_plane, it)) {
+        causes.push(format!("{} is not up-to-date", machine.spec.infrastructure_ref.kind));
+    }
+    causes.extend(triggers(control_plane, machine, now));
+    causes
+}
+
+/// Returns the causes that a person or the calendar gives.
+fn triggers(control_plane: &KubeadmControlPlane, machine: &Machine, now: Timestamp) -> Vec<String> {
+    let Some(rollout) = &control_plane.spec.rollout else { return Vec::new() };
+    let mut causes = Vec::new();
+    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let after = rollout.after.as_ref().and_then(timestamp);
+    if after.is_some_and(|after| after < now && created.is_some_and(|created| created < after)) {
+        causes.push("spec.rollout.after has passed".to_owned());
+    }
+    let days = rollout.before.as_ref().and_then(|before| before.certificates_expiry_days);
+    let expiry = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.as_ref());
+    if let (Some(days), Some(expiry)) = (days, expiry.and_then(timestamp)) {
+        let limit = now.checked_add(SignedDuration::from_hours(DAY.saturating_mul(i64::from(days))));
+        if limit.is_ok_and(|limit| expiry < limit) {
+            causes.push(format!("the certificates expire in less than {days} days"));
+        }
+    }
+    causes
+}
+
+/// Returns a time of the API, if it is one.
+pub(super) fn timestamp(time: &Time) -> Option<Timestamp> {
+    time.0.parse().ok()
+}
+
+/// Reports whether an infrastructure object was made from another template than the control plane names. An object
+/// that was not made from any matches.
+fn is_from_other_template(control_plane: &KubeadmControlPlane, object: &DynamicObject) -> bool {
+    let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
+    let group_kind = format!("{}.{}", template.kind, template.api_group);
+    let annotations = object.annotations();
+    let (name, kind) = (annotations.get(CLONED_FROM_NAME), annotations.get(CLONED_FROM_GROUP_KIND));
+    let (Some(name), Some(kind)) = (name, kind) else { return false };
+    *name != template.name || *kind != group_kind
+}
+
+/// Reports whether a KubeadmConfig matches, as that of a Machine that joined, or of the first one.
+fn is_same_config(control_plane: &KubeadmControlPlane, current: &KubeadmConfigSpec) -> bool {
+    let version = &control_plane.spec.version;
+    let wish = |start| normal(&config::spec(control_plane, start), version);
+    let current_form = normal(current, version);
+    let join = wish(Start::Join);
+    if !is_init(current) {
+        return current_form == join;
+    }
+    as_join(current_form.clone(), &join) == join || current_form == wish(Start::Init)
+}
+
+fn is_init(config: &KubeadmConfigSpec) -> bool {
+    let join = config.join_configuration.as_ref();
+    // A Machine that joined has discovery at least, so that it is not taken for the first one.
+    join.is_none_or(|join| join.control_plane.is_none() && join.discovery.is_none())
+}
+
+/// Returns the settings of the first Machine in the form of one that joins.
+fn as_join(mut config: Value, wish: &Value) -> Value {
+    let init = config.as_object_mut().and_then(|config| config.remove("initConfiguration"));
+    let init = init.unwrap_or_default();
+    let mut join = json!({});
+    for field in SHARED {
+        if let Some(value) = init.get(field) {
+            join[field] = value.clone();
+        }
+    }
+    if let Some(endpoint) = init.get("localAPIEndpoint") {
+        join["controlPlane"] = json!({"localAPIEndpoint": endpoint});
+    }
+    if let Some(path) = wish.pointer("/joinConfiguration/caCertPath") {
+        join["caCertPath"] = path.clone();
+    }
+    config["joinConfiguration"] = join;
+    pruned(config).unwrap_or_default()
+}
+
+/// Returns settings in the form in which they are compared: defaults in words, without empty values.
+fn normal(spec: &KubeadmConfigSpec, version: &str) -> Value {
+    let mut spec = spec.clone();
+    spec.format.get_or_insert_default();
+    config::default_gates(&mut spec, version);
+    let mut tree = serde_json::to_value(&spec).unwrap_or_default();
+    for path in IGNORED {
+        let Some((parent, field)) = path.rsplit_once('/') else { continue };
+        if let Some(parent) = tree.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(field);
+        }
+    }
+    for registration in ["/initConfiguration/nodeRegistration", "/joinConfiguration/nodeRegistration"] {
+        if let Some(registration) = tree.pointer_mut(registration).and_then(Value::as_object_mut) {
+            registration
+                .remove("imagePullPolicy")
+                .filter(|policy| policy != "IfNotPresent")
+                .map(|policy| registration.insert("imagePullPolicy".to_owned(), policy));
+        }
+    }
+    pruned(tree).unwrap_or_default()
+}
+
+/// Removes empty lists, maps and objects, except the list of taints: an empty one means no taints, and a missing one
+/// kubeadm's own.
+fn pruned(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter_map(|(key, value)| {
+                let is_taints = key == "taints" && value.is_array();
+                let value = if is_taints { Some(value) } else { pruned(value) };
+                Some((key, value?))
+            });
+            let kept: serde_json::Map<String, Value> = kept.collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        other => Some(other),
+    }
+}

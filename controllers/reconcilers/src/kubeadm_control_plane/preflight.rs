@@ -1,0 +1,162 @@
+//! Preflight checks before the control plane gets or loses a Machine.
+
+use std::time::Duration;
+
+use apiserver_types::{Cluster, KubeadmControlPlane};
+use kube::ResourceExt;
+
+use super::replica::{Replica, managed_etcd};
+
+/// Interval until a check that failed is made again.
+const UNHEALTHY: Duration = Duration::from_secs(15);
+
+/// Interval while a Machine is being deleted.
+pub(super) const DELETING: Duration = Duration::from_secs(30);
+
+/// Annotation with the version that the controller of topologies lets the control plane go to.
+const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+
+/// Operation that the checks are for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operation<'a> {
+    /// A Machine is made.
+    ScaleUp,
+    /// The Machine of this name is deleted. Its own health does not count.
+    ScaleDown(&'a str),
+}
+
+/// Reasons that forbid an operation now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Blocked {
+    /// Reasons, one line each.
+    pub reasons: Vec<String>,
+    /// Interval until the checks are made again.
+    pub interval: Duration,
+    /// Machines are unhealthy, which an Event reports.
+    pub is_unhealthy: bool,
+}
+
+/// Returns the reasons that forbid an operation, or `None` if it is allowed.
+pub(super) fn check(
+    control_plane: &KubeadmControlPlane,
+    cluster: &Cluster,
+    replicas: &[Replica],
+    certificates: bool,
+    operation: Operation<'_>,
+) -> Option<Blocked> {
+    if replicas.is_empty() {
+        return None;
+    }
+    let blocked = |reasons, interval, is_unhealthy| Some(Blocked { reasons, interval, is_unhealthy });
+    if let Some(reason) = topology(control_plane, cluster) {
+        return blocked(vec![reason], UNHEALTHY, false);
+    }
+    if matches!(operation, Operation::ScaleUp) && !certificates {
+        return blocked(vec!["Waiting for the cluster certificates".to_owned()], UNHEALTHY, false);
+    }
+    let deleting: Vec<String> = replicas.iter().filter(|it| it.is_deleting()).map(Replica::name).collect();
+    if !deleting.is_empty() {
+        let reason = format!("Waiting for the deletion of Machine {}", deleting.join(", "));
+        return blocked(vec![reason], DELETING, false);
+    }
+    let leaving = match operation {
+        Operation::ScaleDown(name) => Some(name),
+        Operation::ScaleUp => None,
+    };
+    let stay = replicas.iter().filter(|it| Some(it.machine.name_any().as_str()) != leaving);
+    let managed = managed_etcd(control_plane);
+    let reasons: Vec<String> = stay.flat_map(|it| unhealthy(it, managed)).collect();
+    if reasons.is_empty() { None } else { blocked(reasons, UNHEALTHY, true) }
+}
+
+/// Returns the reason to wait for the version of the Cluster's topology.
+fn topology(control_plane: &KubeadmControlPlane, cluster: &Cluster) -> Option<String> {
+    let version = &cluster.spec.topology.as_ref()?.version;
+    let step = control_plane.annotations().get(UPGRADE_STEP);
+    let here = &control_plane.spec.version;
+    (version != here && step != Some(here))
+        .then(|| format!("Waiting for a version upgrade to {version} to be propagated"))
+}
+
+/// Returns what keeps a Machine from being healthy, one line each.
+fn unhealthy(replica: &Replica, managed_etcd: bool) -> Vec<String> {
+    let name = replica.name();
+    if replica.node().is_none() {
+        return vec![format!(
+            "Machine {name} does not have a corresponding Node yet (Machine.status.nodeRef not set)"
+        )];
+    }
+    let broken = |kind: &&str| !replica.holds(kind);
+    let line = |kind: &str| match replica.machine.condition(kind) {
+        Some(it) if !it.message.is_empty() => format!("Machine {name}: {kind}: {}", it.message),
+        Some(it) => format!("Machine {name}: {kind}: {}", it.reason),
+        None => format!("Machine {name}: {kind}: condition not yet reported"),
+    };
+    Replica::components(managed_etcd).filter(broken).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ConditionStatus;
+
+    use super::super::replica::examples::{going, healthy, replica, set};
+    use super::*;
+
+    #[test]
+    fn a_control_plane_changes_only_while_every_machine_that_stays_is_healthy() {
+        let mut unhealthy = healthy("2", 1);
+        set(&mut unhealthy, "EtcdMemberHealthy", ConditionStatus::Unknown);
+        let (up, down) = (Operation::ScaleUp, Operation::ScaleDown("2"));
+        let table = [
+            ("no Machines", vec![], false, up, None),
+            ("healthy", vec![healthy("1", 1), healthy("2", 1)], true, up, None),
+            ("no certificates", vec![healthy("1", 1)], false, up, Some("certificates")),
+            ("they do not matter", vec![healthy("1", 1), healthy("2", 1)], false, down, None),
+            ("unhealthy", vec![healthy("1", 1), unhealthy.clone()], true, up, Some("EtcdMemberHealthy")),
+            ("the unhealthy one goes", vec![healthy("1", 1), unhealthy.clone()], true, down, None),
+            (
+                "another one is unhealthy",
+                vec![healthy("1", 1), unhealthy],
+                true,
+                Operation::ScaleDown("1"),
+                Some("2"),
+            ),
+            (
+                "deleting",
+                vec![healthy("1", 1), going(healthy("2", 1))],
+                true,
+                up,
+                Some("deletion of Machine 2"),
+            ),
+            ("without a Node", vec![replica("1", 1)], true, up, Some("does not have a corresponding Node")),
+        ];
+        for (case, replicas, certificates, operation, expected) in table {
+            let control_plane = KubeadmControlPlane::default();
+            let found = check(&control_plane, &Cluster::default(), &replicas, certificates, operation);
+            let matches = match (&found, expected) {
+                (None, None) => true,
+                (Some(found), Some(expected)) => found.reasons.join("\n").contains(expected),
+                _ => false,
+            };
+            assert!(matches, "{case}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_control_plane_of_a_topology_waits_for_its_version() {
+        let mut cluster = Cluster::default();
+        let topology = serde_json::json!({"classRef": {"name": "c"}, "version": "v1.34.0"});
+        cluster.spec.topology = serde_json::from_value(topology).unwrap();
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.spec.version = "v1.33.0".to_owned();
+        let found = |control_plane: &KubeadmControlPlane| {
+            check(control_plane, &cluster, &[healthy("1", 1)], true, Operation::ScaleUp).is_none()
+        };
+        assert!(!found(&control_plane));
+        control_plane.annotations_mut().insert(UPGRADE_STEP.to_owned(), "v1.33.0".to_owned());
+        assert!(found(&control_plane));
+        control_plane.annotations_mut().clear();
+        control_plane.spec.version = "v1.34.0".to_owned();
+        assert!(found(&control_plane));
+    }
+}

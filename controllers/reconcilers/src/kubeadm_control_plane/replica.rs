@@ -1,0 +1,165 @@
+//! Replicas: the Machines of a control plane, each with its bootstrap and its infrastructure object.
+
+use apiserver_types::{ConditionStatus, KubeadmConfig, KubeadmControlPlane, Machine};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+
+/// Conditions of the static pods that every control plane Machine runs.
+pub(super) const PODS: [&str; 3] =
+    ["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy"];
+
+/// Conditions of etcd, where kubeadm runs it on the control plane Machines.
+pub(super) const ETCD: [&str; 2] = ["EtcdPodHealthy", "EtcdMemberHealthy"];
+
+/// Condition of the label and the taint that kubeadm sets on a control plane Node.
+pub(super) const NODE_LABELS: &str = "NodeKubeadmLabelsAndTaintsSet";
+
+/// Annotation of control plane Machines that holds their deletion until etcd no longer needs them.
+pub(super) const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+
+/// Machine of a control plane, with its objects.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Replica {
+    pub machine: Machine,
+    /// Absent, if the Machine has none, or if it does not exist.
+    pub config: Option<KubeadmConfig>,
+    /// Absent, if it does not exist.
+    pub infrastructure: Option<DynamicObject>,
+    /// Causes for which the Machine does not match the control plane, one line each.
+    pub causes: Vec<String>,
+}
+
+impl Replica {
+    pub(super) fn name(&self) -> String {
+        self.machine.name_any()
+    }
+
+    pub(super) fn is_deleting(&self) -> bool {
+        self.machine.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Reports whether the Machine is to be replaced. One that is being deleted is not.
+    pub(super) fn is_outdated(&self) -> bool {
+        !self.is_deleting() && !self.causes.is_empty()
+    }
+
+    /// Reports whether the Machine has another version or other settings of kubeadm. A new Machine would join with
+    /// those, before the workload cluster is prepared for them.
+    pub(super) fn has_other_settings(&self) -> bool {
+        let is_of_settings = |it: &String| it.starts_with("Version ") || it.starts_with("KubeadmConfig ");
+        self.is_outdated() && self.causes.iter().any(is_of_settings)
+    }
+
+    /// Returns the name of the Machine's Node.
+    pub(super) fn node(&self) -> Option<&str> {
+        Some(self.machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
+    }
+
+    pub(super) fn holds(&self, kind: &str) -> bool {
+        self.machine.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+
+    pub(super) fn fails(&self, kind: &str) -> bool {
+        self.machine.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::False)
+    }
+
+    pub(super) fn has_annotation(&self, key: &str) -> bool {
+        self.machine.annotations().contains_key(key)
+    }
+
+    pub(super) fn failure_domain(&self) -> Option<&str> {
+        self.machine.spec.failure_domain.as_deref()
+    }
+
+    /// Returns the time of creation. An object without one counts as the oldest.
+    pub(super) fn created(&self) -> Timestamp {
+        self.machine.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    }
+
+    /// Returns the conditions of the components, in order.
+    pub(super) fn components(managed_etcd: bool) -> impl Iterator<Item = &'static str> {
+        PODS.into_iter().chain(ETCD.into_iter().filter(move |_| managed_etcd))
+    }
+
+    /// Reports whether all components run: the static pods, and etcd where kubeadm runs it.
+    pub(super) fn is_healthy(&self, managed_etcd: bool) -> bool {
+        Self::components(managed_etcd).all(|kind| self.holds(kind))
+    }
+
+    /// Reports whether somebody asks for the replacement of the Machine because it is unhealthy.
+    pub(super) fn needs_remediation(&self) -> bool {
+        self.fails("HealthCheckSucceeded") && self.fails("OwnerRemediated")
+    }
+}
+
+/// Reports whether kubeadm runs etcd on the control plane Machines.
+pub(super) fn managed_etcd(control_plane: &KubeadmControlPlane) -> bool {
+    let spec = control_plane.spec.kubeadm_config_spec.as_ref();
+    let etcd = spec.and_then(|spec| spec.cluster_configuration.as_ref()?.etcd.as_ref());
+    etcd.is_none_or(|etcd| etcd.external.is_none())
+}
+
+/// Reports whether the API server of the control plane has been reached once.
+pub(super) fn initialized(control_plane: &KubeadmControlPlane) -> bool {
+    let status = control_plane.status.as_ref();
+    let initialization = status.and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.control_plane_initialized) == Some(true)
+}
+
+/// Returns the number of Machines that are wished for.
+pub(super) fn wished(control_plane: &KubeadmControlPlane) -> usize {
+    let is_deleting = control_plane.metadata.deletion_timestamp.is_some();
+    let replicas = if is_deleting { 0 } else { control_plane.spec.replicas.unwrap_or(1) };
+    usize::try_from(replicas).unwrap_or_default()
+}
+
+/// Replicas for tests of decisions.
+#[cfg(test)]
+pub(super) mod examples {
+    use apiserver_types::{Condition, MachineSpec, MachineStatus, NodeReference, Time, set_condition};
+
+    use super::*;
+
+    /// Returns a replica that was created this many seconds after the epoch.
+    pub(in super::super) fn replica(name: &str, second: i64) -> Replica {
+        let mut machine = Machine::new(name, MachineSpec::default());
+        let created = Timestamp::from_second(second).unwrap();
+        machine.metadata.creation_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created));
+        Replica { machine, ..Replica::default() }
+    }
+
+    /// Returns a replica with a Node and healthy components.
+    pub(in super::super) fn healthy(name: &str, second: i64) -> Replica {
+        let mut replica = replica(name, second);
+        let node_ref = Some(NodeReference { name: name.to_owned() });
+        replica.machine.status = Some(MachineStatus { node_ref, ..MachineStatus::default() });
+        for kind in Replica::components(true) {
+            set(&mut replica, kind, ConditionStatus::True);
+        }
+        replica
+    }
+
+    pub(in super::super) fn set(replica: &mut Replica, kind: &str, status: ConditionStatus) {
+        let status_of = replica.machine.status.get_or_insert_default();
+        let conditions = status_of.conditions.get_or_insert_default();
+        set_condition(conditions, Condition::new(kind, status, "Reason", "", Time::default()));
+    }
+
+    pub(in super::super) fn going(mut replica: Replica) -> Replica {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
+        replica.machine.metadata.deletion_timestamp = Some(now);
+        replica
+    }
+
+    pub(in super::super) fn within(mut replica: Replica, domain: &str) -> Replica {
+        replica.machine.spec.failure_domain = Some(domain.to_owned());
+        replica
+    }
+
+    pub(in super::super) fn outdated(mut replica: Replica) -> Replica {
+        replica.causes = vec!["Version v1.32.0, v1.33.0 required".to_owned()];
+        replica
+    }
+}

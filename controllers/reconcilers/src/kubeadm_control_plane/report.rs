@@ -1,0 +1,194 @@
+//! Status of a control plane.
+
+use apiserver_types::{
+    Condition, ConditionStatus, KubeadmControlPlane, KubeadmControlPlaneInitialization, Machine, Polarity,
+    Time, set_condition,
+};
+use controllers_runtime::ReconcileError;
+use kube::ResourceExt;
+
+use super::act::is_initialized;
+use super::decide::Step;
+use super::observe::Observed;
+use super::outdated::timestamp;
+use super::replica::Replica;
+use super::{available, health, scaling};
+use crate::CONTROL_PLANE_LABEL;
+use crate::aggregate::{Source, Target, aggregate};
+use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
+
+/// Age below which a Machine that reports nothing yet does not make `MachinesUpToDate` unknown. Upstream's.
+const NEW: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
+
+/// Result of a pass: its step, or the error that ended it.
+pub(super) type Outcome = Result<Step, ReconcileError>;
+
+/// Writes the condition of a paused control plane, and nothing else.
+pub(super) fn pause(control_plane: &mut KubeadmControlPlane, observed: &Observed, now: &Time) {
+    let generation = control_plane.metadata.generation;
+    let condition = paused::condition(control_plane, Some(&observed.cluster), now);
+    let conditions = control_plane.status.get_or_insert_default().conditions.get_or_insert_default();
+    set_condition(conditions, condition.at_generation(generation));
+}
+
+/// Writes the observed state and the outcome of the pass into the status.
+pub(super) fn report(
+    control_plane: &mut KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) {
+    let generation = control_plane.metadata.generation;
+    let initialized = is_initialized(control_plane, observed);
+    let conditions = conditions(control_plane, observed, outcome, initialized, now);
+    let status = control_plane.status.get_or_insert_default();
+    counters(status, observed);
+    if initialized {
+        let milestones = status.initialization.get_or_insert_with(KubeadmControlPlaneInitialization::default);
+        milestones.control_plane_initialized = Some(true);
+    }
+    let known = status.conditions.get_or_insert_default();
+    for condition in conditions {
+        set_condition(known, condition.at_generation(generation));
+    }
+    if outcome.is_ok() {
+        status.observed_generation = generation;
+    }
+    super::deprecated::report(control_plane, observed, outcome, initialized, now);
+}
+
+fn counters(status: &mut apiserver_types::KubeadmControlPlaneStatus, observed: &Observed) {
+    let count = |counts: &dyn Fn(&Replica) -> bool| {
+        Some(i32::try_from(observed.replicas.iter().filter(|it| counts(it)).count()).unwrap_or(i32::MAX))
+    };
+    status.replicas = count(&|_| true);
+    status.ready_replicas = count(&|it| it.holds("Ready"));
+    status.available_replicas = count(&|it| it.holds("Available"));
+    status.up_to_date_replicas = count(&|it| it.holds("UpToDate"));
+    let cluster = observed.cluster.name_any();
+    status.selector = Some(format!("{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE_LABEL}"));
+    status.versions = machine_versions::of_machines(observed.replicas.iter().map(|it| &it.machine));
+    let lowest = status.versions.as_ref().and_then(|versions| versions.first());
+    status.version = lowest.map(|lowest| lowest.version.clone());
+}
+
+/// Returns the conditions, in the order in which upstream lists them.
+fn conditions(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    is_initialized: bool,
+    now: &Time,
+) -> Vec<Condition> {
+    let mut conditions = vec![available::condition(control_plane, observed, is_initialized, now)];
+    conditions.extend(observed.certificates.condition(now));
+    conditions.push(initialized(is_initialized, now));
+    conditions.extend(waiting(observed, outcome, now));
+    conditions.extend(health::conditions(control_plane, observed, now));
+    conditions.push(scaling::rolling_out(observed, now));
+    conditions.push(scaling::remediating(observed, now));
+    conditions.push(scaling::down(control_plane, observed, outcome, now));
+    conditions.push(scaling::up(control_plane, observed, outcome, now));
+    conditions.push(of_machines(&READY, observed, now));
+    conditions.push(of_machines(&UP_TO_DATE, observed, now));
+    conditions.push(paused::condition(control_plane, Some(&observed.cluster), now));
+    conditions.push(deleting(control_plane, observed, outcome, now));
+    conditions
+}
+
+fn initialized(is_initialized: bool, now: &Time) -> Condition {
+    let (status, reason) = match is_initialized {
+        true => (ConditionStatus::True, "Initialized"),
+        false => (ConditionStatus::False, "NotInitialized"),
+    };
+    Condition::new("Initialized", status, reason, "", now.clone())
+}
+
+/// Returns the conditions of components that do not exist because the Cluster is not ready for them.
+fn waiting(observed: &Observed, outcome: &Outcome, now: &Time) -> Vec<Condition> {
+    let Ok(Step::WaitForCluster(message)) = outcome else { return Vec::new() };
+    if !matches!(observed.workload, super::inspection::Workload::NotInspected) {
+        return Vec::new();
+    }
+    let new = |kind| Condition::new(kind, ConditionStatus::Unknown, "InspectionFailed", message, now.clone());
+    vec![new(health::ETCD_CLUSTER), new(health::COMPONENTS)]
+}
+
+const READY: Target<'_> = Target {
+    kind: "MachinesReady",
+    source: "Ready",
+    polarity: Polarity::Positive,
+    issue: "NotReady",
+    unknown: "ReadyUnknown",
+    fine: "Ready",
+};
+
+const UP_TO_DATE: Target<'_> = Target {
+    kind: "MachinesUpToDate",
+    source: "UpToDate",
+    polarity: Polarity::Positive,
+    issue: "NotUpToDate",
+    unknown: "UpToDateUnknown",
+    fine: "UpToDate",
+};
+
+/// Returns the aggregate of a condition of the Machines.
+fn of_machines(target: &Target<'_>, observed: &Observed, now: &Time) -> Condition {
+    let is_new = |machine: &Machine| {
+        let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let age = timestamp(now).zip(created).map(|(now, created)| now.duration_since(created));
+        age.is_some_and(|age| age < NEW)
+    };
+    let unjudged = |machine: &Machine| {
+        target.source == UP_TO_DATE.source && machine.condition(target.source).is_none() && is_new(machine)
+    };
+    let machines: Vec<&Machine> = observed.replicas.iter().map(|it| &it.machine).collect();
+    if machines.is_empty() {
+        return Condition::new(target.kind, ConditionStatus::True, "NoReplicas", "", now.clone());
+    }
+    let names: Vec<(String, &Machine)> =
+        machines.into_iter().filter(|it| !unjudged(it)).map(|it| (it.name_any(), it)).collect();
+    let source = |(name, machine): &'_ (String, &'_ Machine)| -> (String, Option<Condition>) {
+        (name.clone(), machine.condition(target.source).cloned())
+    };
+    let owned: Vec<(String, Option<Condition>)> = names.iter().map(source).collect();
+    let sources: Vec<Source<'_>> = owned
+        .iter()
+        .map(|(name, condition)| Source {
+            kind: "Machine",
+            name,
+            condition: condition.as_ref(),
+            control_plane: true,
+        })
+        .collect();
+    aggregate(target, &sources, now)
+}
+
+fn deleting(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) -> Condition {
+    let new =
+        |status, reason, message: &str| Condition::new("Deleting", status, reason, message, now.clone());
+    if control_plane.metadata.deletion_timestamp.is_none() {
+        return new(ConditionStatus::False, "NotDeleting", "");
+    }
+    let names = |names: Vec<String>| {
+        crate::aggregate::list_names(names.iter().map(String::as_str), crate::aggregate::NAMES)
+    };
+    match outcome {
+        Err(error) => new(ConditionStatus::True, "InternalError", &error.to_string()),
+        Ok(Step::Release) => new(ConditionStatus::True, "DeletionCompleted", "Deletion completed"),
+        Ok(Step::WaitForWorkers(workers)) => {
+            let message = format!("Waiting for the deletion of {}", names(workers.clone()));
+            new(ConditionStatus::True, "WaitingForWorkersDeletion", &message)
+        }
+        Ok(_) => {
+            let machines = names(observed.replicas.iter().map(Replica::name).collect());
+            let message = format!("Waiting for the deletion of Machines {machines}");
+            new(ConditionStatus::True, "WaitingForMachineDeletion", &message)
+        }
+    }
+}

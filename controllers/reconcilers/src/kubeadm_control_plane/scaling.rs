@@ -1,0 +1,235 @@
+//! Conditions on the changes of a control plane's Machines: scaling, rollout and remediation.
+
+use std::collections::BTreeSet;
+
+use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time, condition};
+use jiff::SignedDuration;
+
+use super::decide::Step;
+use super::hook::Departure;
+use super::observe::Observed;
+use super::outdated::timestamp;
+use super::replica::{Replica, wished};
+use super::report::Outcome;
+use crate::aggregate::{NAMES, list_names, plural};
+
+/// Time after which the deletion of a Machine is reported. Upstream's.
+const SLOW: SignedDuration = SignedDuration::from_mins(15);
+
+/// Sentence on rollouts that a person has to make.
+const NO_ROLLOUT: &str = "* This version of Capstan does not replace Machines of a control plane by itself. Undo the \
+                          change of version or kubeadm settings; for another template, delete the Machines one at a time";
+
+/// Sentence on remediation that a person has to make.
+const NO_REMEDIATION: &str = "This version of Capstan does not remediate Machines of a control plane by itself. \
+                              Repair or delete the Machine";
+
+fn new(kind: &str, status: ConditionStatus, reason: &str, message: &str, now: &Time) -> Condition {
+    Condition::new(kind, status, reason, message, now.clone())
+}
+
+/// Returns whether Machines are to be replaced, and for which causes.
+pub(super) fn rolling_out(observed: &Observed, now: &Time) -> Condition {
+    let kind = "RollingOut";
+    let outdated: Vec<&Replica> = observed.replicas.iter().filter(|it| it.is_outdated()).collect();
+    if outdated.is_empty() {
+        return new(kind, ConditionStatus::False, "NotRollingOut", "", now);
+    }
+    let causes: BTreeSet<&String> = outdated.iter().flat_map(|it| &it.causes).collect();
+    let (versions, others): (Vec<&String>, Vec<&String>) =
+        causes.into_iter().partition(|cause| cause.starts_with("Version "));
+    let bullets = versions.into_iter().chain(others).map(|cause| format!("* {cause}"));
+    let first = format!("Rolling out {} not up-to-date replicas", outdated.len());
+    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain([NO_ROLLOUT.to_owned()]).collect();
+    new(kind, ConditionStatus::True, "RollingOut", &lines.join("\n"), now)
+}
+
+/// Returns whether unhealthy Machines are to be replaced.
+pub(super) fn remediating(observed: &Observed, now: &Time) -> Condition {
+    let kind = "Remediating";
+    let asked: Vec<String> =
+        observed.replicas.iter().filter(|it| it.needs_remediation()).map(Replica::name).collect();
+    if asked.is_empty() {
+        let unhealthy = observed.replicas.iter().filter(|it| it.fails("HealthCheckSucceeded"));
+        let names: Vec<String> = unhealthy.map(Replica::name).collect();
+        let message = match names.is_empty() {
+            true => String::new(),
+            false => format!("* {} not healthy, not to be remediated by KubeadmControlPlane", listed(&names)),
+        };
+        return new(kind, ConditionStatus::False, "NotRemediating", &message, now);
+    }
+    let message = format!("* {}: {NO_REMEDIATION}", listed(&asked));
+    new(kind, ConditionStatus::True, "Remediating", &message, now)
+}
+
+fn listed(names: &[String]) -> String {
+    let list = list_names(names.iter().map(String::as_str), NAMES);
+    format!("{} {list}", plural("Machine", names.len()))
+}
+
+/// Returns whether the control plane gets Machines, and what keeps it from that.
+pub(super) fn up(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) -> Condition {
+    let kind = "ScalingUp";
+    let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
+    let (current, wished) = (made(observed, outcome), wished(control_plane));
+    let missing = missing_template(control_plane, observed);
+    if current >= wished {
+        let message =
+            missing.map(|it| format!("Scaling up would be blocked because {it}")).unwrap_or_default();
+        return new(kind, ConditionStatus::False, "NotScalingUp", &message, now);
+    }
+    let first = format!("Scaling up from {} to {wished} replicas", observed.replicas.len());
+    let first = match missing {
+        Some(missing) => format!("{first} is blocked because {missing}"),
+        None => first,
+    };
+    let message = with_blockers(first, outcome);
+    new(kind, ConditionStatus::True, "ScalingUp", &message, now)
+}
+
+/// Returns the number of Machines, with the one that this pass made.
+fn made(observed: &Observed, outcome: &Outcome) -> usize {
+    let created = usize::from(matches!(outcome, Ok(Step::Create(..))));
+    observed.replicas.len().saturating_add(created)
+}
+
+fn unset(kind: &str, now: &Time) -> Condition {
+    let message = "Waiting for spec.replicas set";
+    new(kind, ConditionStatus::Unknown, "WaitingForReplicasSet", message, now)
+}
+
+/// Returns the name of the template, if it does not exist and is needed.
+fn missing_template(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<String> {
+    let is_deleting = control_plane.metadata.deletion_timestamp.is_some();
+    let reference = &control_plane.spec.machine_template.spec.infrastructure_ref;
+    (observed.template.is_none() && !is_deleting)
+        .then(|| format!("{} {} does not exist", reference.kind, reference.name))
+}
+
+/// Returns whether the control plane loses Machines, and what keeps it from that.
+pub(super) fn down(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) -> Condition {
+    let kind = "ScalingDown";
+    let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
+    let (current, wished) = (observed.replicas.len(), wished(control_plane));
+    if current <= wished {
+        return new(kind, ConditionStatus::False, "NotScalingDown", "", now);
+    }
+    let mut message = with_blockers(format!("Scaling down from {current} to {wished} replicas"), outcome);
+    for line in slow_deletions(&observed.replicas, now) {
+        message.push('\n');
+        message.push_str(&line);
+    }
+    new(kind, ConditionStatus::True, "ScalingDown", &message, now)
+}
+
+/// Returns Machines that are being deleted for long, with the reason that they give.
+fn slow_deletions(replicas: &[Replica], now: &Time) -> Vec<String> {
+    let is_slow = |it: &&Replica| {
+        let since = it.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        since.zip(timestamp(now)).is_some_and(|(since, now)| now.duration_since(since) > SLOW)
+    };
+    let reason = |it: &Replica| {
+        let conditions = it.machine.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let deleting = condition(conditions.unwrap_or_default(), "Deleting");
+        let reason = deleting.map(|it| it.message.replace('\n', " ")).unwrap_or_default();
+        format!("* Machine {} is in deletion since more than 15m: {reason}", it.name())
+    };
+    replicas.iter().filter(is_slow).map(reason).collect()
+}
+
+/// Adds the reasons for which the pass changed no Machine.
+fn with_blockers(first: String, outcome: &Outcome) -> String {
+    let reasons: Vec<String> = match outcome {
+        Err(error) => vec![error.to_string()],
+        Ok(Step::Block(blocked)) => blocked.reasons.clone(),
+        Ok(Step::Depart(Departure::Wait(reason))) => vec![reason.clone()],
+        Ok(
+            Step::WaitForConnection(reason)
+            | Step::WaitForCertificates(reason)
+            | Step::RefuseAdoption(reason),
+        ) => {
+            vec![reason.clone()]
+        }
+        Ok(Step::WaitForCluster(reason)) => vec![(*reason).to_owned()],
+        Ok(Step::WaitForRollout) => vec!["Waiting for the rollout of the existing Machines".to_owned()],
+        Ok(_) => Vec::new(),
+    };
+    let is_told = |reason: &&String| !first.contains(reason.as_str());
+    let lines: Vec<String> = reasons.iter().filter(is_told).map(|reason| format!("* {reason}")).collect();
+    if lines.is_empty() { first } else { format!("{first} is blocked because:\n{}", lines.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preflight::Blocked;
+    use super::super::replica::examples::{healthy, outdated, set};
+    use super::*;
+
+    fn observed(replicas: Vec<Replica>) -> Observed {
+        let template = kube::api::DynamicObject {
+            types: None,
+            metadata: Default::default(),
+            data: serde_json::Value::Null,
+        };
+        Observed { replicas, template: Some(template), ..Observed::default() }
+    }
+
+    #[test]
+    fn scaling_shows_both_numbers_and_what_blocks_it() {
+        let now = Time::default();
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.spec.replicas = Some(3);
+        let one = observed(vec![healthy("a", 1)]);
+        let outcome = Ok(Step::Nothing);
+        let found = up(&control_plane, &one, &outcome, &now);
+        assert_eq!(
+            (found.status, found.message.as_str()),
+            (ConditionStatus::True, "Scaling up from 1 to 3 replicas")
+        );
+        let reasons = vec!["Machine a is not healthy".to_owned()];
+        let blocked = Blocked { reasons, interval: Default::default(), is_unhealthy: true };
+        let found = up(&control_plane, &one, &Ok(Step::Block(blocked)), &now);
+        let expected = "Scaling up from 1 to 3 replicas is blocked because:\n* Machine a is not healthy";
+        assert_eq!(found.message, expected);
+        control_plane.spec.replicas = Some(1);
+        assert_eq!(up(&control_plane, &one, &outcome, &now).status, ConditionStatus::False);
+        let two = observed(vec![healthy("a", 1), healthy("b", 1)]);
+        let found = down(&control_plane, &two, &outcome, &now);
+        assert_eq!(found.message, "Scaling down from 2 to 1 replicas");
+        control_plane.spec.replicas = None;
+        assert_eq!(down(&control_plane, &two, &outcome, &now).status, ConditionStatus::Unknown);
+    }
+
+    #[test]
+    fn a_rollout_and_a_remediation_that_are_not_made_are_shown_with_their_causes() {
+        let now = Time::default();
+        let mut other = outdated(healthy("a", 1));
+        other.causes.insert(0, "KubeadmConfig is not up-to-date".to_owned());
+        let found = rolling_out(&observed(vec![other, outdated(healthy("b", 1)), healthy("c", 1)]), &now);
+        assert_eq!(found.status, ConditionStatus::True);
+        let start = "Rolling out 2 not up-to-date replicas\n* Version v1.32.0, v1.33.0 required\n* KubeadmConfig is not";
+        assert!(
+            found.message.starts_with(start) && found.message.contains("does not replace"),
+            "{}",
+            found.message
+        );
+        let mut unhealthy = healthy("a", 1);
+        set(&mut unhealthy, "HealthCheckSucceeded", ConditionStatus::False);
+        let found = remediating(&observed(vec![unhealthy.clone()]), &now);
+        assert_eq!(found.status, ConditionStatus::False);
+        set(&mut unhealthy, "OwnerRemediated", ConditionStatus::False);
+        let found = remediating(&observed(vec![unhealthy]), &now);
+        assert_eq!(found.status, ConditionStatus::True);
+        assert!(found.message.starts_with("* Machine a: "), "{}", found.message);
+    }
+}

@@ -1,0 +1,141 @@
+//! Changes that existing Machines get without being replaced: labels, annotations, timeouts, taints and gates.
+
+use apiserver_types::{KubeadmControlPlane, Machine};
+use controllers_runtime::{ControllerContext, ReconcileError};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::desired;
+use super::observe::Observed;
+use super::replica::Replica;
+use crate::applied::Applied;
+use crate::templates;
+
+/// API group of KubeadmConfigs.
+const CONFIG_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+
+/// Field manager of the specs of Machines and KubeadmConfigs. Upstream's name.
+pub(super) const MANAGER: &str = "capi-kubeadmcontrolplane";
+
+/// Field manager of labels and annotations of KubeadmConfigs and infrastructure objects. Upstream's name.
+const METADATA_MANAGER: &str = "capi-kubeadmcontrolplane-metadata";
+
+/// Applies what changes in place to all Machines and their objects.
+pub(super) async fn sync(
+    context: &ControllerContext,
+    applied: &Applied,
+    control_plane: &KubeadmControlPlane,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let cluster = observed.cluster.name_any();
+    for replica in &mut observed.replicas {
+        if replica.is_deleting() {
+            update_deleting(context, control_plane, replica).await?;
+            continue;
+        }
+        apply_machine(context, applied, control_plane, &cluster, replica).await?;
+        apply_metadata(context, applied, control_plane, &cluster, replica).await?;
+    }
+    Ok(())
+}
+
+async fn apply_machine(
+    context: &ControllerContext,
+    applied: &Applied,
+    control_plane: &KubeadmControlPlane,
+    cluster: &str,
+    replica: &mut Replica,
+) -> Result<(), ReconcileError> {
+    let wish = desired::in_place(control_plane, cluster, &replica.machine);
+    let intent = serde_json::to_value(&wish).unwrap_or_default();
+    let uid = replica.machine.uid().unwrap_or_default();
+    if applied.is_current(&uid, &intent, &replica.machine) {
+        return Ok(());
+    }
+    let namespace = control_plane.namespace().unwrap_or_default();
+    let api: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
+    let params = PatchParams::apply(MANAGER).force();
+    replica.machine = api.patch(&replica.name(), &params, &Patch::Apply(&wish)).await?;
+    applied.note(&uid, &intent, &replica.machine);
+    Ok(())
+}
+
+/// Applies labels and annotations to the KubeadmConfig and the infrastructure object.
+async fn apply_metadata(
+    context: &ControllerContext,
+    applied: &Applied,
+    control_plane: &KubeadmControlPlane,
+    cluster: &str,
+    replica: &Replica,
+) -> Result<(), ReconcileError> {
+    let namespace = control_plane.namespace().unwrap_or_default();
+    let reference = &replica.machine.spec.infrastructure_ref;
+    if let Some(config) = &replica.config {
+        let (api, resource) = templates::api(context, &namespace, CONFIG_GROUP, "KubeadmConfig")?;
+        let mut object = DynamicObject::new(&config.name_any(), &resource);
+        object.metadata = config.metadata.clone();
+        object.data = json!({"spec": config.spec});
+        apply(&api, applied, control_plane, cluster, &object).await?;
+    }
+    if let Some(object) = &replica.infrastructure {
+        let (api, _) = templates::api(context, &namespace, &reference.api_group, &reference.kind)?;
+        apply(&api, applied, control_plane, cluster, object).await?;
+    }
+    Ok(())
+}
+
+async fn apply(
+    api: &Api<DynamicObject>,
+    applied: &Applied,
+    control_plane: &KubeadmControlPlane,
+    cluster: &str,
+    object: &DynamicObject,
+) -> Result<(), ReconcileError> {
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let (labels, annotations) =
+        (desired::labels(control_plane, cluster), desired::annotations(control_plane));
+    let intent = json!([labels, annotations]);
+    let uid = object.uid().unwrap_or_default();
+    if applied.is_current(&uid, &intent, object) {
+        return Ok(());
+    }
+    let written = templates::apply_metadata(api, object, &labels, &annotations, METADATA_MANAGER).await?;
+    applied.note(&uid, &intent, &written);
+    Ok(())
+}
+
+/// Changes the timeouts and taints of a Machine that is being deleted. All else stays as it is.
+async fn update_deleting(
+    context: &ControllerContext,
+    control_plane: &KubeadmControlPlane,
+    replica: &mut Replica,
+) -> Result<(), ReconcileError> {
+    let template = &control_plane.spec.machine_template.spec;
+    let mut change = json!({});
+    if let Some(deletion) = template.deletion.as_ref().filter(|it| lacks(&replica.machine, it)) {
+        change["deletion"] = json!(deletion);
+    }
+    if template.taints.is_some() && template.taints != replica.machine.spec.taints {
+        change["taints"] = json!(template.taints);
+    }
+    if change.as_object().is_some_and(serde_json::Map::is_empty) {
+        return Ok(());
+    }
+    let namespace = control_plane.namespace().unwrap_or_default();
+    let api: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
+    let change = json!({"metadata": {"resourceVersion": replica.machine.resource_version()}, "spec": change});
+    replica.machine = api.patch(&replica.name(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+    Ok(())
+}
+
+/// Reports whether a Machine has other timeouts than those that are set.
+fn lacks(machine: &Machine, wish: &apiserver_types::MachineDeletionSpec) -> bool {
+    let current = machine.spec.deletion.clone().unwrap_or_default();
+    let differs = |wish: Option<i32>, current: Option<i32>| wish.is_some() && wish != current;
+    differs(wish.node_deletion_timeout_seconds, current.node_deletion_timeout_seconds)
+        || differs(wish.node_drain_timeout_seconds, current.node_drain_timeout_seconds)
+        || differs(wish.node_volume_detach_timeout_seconds, current.node_volume_detach_timeout_seconds)
+}

@@ -1,0 +1,98 @@
+//! Drain of a Node, the wait for its volumes, and its deletion.
+
+mod evict;
+mod node;
+mod progress;
+mod rules;
+mod selectors;
+mod verdict;
+mod volumes;
+
+use std::collections::BTreeMap;
+
+use apiserver_types::MachineDrainRule;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::WorkloadError;
+use evict::{Evicted, evict_all};
+use verdict::{Plan, full_name, plan};
+
+pub use progress::{BUDGET, DrainProgress, DrainWaiting};
+pub use rules::{Labels, matching_rules};
+pub use verdict::Verdict;
+pub use volumes::{VolumeProgress, VolumesWaiting, wait_for_volumes};
+
+/// Makes one pass of a drain: cordons the Node, and evicts the Pods whose turn it is, for at most ten seconds. `rules`
+/// are those that [`matching_rules`] returned for the Machine. Pods that cannot be evicted fail no pass.
+///
+/// Idempotent: each pass decides anew. Cancel safety: may be dropped at any moment.
+///
+/// # Errors
+/// The Node or its Pods cannot be read, the Node cannot be cordoned, or a rule cannot be evaluated.
+pub async fn drain(
+    client: &Client,
+    node: &str,
+    rules: &[MachineDrainRule],
+) -> Result<DrainProgress, WorkloadError> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let Some(found) = nodes.get_opt(node).await? else {
+        return Ok(DrainProgress::Done);
+    };
+    // In each pass, so that an uncordon in between is undone.
+    if !found.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
+        cordon(&nodes, node).await?;
+    }
+    let unreachable = node::is_unreachable(&found);
+    let pods = node::pods(client, node).await?;
+    let verdicts = node::verdicts(client, &pods, rules, unreachable).await?;
+    let plan = plan(&verdicts);
+    let evicted = evict_all(client, &plan.evict_now, unreachable).await;
+    let waiting = waiting(&plan, evicted);
+    Ok(if waiting.is_empty() { DrainProgress::Done } else { DrainProgress::Waiting(waiting) })
+}
+
+async fn cordon(nodes: &Api<Node>, name: &str) -> Result<(), WorkloadError> {
+    let patch = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
+    nodes.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Puts together what is left after the evictions.
+fn waiting(plan: &Plan<'_>, evicted: Vec<(String, Evicted)>) -> DrainWaiting {
+    let mut terminating = names(&plan.terminating);
+    let mut failed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (pod, result) in evicted {
+        match result {
+            Evicted::Terminating => terminating.push(pod),
+            Evicted::Gone => {}
+            Evicted::Failed(reason) => failed.entry(reason).or_default().push(pod),
+        }
+    }
+    DrainWaiting {
+        terminating,
+        failed,
+        evicted_later: names(&plan.evict_later),
+        completing: names(&plan.wait_now),
+        completed_later: names(&plan.wait_later),
+    }
+}
+
+fn names(pods: &[&Pod]) -> Vec<String> {
+    pods.iter().map(|pod| full_name(pod)).collect()
+}
+
+/// Deletes a Node. Succeeds if it does not exist.
+///
+/// # Errors
+/// The API server refuses, or does not answer.
+pub async fn delete_node(client: &Client, name: &str) -> Result<(), WorkloadError> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    match nodes.delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Crashes of the controllers at every step of a creation: nothing is made twice, and nothing is left over.
+
+use std::sync::Arc;
+
+use apiserver_types::{KubeadmConfig, Machine, MachineSet, OpenStackMachine};
+use kube::Client;
+use tests_scenarios::{Controllers, CrashPoint, Side, World};
+
+use crate::machines::{list, proceed};
+use crate::{TEMPLATE, create};
+
+/// Rounds in which a creation is complete.
+const ROUNDS: usize = 6;
+
+async fn work(controllers: &Controllers, client: &Client, namespace: &str) {
+    for _ in 0..ROUNDS {
+        controllers.round_of_sets().await.unwrap();
+        proceed(client, namespace).await;
+    }
+}
+
+/// Creates a MachineDeployment, with a crash of the first process. Returns the number of each kind of object.
+async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>) -> [usize; 4] {
+    create(world, namespace, TEMPLATE).await;
+    let client = world.admin();
+    let first = Controllers::start(world, crash);
+    tokio::select! {
+        () = crash.crashed() => {}
+        () = work(&first, &client, namespace) => {}
+    }
+    drop(first);
+    let second = Controllers::start(world, &Arc::new(CrashPoint::never()));
+    work(&second, &client, namespace).await;
+    [
+        list::<MachineSet>(&client, namespace).await.len(),
+        list::<Machine>(&client, namespace).await.len(),
+        list::<OpenStackMachine>(&client, namespace).await.len(),
+        list::<KubeadmConfig>(&client, namespace).await.len(),
+    ]
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_of_a_creation_leaves_no_object_behind() {
+    let never = Arc::new(CrashPoint::never());
+    assert_eq!(run(&World::start().await.unwrap(), "whole", &never).await, [1, 2, 2, 2]);
+    let steps = never.effects().len();
+    assert!(steps > 15, "{:#?}", never.effects());
+    for side in [Side::Before, Side::After] {
+        for n in 0..steps {
+            let world = World::start().await.unwrap();
+            let crash = Arc::new(CrashPoint::at(n, side));
+            let counts = run(&world, "crash", &crash).await;
+            assert!(crash.has_crashed(), "step {n}");
+            assert_eq!(counts, [1, 2, 2, 2], "crash {side:?} {:?}", crash.effects().last());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Tests of MachineDeployments and MachineSets with the whole server. Machines become available without a cloud.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crashes;
+mod life;
+mod machines;
+mod obstacles;
+mod testbed;
+mod watches;
+
+use tests_scenarios::World;
+
+/// Objects of a namespace: a Cluster, templates, and the MachineDeployment `md` with two Machines.
+const MANIFEST: &str = include_str!("sets.yaml");
+
+/// Bootstrap data of its own, so that no other controller is needed.
+const SECRET: &str = "{dataSecretName: bootstrap}";
+
+/// Bootstrap data from a template.
+const TEMPLATE: &str =
+    "{configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: join}}";
+
+async fn create(world: &World, namespace: &str, bootstrap: &str) {
+    let manifest = MANIFEST.replace("NAMESPACE", namespace).replace("BOOTSTRAP", bootstrap);
+    world.create(&manifest).await.unwrap();
+}
