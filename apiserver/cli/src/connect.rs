@@ -65,7 +65,11 @@ impl ConnectionArguments {
         let shown = path.map_or_else(|| "the kubeconfig".to_owned(), |path| path.display().to_string());
         let failure = |error: kube::config::KubeconfigError| {
             let failure = Failure::new(ExitCode::Unreachable, format!("cannot use {shown}"));
-            failure.detail("file", chain(&error)).next("kubectl config get-contexts")
+            let next = match self.context {
+                Some(_) => "kubectl config get-contexts",
+                None => "pass --kubeconfig with a file that kubectl can use",
+            };
+            failure.detail("file", chain(&error)).next(next)
         };
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         Config::from_custom_kubeconfig(read.map_err(&failure)?, &options).await.map_err(&failure)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kube::core::Status;
+use serde_json::{Value, json};
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -12,6 +13,7 @@ pub struct Failure {
     next: Option<String>,
     code: ExitCode,
     status: Option<Box<Status>>,
+    for_programs: bool,
 }
 
 /// Exit code of a command. Scripts rely on the numbers.
@@ -43,7 +45,14 @@ impl ExitCode {
 impl Failure {
     /// Creates a failure with a first line that names the object and what went wrong.
     pub(crate) fn new(code: ExitCode, summary: impl Into<String>) -> Self {
-        Self { summary: summary.into(), details: Vec::new(), next: None, code, status: None }
+        Self {
+            summary: summary.into(),
+            details: Vec::new(),
+            next: None,
+            code,
+            status: None,
+            for_programs: false,
+        }
     }
 
     /// Adds a line with a label, which has at most nine characters.
@@ -100,9 +109,18 @@ impl Failure {
         self.code
     }
 
-    /// Returns the API's Status, if the server returned one.
-    pub(crate) fn status(&self) -> Option<&Status> {
-        self.status.as_deref()
+    /// Shows the API's Status as JSON instead of the text, if the server returned one.
+    pub(crate) fn for_programs(mut self) -> Self {
+        self.for_programs = true;
+        self
+    }
+
+    /// Returns true if the same request may succeed in a moment: a server restarts, or sheds load.
+    pub(crate) fn is_transient(&self) -> bool {
+        match &self.status {
+            Some(status) => status.code == 429 || status.code >= 500,
+            None => self.code == ExitCode::Unreachable,
+        }
     }
 }
 
@@ -123,7 +141,18 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.summary)?;
+        let status = self.status.as_ref().filter(|_| self.for_programs);
+        if let Some(Value::Object(fields)) = status.and_then(|status| serde_json::to_value(status).ok()) {
+            // The client library leaves out the fields that tell the kind.
+            let mut status = json!({"apiVersion": "v1", "kind": "Status"});
+            if let Value::Object(all) = &mut status {
+                all.extend(fields);
+            }
+            return write!(f, "{status}");
+        }
+        // Who presses Ctrl-C sees no error.
+        let prefix = if self.code == ExitCode::Interrupted { "" } else { "error: " };
+        write!(f, "{prefix}{}", self.summary)?;
         for (label, text) in &self.details {
             write!(f, "\n  {label:<9} {text}")?;
         }
@@ -151,6 +180,24 @@ mod tests {
             failure.to_string(),
             "error: cannot read Cluster team/prod: it does not exist\n  server    404 not found\nnext: kubectl get clusters --all-namespaces"
         );
+    }
+
+    #[test]
+    fn programs_get_the_status_that_the_server_returned() {
+        let failure = Failure::api("read", "Cluster", "team", "prod", &answer(404, "not found"));
+        let status: serde_json::Value = serde_json::from_str(&failure.for_programs().to_string()).unwrap();
+        assert_eq!((&status["kind"], &status["message"]), (&"Status".into(), &"not found".into()));
+        let failure = Failure::api("read", "Cluster", "team", "prod", &kube::Error::TlsRequired);
+        assert!(failure.for_programs().to_string().starts_with("error: cannot read Cluster team/prod"));
+    }
+
+    #[test]
+    fn only_an_absent_server_and_overload_are_transient() {
+        for (code, expected) in [(401, false), (403, false), (404, false), (429, true), (503, true)] {
+            let failure = Failure::api("read", "Cluster", "team", "prod", &answer(code, "no"));
+            assert_eq!(failure.is_transient(), expected, "{code}");
+        }
+        assert!(Failure::api("read", "Cluster", "team", "prod", &kube::Error::TlsRequired).is_transient());
     }
 
     #[test]

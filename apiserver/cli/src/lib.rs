@@ -5,6 +5,8 @@
 mod commands;
 mod connect;
 mod error;
+#[cfg(test)]
+mod fake_api;
 mod objects;
 mod output;
 mod tree;

@@ -147,3 +147,68 @@ impl Reader<'_> {
         self.list(ListParams::default()).await.map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fake_api::{FakeApi, block_on};
+
+    const LABEL: &str = "labelSelector=cluster.x-k8s.io/cluster-name=prod";
+
+    fn cluster() -> Value {
+        json!({"metadata": {"name": "prod", "namespace": "team"},
+            "spec": {"infrastructureRef": {"apiGroup": "a", "kind": "OpenStackCluster", "name": "net"}}})
+    }
+
+    fn machine(name: &str, server: &str) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"clusterName": "prod", "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "a", "kind": "OpenStackMachine", "name": server}}})
+    }
+
+    fn server(name: &str) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"flavor": {}, "image": {}}})
+    }
+
+    fn api() -> FakeApi {
+        let network =
+            json!({"metadata": {"name": "net"}, "spec": {"identityRef": {"name": "c", "cloudName": "o"}}});
+        FakeApi::default()
+            .answer("clusters/prod", 200, cluster())
+            .answer("openstackclusters/net", 200, network)
+            .list(&format!("machines?{LABEL}"), json!([machine("m", "s")]))
+    }
+
+    #[test]
+    fn each_kind_is_requested_once_and_an_unserved_kind_is_empty() {
+        let api = api().list(&format!("openstackmachines?{LABEL}"), json!([server("s")]));
+        let objects = block_on(async { ClusterObjects::read(&api.client(), "team", "prod").await }).unwrap();
+        assert_eq!(objects.infrastructure.map(|it| it.name_any()).as_deref(), Some("net"));
+        assert_eq!((objects.machines.len(), objects.servers.len(), objects.sets.len()), (1, 1, 0));
+        let received = api.received();
+        assert_eq!(received.len(), 8, "{received:?}");
+    }
+
+    #[test]
+    fn a_referenced_object_without_the_label_is_found() {
+        let api = api().list("openstackmachines", json!([server("other"), server("s")]));
+        let objects = block_on(async { ClusterObjects::read(&api.client(), "team", "prod").await }).unwrap();
+        assert_eq!(objects.servers.len(), 2);
+        assert!(api.received().len() <= 12);
+    }
+
+    #[test]
+    fn a_kind_that_the_user_may_not_list_is_named() {
+        let denied = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"});
+        let api = api().answer("machineoperations", 403, denied);
+        let failure =
+            block_on(async { ClusterObjects::read(&api.client(), "team", "prod").await }).unwrap_err();
+        assert!(
+            failure
+                .to_string()
+                .starts_with("error: cannot list machineoperations in namespace team: no permission"),
+            "{failure}"
+        );
+    }
+}

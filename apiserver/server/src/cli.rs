@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use apiserver_cli::{ConnectionArguments, DescribeCommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -28,12 +29,21 @@ pub(crate) enum Command {
     /// Example: capstan serve --data-dir /var/lib/capstan --listen 192.0.2.10:7443
     #[command(verbatim_doc_comment)]
     Serve(ServeArguments),
-    /// Create a client certificate and print a kubeconfig that contains it
+    /// Print an object and everything that belongs to it, with the reasons of what is not ready
+    #[command(subcommand)]
+    Describe(DescribeCommand),
+    /// Print a kubeconfig: of Capstan itself, or with --cluster of a workload cluster
     ///
-    /// The server's own CA signs the certificate, so run this on the machine with the data directory.
-    /// Group system:masters may do everything. All other users may read only discovery and health.
+    /// Without --cluster, the command creates a client certificate for Capstan's own API. The server's
+    /// own CA signs it, so run this on the machine with the data directory. Group system:masters may do
+    /// everything. All other users may read only discovery and health.
+    ///
+    /// With --cluster NAME, the command is a client of Capstan or of the host cluster. It reads the
+    /// administrator's kubeconfig of that workload cluster from the key `value` of Secret
+    /// NAME-kubeconfig.
     ///
     /// Example: capstan kubeconfig --user alice --expires 8h --output alice.kubeconfig
+    /// Example: capstan kubeconfig --cluster prod -n team --output prod.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
     /// Connect a host cluster: print its manifests, and wait until it serves the APIs
@@ -130,8 +140,25 @@ pub(crate) struct ServeArguments {
     pub(crate) log_format: Option<String>,
 }
 
+/// Arguments of Capstan's own kubeconfig, which do not apply to that of a workload cluster.
+const OWN_KUBECONFIG: [&str; 6] = ["config", "data_dir", "user", "group", "expires", "server"];
+
+/// Arguments that select the API server with the Cluster.
+const CONNECTION: [&str; 3] = ["namespace", "kubeconfig", "context"];
+
 #[derive(Debug, Args)]
 pub(crate) struct KubeconfigArguments {
+    /// File to write to instead of standard output; only its owner can read it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Kubeconfig of Capstan")]
+    pub(crate) own: OwnKubeconfigArguments,
+    #[command(flatten, next_help_heading = "Kubeconfig of a workload cluster")]
+    pub(crate) workload: WorkloadKubeconfigArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OwnKubeconfigArguments {
     /// The server's configuration file, with its data directory and its listen address
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -150,9 +177,16 @@ pub(crate) struct KubeconfigArguments {
     /// URL of the server [default: from `listen` in --config, else https://127.0.0.1:7443]
     #[arg(long, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
-    /// File to write to instead of standard output; only its owner can read it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("connection").args(CONNECTION).multiple(true).requires("cluster")))]
+pub(crate) struct WorkloadKubeconfigArguments {
+    /// Name of the Cluster whose kubeconfig to print
+    #[arg(long, value_name = "NAME", conflicts_with_all = OWN_KUBECONFIG)]
+    pub(crate) cluster: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArguments,
 }
 
 /// Parses `--server`, such as `https://host:port`. The server has no other scheme.
@@ -194,6 +228,22 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn flags_of_the_two_kubeconfigs_cannot_be_mixed() {
+        let parse = |flags: &[&str]| Cli::try_parse_from([&["capstan", "kubeconfig"], flags].concat());
+        for good in [&[][..], &["--user", "alice"], &["--cluster", "prod", "-n", "team", "--context", "c"]] {
+            assert!(parse(good).is_ok(), "{good:?}");
+        }
+        for bad in [
+            &["--cluster", "prod", "--user", "alice"][..],
+            &["--cluster", "prod", "--data-dir", "d"],
+            &["-n", "team"],
+            &["--kubeconfig", "f"],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -1,19 +1,32 @@
-//! Command `capstan kubeconfig`: a client certificate and a kubeconfig that contains it.
+//! Command `capstan kubeconfig`: a client certificate and a kubeconfig that contains it, or the kubeconfig of a
+//! workload cluster.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::cli::KubeconfigArguments;
+use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments};
 use crate::config::{self, ServerConfiguration};
 use crate::pki::{Authority, write_private};
 use crate::{output, serve};
 
-/// Creates a client certificate and prints a kubeconfig with it, or writes it to a file.
+/// Prints the kubeconfig of Capstan or of a workload cluster, or writes it to a file.
 pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
+    let file = arguments.output.as_deref();
+    match &arguments.workload.cluster {
+        Some(cluster) => {
+            Ok(apiserver_cli::workload_kubeconfig(cluster, &arguments.workload.connection, file)?)
+        }
+        None => own(&arguments.own, file),
+    }
+}
+
+/// Creates a client certificate and a kubeconfig with it.
+fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Result<()> {
     let configuration = match &arguments.config {
         Some(path) => ServerConfiguration::read(path)?,
         None => ServerConfiguration::default(),
@@ -40,7 +53,7 @@ pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
             "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": arguments.user}}]});
     let text = serde_saphyr::to_string(&document)?;
-    match &arguments.output {
+    match file {
         Some(path) => write_private(path, &text),
         None => Ok(output::print(&text)?),
     }

@@ -41,6 +41,7 @@ pub fn run(
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments, assembly),
+        cli::Command::Describe(command) => Ok(apiserver_cli::describe(&command)?),
         cli::Command::Kubeconfig(arguments) => kubeconfig::run(&arguments),
         cli::Command::Host(cli::HostCommand::Manifests(arguments)) => {
             host_manifests::run(&arguments, assembly)

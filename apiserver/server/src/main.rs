@@ -12,9 +12,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match apiserver_server::run(std::env::args_os(), &Assembly::default()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("capstan: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref::<apiserver_cli::Failure>() {
+            Some(failure) => {
+                eprintln!("{failure}");
+                ExitCode::from(failure.code().number())
+            }
+            None => {
+                eprintln!("capstan: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }

@@ -5,8 +5,12 @@
 
 pub mod certificates;
 pub mod cloud_config;
+pub mod discovery;
+mod failure_report;
+pub mod ignition;
 pub mod kubeadm;
 mod setup;
+pub mod template;
 pub mod token;
 
 pub use setup::{Command, DocumentError, File, Setup};

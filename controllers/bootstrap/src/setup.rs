@@ -80,6 +80,8 @@ pub struct Setup<'a> {
     pub discovery: Option<&'a File>,
     /// Users, with their passwords.
     pub users: &'a [BootstrapUser],
+    /// Name of the Machine in the report of a failed bootstrap. Without it, a failure is not reported.
+    pub report: Option<&'a str>,
     /// Commands, disks, mounts, time servers and log level. Its files and users are ignored.
     pub spec: &'a KubeadmConfigSpec,
 }

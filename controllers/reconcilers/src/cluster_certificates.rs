@@ -99,13 +99,25 @@ pub(crate) async fn lookup(
     cluster: &Cluster,
     configuration: Option<&ClusterConfiguration>,
 ) -> Result<Certificates, ReconcileError> {
+    lookup_only(context, cluster, &Purpose::all(configuration)).await
+}
+
+/// Reads the certificates of these purposes.
+///
+/// # Errors
+/// A Secret cannot be read, or has no certificate.
+pub(crate) async fn lookup_only(
+    context: &ControllerContext,
+    cluster: &Cluster,
+    purposes: &[Purpose],
+) -> Result<Certificates, ReconcileError> {
     let namespace = cluster.namespace().unwrap_or_default();
     let mut certificates = Certificates::default();
-    for purpose in Purpose::all(configuration) {
-        let name = secret_name(&cluster.name_any(), purpose);
+    for purpose in purposes {
+        let name = secret_name(&cluster.name_any(), *purpose);
         match context.secrets.secret(&namespace, &name).await? {
-            Some(secret) => certificates.add(purpose, secret)?,
-            None => certificates.missing.push(purpose),
+            Some(secret) => certificates.add(*purpose, secret)?,
+            None => certificates.missing.push(*purpose),
         }
     }
     Ok(certificates)

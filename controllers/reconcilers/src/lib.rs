@@ -14,6 +14,7 @@ mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 mod generated_names;
+pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
 pub mod machine;
 pub mod machine_deployment;
@@ -40,6 +41,7 @@ use controllers_runtime::ControllerSpec;
 /// Every controller of this crate. To add one, write its module and add its line.
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
+    kubeadm_config::CONTROLLER,
     kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,
     machine_set::CONTROLLER,

@@ -18,3 +18,15 @@ pub(crate) const PORT: &str = "port";
 pub(crate) const SERVER: &str = "server";
 /// Cinder volume.
 pub(crate) const VOLUME: &str = "volume";
+/// Octavia load balancer, with its parts.
+pub(crate) const LOAD_BALANCER: &str = "load-balancer";
+/// Neutron port of a load balancer's address.
+pub(crate) const VIP_PORT: &str = "vip-port";
+
+/// Label of control plane Machines.
+pub(crate) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Returns the tag of the load balancer members of an OpenStackMachine.
+pub(crate) fn member_tag(uid: &str) -> String {
+    format!("machine-{uid}")
+}

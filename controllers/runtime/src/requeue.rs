@@ -94,7 +94,11 @@ impl RequeuePolicy {
     ) -> Result<Requeue, kube::Error> {
         let uid = object.uid().unwrap_or_default();
         let requeue = match result {
-            Ok(interval) if interval.is_some() && interval == polling => return Ok(interval.into()),
+            Ok(interval) if interval.is_some() && interval == polling => {
+                // An earlier pass may have left the object, as it is stored, for longer.
+                self.settled.forget(&uid);
+                return Ok(interval.into());
+            }
             Ok(interval) => {
                 self.backoff.reset(&uid);
                 Requeue::from(interval)
@@ -131,6 +135,7 @@ mod tests {
         assert!(policy.remaining(&machine).is_some());
         let building = Some(Duration::from_secs(2));
         assert_eq!(seconds(Ok(building), building), Some(2));
+        assert_eq!(policy.remaining(&machine), None, "work in progress gets a pass at any time");
         assert_eq!(seconds(quota(), None), Some(2), "what is being built has not succeeded");
         assert_eq!(seconds(Ok(None), building), None);
         assert_eq!(seconds(quota(), None), Some(1));

@@ -16,4 +16,3 @@ pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
 pub use error::{WorkloadError, describe};
 pub use timing::Timing;
-pub mod drain;

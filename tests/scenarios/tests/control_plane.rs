@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apiserver_types::{Cluster, DESCRIPTORS, KubeadmConfig, KubeadmControlPlane, Machine, OpenStackMachine};
 use async_trait::async_trait;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_reconcilers::kubeadm_control_plane::{CONTROLLER, KubeadmControlPlaneReconciler};
+use controllers_reconcilers::kubeadm_control_plane::{
+    CONTROLLER, EtcdConnector, KubeadmControlPlaneReconciler,
+};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists};
+use controllers_workload::etcd::{Alarm, Etcd, EtcdCredentials, Member};
 use controllers_workload::{WorkloadClusters, WorkloadConnector, WorkloadError};
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::Secret;
@@ -113,10 +116,69 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, std::io::Erro
     Ok(Response::new(Body::from(serde_json::to_vec(&body).unwrap())))
 }
 
+/// Etcd with the members that the test gives it. The first is the leader.
+#[derive(Debug, Clone, Default)]
+struct Members(Arc<Mutex<Vec<Member>>>);
+
+impl Members {
+    fn add(&self, name: &str) {
+        let mut members = self.0.lock().unwrap();
+        if !members.iter().any(|member| member.name == name) {
+            let id = u64::try_from(members.len()).unwrap() + 1;
+            members.push(Member { id, name: name.to_owned(), ..Member::default() });
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|member| member.name.clone()).collect()
+    }
+}
+
+impl EtcdConnector for Members {
+    fn connect(
+        &self,
+        _: Client,
+        _: Vec<String>,
+        _: &EtcdCredentials,
+    ) -> Result<Arc<dyn Etcd>, WorkloadError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Etcd for Members {
+    async fn members(&self) -> Result<Vec<Member>, WorkloadError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    async fn alarms(&self) -> Result<Vec<Alarm>, WorkloadError> {
+        Ok(Vec::new())
+    }
+
+    async fn leader(&self) -> Result<u64, WorkloadError> {
+        Ok(self.0.lock().unwrap()[0].id)
+    }
+
+    async fn move_leader(&self, to: u64) -> Result<(), WorkloadError> {
+        let mut members = self.0.lock().unwrap();
+        let at = members.iter().position(|member| member.id == to).unwrap();
+        members.swap(0, at);
+        Ok(())
+    }
+
+    async fn remove_member(&self, id: u64) -> Result<(), WorkloadError> {
+        let mut members = self.0.lock().unwrap();
+        assert_ne!(members[0].id, id, "the leader must not leave");
+        members.retain(|member| member.id != id);
+        Ok(())
+    }
+}
+
 /// One process with this controller, and its workload connections.
 struct Process {
     client: Client,
     reconciler: KubeadmControlPlaneReconciler,
+    members: Members,
     _running: JoinSet<()>,
 }
 
@@ -150,7 +212,9 @@ impl Process {
         };
         let mut running = JoinSet::new();
         running.spawn(async move { workloads.run(CancellationToken::new()).await });
-        Self { client, reconciler: KubeadmControlPlaneReconciler::new(context), _running: running }
+        let members = Members::default();
+        let reconciler = KubeadmControlPlaneReconciler::with_etcd(context, Arc::new(members.clone()));
+        Self { client, reconciler, members, _running: running }
     }
 
     fn api<K>(&self) -> Api<K>
@@ -222,8 +286,8 @@ async fn own(process: &Process) {
     process.merge::<KubeadmControlPlane>("kcp", json!({"metadata": metadata})).await;
 }
 
-async fn provisioned(world: &World) -> Process {
-    world.create(MANIFEST).await.unwrap();
+async fn provisioned(world: &World, manifest: &str) -> Process {
+    world.create(manifest).await.unwrap();
     let process = Process::start(world);
     own(&process).await;
     let domains = json!([{"name": "az1", "controlPlane": true}, {"name": "az2", "controlPlane": true}]);
@@ -272,12 +336,8 @@ async fn a_control_plane_waits_for_its_cluster_and_then_makes_certificates_and_t
     );
 }
 
-#[tokio::test]
-async fn a_control_plane_scales_changes_in_place_and_is_deleted() {
-    let world = World::start().await.unwrap();
-    let process = provisioned(&world).await;
-    process.settle().await;
-    process.give_nodes().await;
+/// Makes passes until the control plane is available, for five seconds at most.
+async fn available(process: &Process) -> KubeadmControlPlane {
     let mut control_plane = process.settle().await;
     for _ in 0..100 {
         if reason(&control_plane, "Available") == "Available" {
@@ -286,6 +346,16 @@ async fn a_control_plane_scales_changes_in_place_and_is_deleted() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         control_plane = process.settle().await;
     }
+    control_plane
+}
+
+#[tokio::test]
+async fn a_control_plane_scales_changes_in_place_and_is_deleted() {
+    let world = World::start().await.unwrap();
+    let process = provisioned(&world, MANIFEST).await;
+    process.settle().await;
+    process.give_nodes().await;
+    let control_plane = available(&process).await;
     assert_eq!(reason(&control_plane, "Initialized"), "Initialized", "{control_plane:#?}");
     assert_eq!(reason(&control_plane, "Available"), "Available", "{control_plane:#?}");
 
@@ -358,4 +428,99 @@ async fn deletion(process: &Process) {
     // Nothing else holds the Machines here: no controller of Machines runs.
     assert!(process.machines().await.is_empty());
     assert!(api.get_opt("kcp").await.unwrap().is_none());
+}
+
+/// Holds the Machines at their deletion, as the Machines' controller does with its finalizer.
+async fn hold(process: &Process) {
+    for machine in process.machines().await {
+        let change = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        process.merge::<Machine>(&machine.name_any(), change).await;
+    }
+}
+
+/// Returns the Machine that is being deleted.
+async fn leaving(process: &Process) -> Machine {
+    let mut machines = process.machines().await.into_iter();
+    machines.find(|machine| machine.metadata.deletion_timestamp.is_some()).unwrap()
+}
+
+#[tokio::test]
+async fn a_member_of_etcd_leaves_after_the_drain_and_never_as_the_leader() {
+    let world = World::start().await.unwrap();
+    let external =
+        MANIFEST.find("    clusterConfiguration:").unwrap()..MANIFEST.find("    initConf").unwrap();
+    let secrets = MANIFEST.find("apiVersion: v1\nkind: Secret").unwrap()
+        ..MANIFEST.find("apiVersion: infrastructure").unwrap();
+    let manifest = MANIFEST.replace(&MANIFEST[external], "").replace(&MANIFEST[secrets], "");
+    let process = provisioned(&world, &manifest.replace("replicas: 1", "replicas: 3")).await;
+    for index in 0..3 {
+        process.settle().await;
+        process.give_nodes().await;
+        process.members.add(&format!("node-{index}"));
+        let control_plane = available(&process).await;
+        assert_eq!(reason(&control_plane, "EtcdClusterHealthy"), "Healthy", "{control_plane:#?}");
+    }
+    assert_eq!(process.machines().await.len(), 3);
+    hold(&process).await;
+    process.merge::<KubeadmControlPlane>("kcp", json!({"spec": {"replicas": 1}})).await;
+    let control_plane = process.settle().await;
+    let machine = leaving(&process).await;
+    let node = machine.status.as_ref().unwrap().node_ref.as_ref().unwrap().name.clone();
+    assert_eq!(node, "node-0", "the oldest of the fullest failure domain");
+    assert_ne!(process.members.names()[0], node, "the leadership was handed over before the deletion");
+    let text = message(&control_plane, "ScalingDown");
+    assert!(text.contains("to be drained"), "{text}");
+    assert_eq!(process.members.names().len(), 3, "the member stays until the drain is over");
+
+    let drained = json!([{"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
+        "message": "", "lastTransitionTime": "2026-11-26T00:00:00Z"}]);
+    process.merge_status::<Machine>(&machine.name_any(), json!({"conditions": drained})).await;
+    process.settle().await;
+    assert!(!process.members.names().contains(&node));
+    let hook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+    assert!(!leaving(&process).await.annotations().contains_key(hook));
+    assert_eq!(process.machines().await.len(), 3, "one Machine leaves at a time");
+    process.merge::<Machine>(&machine.name_any(), json!({"metadata": {"finalizers": []}})).await;
+    process.settle().await;
+    assert_eq!(process.machines().await.len(), 2);
+    assert_ne!(leaving(&process).await.name_any(), machine.name_any(), "the next one leaves");
+}
+
+#[tokio::test]
+async fn the_controllers_permissions_suffice_for_a_life_of_a_control_plane() {
+    let world = World::start().await.unwrap();
+    world.create(MANIFEST).await.unwrap();
+    let term = CancellationToken::new();
+    let running = tests_scenarios::run(&world, &term);
+    let process = Process::start(&world);
+    own(&process).await;
+    let status = json!({"initialization": {"infrastructureProvisioned": true}});
+    process.merge_status::<Cluster>("c", status).await;
+    let mut control_plane = KubeadmControlPlane::default();
+    for _ in 0..200 {
+        control_plane = process.api::<KubeadmControlPlane>().get("kcp").await.unwrap();
+        let labelled =
+            process.api::<KubeadmConfig>().list(&ListParams::default().labels("team=a")).await.unwrap();
+        if !labelled.items.is_empty()
+            && control_plane.status.as_ref().is_some_and(|it| it.replicas == Some(1))
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let machines = process.machines().await;
+    let [machine] = machines.as_slice() else { panic!("{machines:?}\n{control_plane:#?}") };
+    let kinds = ["APIServerPodHealthy", "UpToDate"].map(|kind| machine.condition(kind).is_some());
+    assert_eq!(kinds, [true, true], "{machine:#?}");
+    process.api::<KubeadmControlPlane>().delete("kcp", &DeleteParams::default()).await.unwrap();
+    for _ in 0..200 {
+        if process.api::<KubeadmControlPlane>().get_opt("kcp").await.unwrap().is_none() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let left = process.api::<KubeadmControlPlane>().get_opt("kcp").await.unwrap();
+    assert!(left.is_none() && process.machines().await.is_empty(), "{left:#?}");
+    term.cancel();
+    drop(running);
 }

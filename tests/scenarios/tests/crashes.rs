@@ -12,10 +12,13 @@ use tests_scenarios::{Controllers, CrashPoint, Side, World};
 /// a control plane Machine with two ports and two volumes.
 const MANIFEST: &str = include_str!("cluster.yaml");
 
-fn manifest(world: &World, namespace: &str) -> String {
+/// Cluster with a load balancer of two ports, and a control plane Machine that is its member.
+const BALANCED: &str = include_str!("load_balancer.yaml");
+
+fn manifest(world: &World, text: &str, namespace: &str) -> String {
     let clouds = world.cloud.clouds_yaml("demo");
     let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
-    MANIFEST.replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
+    text.replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
 }
 
 async fn provisioned(client: Client, namespace: String) -> anyhow::Result<bool> {
@@ -39,12 +42,13 @@ async fn gone(client: Client, namespace: String) -> anyhow::Result<bool> {
 /// complete cluster.
 async fn create_and_delete(
     world: &World,
+    text: &str,
     namespace: &str,
     create: Arc<CrashPoint>,
     delete: Arc<CrashPoint>,
     whole: Option<&str>,
 ) -> String {
-    world.create(&manifest(world, namespace)).await.unwrap();
+    world.create(&manifest(world, text, namespace)).await.unwrap();
     let (client, name) = (world.admin(), namespace.to_owned());
     let is_up = |client: Client| provisioned(client, name.clone());
     let first = Controllers::start(world, &create);
@@ -76,19 +80,30 @@ async fn create_and_delete(
 
 #[tokio::test]
 async fn a_crash_before_any_step_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(Side::Before).await;
+    crash_everywhere(MANIFEST, Side::Before).await;
+}
+
+#[tokio::test]
+async fn a_crash_before_any_step_of_a_load_balancer_neither_loses_nor_duplicates_resources() {
+    crash_everywhere(BALANCED, Side::Before).await;
+}
+
+#[tokio::test]
+async fn a_crash_after_any_step_of_a_load_balancer_neither_loses_nor_duplicates_resources() {
+    crash_everywhere(BALANCED, Side::After).await;
 }
 
 #[tokio::test]
 async fn a_crash_after_any_step_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(Side::After).await;
+    crash_everywhere(MANIFEST, Side::After).await;
 }
 
-async fn crash_everywhere(side: Side) {
+async fn crash_everywhere(text: &str, side: Side) {
     let world = World::start().await.unwrap();
     let empty = world.counts();
     let (create, delete) = (Arc::new(CrashPoint::never()), Arc::new(CrashPoint::never()));
-    let whole = create_and_delete(&world, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
+    let whole =
+        create_and_delete(&world, text, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
     assert_eq!(world.counts(), empty, "a run without crashes left resources behind");
     let (creating, deleting) = (create.effects(), delete.effects());
     assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
@@ -97,7 +112,8 @@ async fn crash_everywhere(side: Side) {
         let create = if n < creating.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let delete = if n < deleting.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let (create, delete) = (Arc::new(create), Arc::new(delete));
-        create_and_delete(&world, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole)).await;
+        create_and_delete(&world, text, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole))
+            .await;
         assert!(n >= creating.len() || create.has_crashed(), "{namespace}: the creation did not crash");
         assert_eq!(world.counts(), empty, "{namespace}: crash at {:?}", delete.effects().last());
     }

@@ -87,8 +87,8 @@ pub enum Form {
 /// Runs a `describe` command.
 ///
 /// # Errors
-/// The Cluster cannot be read, or with `--watch` it is not Available in time. With `-o json`, the server's Status is
-/// printed to standard error.
+/// The Cluster cannot be read, or with `--watch` it is not Available in time. With `-o json`, the text of the failure is
+/// the server's Status.
 pub fn describe(command: &DescribeCommand) -> Result<(), Failure> {
     let DescribeCommand::Cluster(arguments) = command;
     super::block_on(async {
@@ -102,18 +102,7 @@ pub fn describe(command: &DescribeCommand) -> Result<(), Failure> {
             _ = tokio::signal::ctrl_c() => Err(interrupted(arguments)),
         }
     })
-    .map_err(|failure| in_form(failure, arguments.output))
-}
-
-/// Prints the Status that programs expect with `-o json`. The failure itself follows.
-fn in_form(failure: Failure, form: Form) -> Failure {
-    if form == Form::Json
-        && let Some(status) = failure.status()
-        && let Ok(text) = serde_json::to_string(status)
-    {
-        eprintln!("{text}");
-    }
-    failure
+    .map_err(|failure| if arguments.output == Form::Json { failure.for_programs() } else { failure })
 }
 
 async fn read(connection: &Connection, arguments: &DescribeClusterArguments) -> Result<Tree, Failure> {
@@ -124,7 +113,6 @@ async fn read(connection: &Connection, arguments: &DescribeClusterArguments) -> 
 /// Returns the whole output for a tree.
 fn text(tree: &Tree, arguments: &DescribeClusterArguments, namespace: &str) -> Result<String, Failure> {
     let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
-    let failure = |error: String| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"));
     match arguments.output {
         Form::Table | Form::Wide => {
             let mut style = Style::detect(&std::io::stdout(), arguments.color, arguments.ascii);
@@ -139,11 +127,9 @@ fn text(tree: &Tree, arguments: &DescribeClusterArguments, namespace: &str) -> R
         }
         Form::Json => {
             let text = serde_json::to_string_pretty(&output::view(tree));
-            text.map(|text| text + "\n").map_err(|error| failure(error.to_string()))
+            text.map(|text| text + "\n").map_err(unwritable)
         }
-        Form::Yaml => {
-            serde_saphyr::to_string(&output::view(tree)).map_err(|error| failure(error.to_string()))
-        }
+        Form::Yaml => serde_saphyr::to_string(&output::view(tree)).map_err(unwritable),
         Form::Name => Ok(lines(output::names(tree))),
     }
 }
@@ -163,32 +149,45 @@ fn summary(problems: &[Problem], namespace: &str) -> Option<String> {
 
 async fn watch(connection: &Connection, arguments: &DescribeClusterArguments) -> Result<(), Failure> {
     let end = Instant::now().checked_add(arguments.timeout);
-    let is_terminal = std::io::stdout().is_terminal();
     let style = Style::detect(&std::io::stdout(), arguments.color, arguments.ascii);
     let filter = arguments.show_conditions.clone().unwrap_or_default();
-    let mut live = LiveTree::new(style, filter, is_terminal);
+    let mut live = LiveTree::new(style, filter, std::io::stdout().is_terminal());
     let mut last = None;
+    let mut tree = read(connection, arguments).await?;
     loop {
-        let tree = read(connection, arguments).await?;
-        match arguments.output {
-            Form::Table | Form::Wide => {
-                let written =
-                    live.show(&mut std::io::stdout().lock(), &shown(&tree, arguments), Timestamp::now());
-                written.map_err(|error| {
-                    Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))
-                })?;
-            }
-            Form::Json | Form::Yaml | Form::Name => {
-                print_change(&tree, arguments, &mut last, &connection.namespace)?
-            }
+        if matches!(arguments.output, Form::Table | Form::Wide) {
+            let shown = shown(&tree, arguments);
+            live.show(&mut std::io::stdout().lock(), &shown, Timestamp::now()).map_err(unwritable)?;
+        } else {
+            print_change(&tree, arguments, &mut last, &connection.namespace)?;
         }
         if tree.is_available() {
             return Ok(());
         }
+        tree = next(connection, arguments, end).await?.ok_or_else(|| timed_out(&tree, arguments))?;
+    }
+}
+
+/// Reads the tree again after a moment, or returns `None` at the end. Until then, a server that restarts is waited for.
+async fn next(
+    connection: &Connection,
+    arguments: &DescribeClusterArguments,
+    end: Option<Instant>,
+) -> Result<Option<Tree>, Failure> {
+    let mut is_reported = false;
+    loop {
         if end.is_some_and(|end| Instant::now() >= end) {
-            return Err(timed_out(&tree, arguments));
+            return Ok(None);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
+        match read(connection, arguments).await {
+            Err(failure) if failure.is_transient() => {
+                if !std::mem::replace(&mut is_reported, true) {
+                    eprintln!("{failure}\ntrying again");
+                }
+            }
+            read => return read.map(Some),
+        }
     }
 }
 
@@ -216,7 +215,7 @@ fn timed_out(tree: &Tree, arguments: &DescribeClusterArguments) -> Failure {
     let root = &tree.root;
     let seconds = arguments.timeout.as_secs();
     let summary = format!("Cluster {}/{} is not Available after {seconds} s", root.namespace, root.name);
-    let failure = Failure::new(ExitCode::TimedOut, summary);
+    let failure = Failure::new(ExitCode::TimedOut, summary).next(follow(arguments));
     match &root.cause {
         Some(cause) => failure.detail("wants", cause.lines().into_iter().next().unwrap_or_default()),
         None => failure,
@@ -224,13 +223,22 @@ fn timed_out(tree: &Tree, arguments: &DescribeClusterArguments) -> Failure {
 }
 
 fn interrupted(arguments: &DescribeClusterArguments) -> Failure {
-    let next = format!("capstan describe cluster {} --watch", arguments.name);
-    Failure::new(ExitCode::Interrupted, format!("stopped following Cluster {}", arguments.name)).next(next)
+    let summary = format!("stopped following Cluster {}", arguments.name);
+    Failure::new(ExitCode::Interrupted, summary).next(follow(arguments))
+}
+
+/// Returns the command that follows the Cluster further.
+fn follow(arguments: &DescribeClusterArguments) -> String {
+    let namespace = arguments.connection.namespace.as_ref().map(|it| format!(" -n {it}")).unwrap_or_default();
+    format!("capstan describe cluster {}{namespace} --watch", arguments.name)
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    output::print(text.as_bytes())
-        .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
+    output::print(text.as_bytes()).map_err(unwritable)
+}
+
+fn unwritable(error: impl std::fmt::Display) -> Failure {
+    Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))
 }
 
 /// Parses a duration, such as `30s`, `10m` or `2h`.

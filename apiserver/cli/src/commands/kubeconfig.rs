@@ -86,3 +86,70 @@ fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     file.write_all(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fake_api::{FakeApi, block_on};
+
+    fn secret(data: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "prod-kubeconfig"}, "data": data})
+    }
+
+    fn read_from(api: &FakeApi) -> Result<Vec<u8>, Failure> {
+        block_on(async { read(&api.client(), "team", "prod").await })
+    }
+
+    #[test]
+    fn the_kubeconfig_is_the_value_of_the_secret() {
+        let api = FakeApi::default().answer(
+            "secrets/prod-kubeconfig",
+            200,
+            secret(&json!({"value": "a2luZDogQ29uZmln"})),
+        );
+        assert_eq!(read_from(&api).unwrap(), b"kind: Config");
+        assert_eq!(api.received(), ["secrets/prod-kubeconfig"]);
+    }
+
+    #[test]
+    fn without_a_kubeconfig_the_failure_tells_what_is_absent_and_what_to_do() {
+        let cluster = json!({"metadata": {"name": "prod"}, "spec": {}});
+        let denied =
+            json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "user bob cannot get"});
+        for (api, expected) in [
+            (FakeApi::default(), "cannot read Cluster team/prod: it does not exist"),
+            (
+                FakeApi::default().answer("clusters/prod", 200, cluster),
+                "Cluster team/prod has no kubeconfig yet\n  wants     Secret team/prod-kubeconfig",
+            ),
+            (
+                FakeApi::default().answer("secrets/prod-kubeconfig", 200, secret(&json!({"other": ""}))),
+                "Secret team/prod-kubeconfig has no kubeconfig: its key \"value\" is absent or empty",
+            ),
+            (
+                FakeApi::default().answer("secrets/prod-kubeconfig", 403, denied),
+                "cannot read Secret team/prod-kubeconfig: no permission\n  server    403 user bob cannot get",
+            ),
+        ] {
+            let failure = read_from(&api).unwrap_err();
+            assert!(failure.to_string().contains(expected), "{failure}");
+            assert!(failure.to_string().contains("\nnext: "), "{failure}");
+            assert_eq!(failure.code().number(), 1);
+        }
+    }
+
+    #[test]
+    fn only_the_owner_can_read_the_file() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("prod.kubeconfig");
+        std::fs::write(&path, "an old file that everyone can read").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write(&path, b"kind: Config").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"kind: Config");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -3,7 +3,7 @@
 use apiserver_types::{Cluster, ClusterPhase, OpenStackCluster};
 
 use super::node::{Counts, Node};
-use super::severity::Severity;
+use super::severity::{Severity, state_word};
 
 /// Conditions that explain the state of an OpenStackCluster, from the cause to its effects.
 const NETWORK_CAUSES: [&str; 7] = [
@@ -96,6 +96,8 @@ pub(super) fn openstack_cluster(network: &OpenStackCluster) -> Node {
     if let Some(condition) = condition.cloned() {
         node.explain(&condition);
         node.state = if is_ready { "Ready".to_owned() } else { condition.reason };
+    } else {
+        node.state = state_word(node.severity).to_owned();
     }
     let subnets = status.network.and_then(|it| it.subnets).unwrap_or_default();
     let subnets = subnets.into_iter().map(|subnet| subnet.cidr);

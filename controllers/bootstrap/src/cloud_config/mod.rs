@@ -10,6 +10,7 @@ mod yaml;
 
 pub use size::{LIMIT, TooLarge, user_data};
 
+use crate::failure_report;
 use crate::setup::{Command, DocumentError, File, SENTINEL, Setup};
 use yaml::Node;
 
@@ -18,6 +19,9 @@ const HEADER: &str = "## template: jinja\n#cloud-config\n";
 
 /// File that is there only because its directory is: cloud-init creates that. Upstream's path.
 const PLACEHOLDER: &str = "/run/cluster-api/placeholder";
+
+/// Script that reports a failed bootstrap.
+const REPORT: &str = "/run/cluster-api/report";
 
 impl Command {
     /// Returns the path of kubeadm's configuration file. `/run` is not on a disk, so no secret survives a reboot.
@@ -51,10 +55,11 @@ pub fn render(setup: &Setup<'_>) -> Result<String, DocumentError> {
 
 /// Returns all files, in upstream's order.
 fn files(setup: &Setup<'_>) -> Result<Node, DocumentError> {
-    let kubeadm = [
+    let mut kubeadm = vec![
         File::of_root(setup.command.configuration(), "0640", setup.kubeadm),
         File::of_root(PLACEHOLDER, "0640", "makes this directory exist"),
     ];
+    kubeadm.extend(setup.report.map(|name| File::of_root(REPORT, "0700", failure_report::script(name))));
     let nodes = setup
         .certificates
         .iter()
@@ -75,12 +80,14 @@ fn commands(setup: &Setup<'_>) -> Vec<String> {
     let spec = setup.spec;
     let before = spec.pre_kubeadm_commands.iter().flatten().cloned();
     let after = spec.post_kubeadm_commands.iter().flatten().cloned();
-    before.chain([kubeadm(setup)]).chain(after).collect()
+    let end = setup.report.map(|_| format!("{REPORT} end 0"));
+    before.chain([kubeadm(setup)]).chain(after).chain(end).collect()
 }
 
 /// Returns the line that runs kubeadm. It is upstream's to the letter: without a log level, two blanks remain.
 fn kubeadm(setup: &Setup<'_>) -> String {
     let verbosity = setup.spec.verbosity.map(|level| format!("--v {level}")).unwrap_or_default();
     let (name, configuration) = (setup.command.name(), setup.command.configuration());
-    format!("kubeadm {name} --config {configuration} {verbosity} && echo success > {SENTINEL}")
+    let report = setup.report.map(|_| format!(" || {REPORT} kubeadm $?")).unwrap_or_default();
+    format!("kubeadm {name} --config {configuration} {verbosity} && echo success > {SENTINEL}{report}")
 }

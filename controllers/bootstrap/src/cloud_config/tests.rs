@@ -19,7 +19,7 @@ fn spec(spec: Value) -> KubeadmConfigSpec {
 
 fn joining<'a>(spec: &'a KubeadmConfigSpec, files: &'a [File], users: &'a [BootstrapUser]) -> Setup<'a> {
     let command = Command::Join;
-    Setup { command, kubeadm: KUBEADM, certificates: &[], files, discovery: None, users, spec }
+    Setup { command, kubeadm: KUBEADM, certificates: &[], files, discovery: None, users, report: None, spec }
 }
 
 fn tree(setup: &Setup<'_>) -> Value {
@@ -118,6 +118,17 @@ fn the_parts_of_a_machine_have_cloud_inits_names_and_upstreams_order() {
         "partition": "auto", "replace_fs": "ntfs", "extra_opts": ["-E", "lazy_itable_init=1"]}])
     );
     assert_eq!(tree["mounts"], json!([["LABEL=etcd", "/var/lib/etcd"]]));
+}
+
+#[test]
+fn a_failed_bootstrap_is_reported_if_that_is_asked_for() {
+    let spec = spec(json!({"postKubeadmCommands": ["after"]}));
+    let tree = tree(&Setup { report: Some("m"), ..joining(&spec, &[], &[]) });
+    let report = &tree["write_files"][2];
+    assert_eq!((&report["path"], &report["permissions"]), (&json!(REPORT), &json!("0700")));
+    let line = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > \
+        /run/cluster-api/bootstrap-success.complete || /run/cluster-api/report kubeadm $?";
+    assert_eq!(tree["runcmd"], json!([line, "after", "/run/cluster-api/report end 0"]));
 }
 
 #[test]

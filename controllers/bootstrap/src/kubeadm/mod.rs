@@ -6,6 +6,7 @@ mod api_version;
 mod cluster;
 mod component;
 mod duration;
+mod feature_gates;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use api_version::ApiVersion;
+pub use feature_gates::{feature_gates, unknown_feature_gates};
 
 /// Input of the file for `kubeadm init`.
 #[derive(Debug, Clone, Copy)]

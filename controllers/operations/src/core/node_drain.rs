@@ -87,7 +87,9 @@ pub(crate) async fn before(target: &Target) -> Result<Option<Requeue>, kube::Err
             report::write(target, &change).await?;
             return Ok(Some(Requeue::Now));
         }
-        Ok(DrainProgress::Waiting { message, .. }) => message,
+        Ok(DrainProgress::Waiting(waiting)) => {
+            waiting.message(target.step(DRAIN).and_then(report::started).unwrap_or(target.now))
+        }
         Err(error) => error.to_string(),
     };
     if elapsed(target, DRAIN) > timeout(&target.machine) {
@@ -200,7 +202,8 @@ async fn drain_once(target: &Target) -> Result<DrainProgress, ReconcileError> {
     let clusters: Api<Cluster> = Api::namespaced(own(), target.namespace());
     let cluster = clusters.get_opt(&target.machine.spec.cluster_name).await?;
     let labels = cluster.map(|cluster| cluster.labels().clone()).unwrap_or_default();
-    let rules = drain::matching(&rules, target.machine.labels(), &labels).map_err(unreachable)?;
+    let rules =
+        drain::matching_rules(&rules, Some(target.machine.labels()), Some(&labels)).map_err(unreachable)?;
     drain::drain(&client, name, &rules).await.map_err(unreachable)
 }
 

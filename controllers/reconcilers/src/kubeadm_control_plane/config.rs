@@ -1,16 +1,7 @@
 //! KubeadmConfig of a Machine: the settings of the control plane, for the first Machine or for one that joins.
 
-use std::collections::BTreeMap;
-
 use apiserver_types::{BootstrapFormat, JoinControlPlane, KubeadmConfigSpec, KubeadmControlPlane};
-
-use crate::machine_versions;
-
-/// kubeadm gate that makes the kubelet of a control plane Node use the API server of its own Node.
-const LOCAL_MODE: &str = "ControlPlaneKubeletLocalMode";
-
-/// Minor versions of Kubernetes whose kubeadm knows the gate: from the first up to, but without, the last.
-const LOCAL_MODE_MINORS: std::ops::Range<u64> = 31..36;
+use controllers_bootstrap::kubeadm::feature_gates;
 
 /// Way in which a Machine becomes a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +33,17 @@ pub(super) fn spec(control_plane: &KubeadmControlPlane, start: Start) -> Kubeadm
 
 /// Sets the gates that kubeadm needs for a version, unless the user has set them.
 pub(super) fn default_gates(spec: &mut KubeadmConfigSpec, version: &str) {
-    let Some(version) = machine_versions::parse(version) else { return };
-    if version.major != 1 || !LOCAL_MODE_MINORS.contains(&version.minor) {
-        return;
+    let given = spec.cluster_configuration.as_ref().and_then(|cluster| cluster.feature_gates.as_ref());
+    let gates = feature_gates(version, given).filter(|gates| !gates.is_empty());
+    if gates.is_some() || given.is_some() {
+        spec.cluster_configuration.get_or_insert_default().feature_gates = gates;
     }
-    let cluster = spec.cluster_configuration.get_or_insert_default();
-    let gates = cluster.feature_gates.get_or_insert_with(BTreeMap::new);
-    gates.entry(LOCAL_MODE.to_owned()).or_insert(true);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use apiserver_types::{InitConfiguration, JoinConfiguration, KubeadmControlPlaneSpec};
 
     use super::*;
@@ -80,24 +71,22 @@ mod tests {
     }
 
     #[test]
-    fn the_gate_for_local_kubelets_is_set_where_kubeadm_knows_it_and_the_user_does_not_set_it() {
-        let table = [
-            ("v1.30.9", None, None),
-            ("v1.31.0", None, Some(true)),
-            ("v1.35.9", None, Some(true)),
-            ("v1.36.0", None, None),
-            ("v1.33.0", Some(false), Some(false)),
-            ("no version", None, None),
-        ];
-        for (version, set, expected) in table {
+    fn the_gates_of_a_version_are_set_and_no_empty_ones() {
+        let gates = |version: &str, given: &[(&str, bool)]| {
             let mut spec = KubeadmConfigSpec::default();
-            if let Some(set) = set {
-                let gates = BTreeMap::from([(LOCAL_MODE.to_owned(), set)]);
-                spec.cluster_configuration.get_or_insert_default().feature_gates = Some(gates);
+            let given: BTreeMap<String, bool> =
+                given.iter().map(|(gate, value)| ((*gate).to_owned(), *value)).collect();
+            if !given.is_empty() {
+                spec.cluster_configuration.get_or_insert_default().feature_gates = Some(given);
             }
             default_gates(&mut spec, version);
             let gates = spec.cluster_configuration.and_then(|cluster| cluster.feature_gates);
-            assert_eq!(gates.and_then(|gates| gates.get(LOCAL_MODE).copied()), expected, "{version}");
-        }
+            gates.map(|gates| gates.into_keys().collect::<Vec<_>>().join(","))
+        };
+        let local = "ControlPlaneKubeletLocalMode";
+        assert_eq!(gates("v1.33.0", &[]).as_deref(), Some(local));
+        assert_eq!(gates("v1.30.0", &[]), None);
+        assert_eq!(gates("v1.36.0", &[(local, true)]), None, "kubeadm refuses what it does not know");
+        assert_eq!(gates("v1.36.0", &[("PublicKeysECDSA", true)]).as_deref(), Some("PublicKeysECDSA"));
     }
 }

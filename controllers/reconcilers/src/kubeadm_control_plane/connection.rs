@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::KubeadmControlPlane;
+use controllers_workload::health::Component;
 use controllers_workload::{ClusterKey, Probe, WorkloadError, describe};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -10,12 +11,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
 
 use super::act::Actor;
+use super::etcd;
 use super::etcd_projection::Member;
 use super::inspection::{Inspection, Workload};
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, initialized, managed_etcd};
-use super::{etcd, pods};
 
 /// Message while the first API server has not responded. The Machines' controller uses the same.
 const NOT_INITIALIZED: &str = "Waiting for Cluster control plane to be initialized";
@@ -127,9 +128,9 @@ async fn pods_of(
     replicas: &[Replica],
     managed_etcd: bool,
 ) -> BTreeMap<String, Result<Option<Pod>, String>> {
-    let kinds = || Replica::components(managed_etcd).filter(|kind| *kind != "EtcdMemberHealthy");
+    let components = || Component::ALL.into_iter().filter(move |it| managed_etcd || *it != Component::Etcd);
     let nodes = replicas.iter().filter(|it| !it.is_deleting()).filter_map(Replica::node);
-    let names = nodes.flat_map(|node| kinds().map(move |kind| pods::name(kind, node)));
+    let names = nodes.flat_map(|node| components().map(move |component| component.pod(node)));
     let reads = names.map(|name| async move {
         let outcome = api.get_opt(&name).await.map_err(|error| describe(&error));
         (name, outcome)

@@ -12,7 +12,7 @@ use super::hook::{self, Departure, Known};
 use super::inspection::Workload;
 use super::observe::Observed;
 use super::preflight::{self, Blocked, Operation};
-use super::replica::{Replica, managed_etcd, wished};
+use super::replica::{Replica, desired_replicas, managed_etcd};
 use super::surplus::{self, Surplus};
 use super::{FINALIZER, placement};
 
@@ -147,16 +147,16 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
 }
 
-/// Returns the step towards the number of Machines that is wished for.
+/// Returns the step towards the number of Machines that is desired.
 fn scale(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
-    let (now, wished) = (observed.replicas.len(), wished(control_plane));
+    let (now, desired) = (observed.replicas.len(), desired_replicas(control_plane));
     let domains = observed.cluster.status.as_ref().and_then(|status| status.failure_domains.as_deref());
     let domains = domains.unwrap_or_default();
     let check = |operation| {
         let certificates = observed.certificates.is_available();
         preflight::check(control_plane, &observed.cluster, &observed.replicas, certificates, operation)
     };
-    if now > wished {
+    if now > desired {
         let managed = managed_etcd(control_plane);
         let Some(leaving) = placement::next_to_delete(domains, &observed.replicas, managed) else {
             return Step::Nothing;
@@ -165,10 +165,10 @@ fn scale(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
         return check(Operation::ScaleDown(&name)).map_or_else(|| Step::Delete(name.clone()), Step::Block);
     }
     let is_outdated = observed.replicas.iter().any(Replica::is_outdated);
-    if observed.replicas.iter().any(Replica::has_other_settings) || (is_outdated && now == wished) {
+    if observed.replicas.iter().any(Replica::has_other_settings) || (is_outdated && now == desired) {
         return Step::WaitForRollout;
     }
-    if now == wished {
+    if now == desired {
         return Step::Nothing;
     }
     if observed.template.is_none() {

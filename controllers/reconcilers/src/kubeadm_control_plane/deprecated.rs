@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::decide::Step;
 use super::health::{COMPONENTS, ETCD_CLUSTER};
 use super::observe::Observed;
-use super::replica::wished;
+use super::replica::desired_replicas;
 use super::report::Outcome;
 
 /// Conditions that the summary `Ready` is made of, in the order in which the first that fails is copied.
@@ -96,28 +96,34 @@ fn drafts(
     }
     drafts.extend(resized(control_plane, observed, ready));
     drafts.extend([COMPONENTS, ETCD_CLUSTER].into_iter().filter_map(|kind| health(control_plane, kind)));
-    let outdated = observed.replicas.iter().filter(|it| it.is_outdated()).count();
-    let known = control_plane.status.as_ref().and_then(|it| it.deprecated.as_ref()?.v1beta1.as_ref());
-    let rolled = known.and_then(|it| it.conditions.as_ref()).into_iter().flatten();
-    if outdated > 0 {
-        let message = format!("Rolling {outdated} replicas with outdated spec ({ready} replicas up to date)");
-        let reason = "RollingUpdateInProgress";
-        drafts.push(("MachinesSpecUpToDate", ConditionStatus::False, reason, "Warning", message));
-    } else if rolled.into_iter().any(|it| it.kind == "MachinesSpecUpToDate") {
-        drafts.push(yes("MachinesSpecUpToDate"));
-    }
+    drafts.extend(spec_up_to_date(control_plane, observed));
     drafts
+}
+
+/// Returns the condition on outdated Machines; `None` until the first rollout.
+fn spec_up_to_date(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Draft> {
+    let kind = "MachinesSpecUpToDate";
+    let outdated = observed.replicas.iter().filter(|it| it.is_outdated()).count();
+    if outdated > 0 {
+        let current = observed.replicas.len().saturating_sub(outdated);
+        let message =
+            format!("Rolling {outdated} replicas with outdated spec ({current} replicas up to date)");
+        return Some((kind, ConditionStatus::False, "RollingUpdateInProgress", "Warning", message));
+    }
+    let known = control_plane.status.as_ref().and_then(|it| it.deprecated.as_ref()?.v1beta1.as_ref());
+    let mut known = known.and_then(|it| it.conditions.as_ref()).into_iter().flatten();
+    known.any(|it| it.kind == kind).then(|| (kind, ConditionStatus::True, "", "", String::new()))
 }
 
 /// Returns the condition on the number of Machines; `None` while their number is right and not all are ready.
 fn resized(control_plane: &KubeadmControlPlane, observed: &Observed, ready: usize) -> Option<Draft> {
-    let (current, wished) = (observed.replicas.len(), wished(control_plane));
+    let (current, desired) = (observed.replicas.len(), desired_replicas(control_plane));
     let no = |reason, severity, message| Some(("Resized", ConditionStatus::False, reason, severity, message));
     if control_plane.metadata.deletion_timestamp.is_some() {
         return no("Deleting", "Info", String::new());
     }
-    let numbers = format!("control plane to {wished} replicas (actual {current})");
-    match current.cmp(&wished) {
+    let numbers = format!("control plane to {desired} replicas (actual {current})");
+    match current.cmp(&desired) {
         std::cmp::Ordering::Less => no("ScalingUp", "Warning", format!("Scaling up {numbers}")),
         std::cmp::Ordering::Greater => no("ScalingDown", "Warning", format!("Scaling down {numbers}")),
         std::cmp::Ordering::Equal if ready == current => {

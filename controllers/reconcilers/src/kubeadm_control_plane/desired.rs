@@ -111,7 +111,7 @@ pub(super) fn in_place(control_plane: &KubeadmControlPlane, cluster: &str, curre
         ..MachineSpec::default()
     };
     let mut machine = with_template(control_plane, cluster, Machine::new(&current.name_any(), spec));
-    // With the uid, a Machine that was deleted meanwhile is not made again.
+    // With the uid, a Machine that was deleted in between is not made again.
     machine.metadata.uid = current.uid();
     if let Some(remediation) = current.annotations().get(REMEDIATION_FOR) {
         machine.annotations_mut().insert(REMEDIATION_FOR.to_owned(), remediation.clone());

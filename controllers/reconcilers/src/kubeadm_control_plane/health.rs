@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_with_the_same_trouble_share_an_entry_and_the_worst_status_counts() {
+    fn machines_with_equal_messages_share_an_entry_and_the_worst_status_counts() {
         let mut machines: Vec<Replica> = ["a", "b", "c"].iter().map(|name| healthy(name, 1)).collect();
         let members = ["a", "b", "c"];
         let healthy = (ConditionStatus::True, "Healthy".to_owned(), String::new());

@@ -1,18 +1,20 @@
 //! Conditions of the control plane's components on its Machines.
 
 use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, TaintEffect, Time};
+use controllers_workload::health::{
+    Component, MachineView, PodRead, PodView, has_unreachable_taint, pod_condition,
+};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
 
 use super::inspection::{Inspection, Workload};
-use super::pods;
 use super::replica::{NODE_LABELS, Replica};
 
 /// Label that kubeadm sets on control plane Nodes, and key of the taint.
 pub(super) const CONTROL_PLANE_ROLE: &str = "node-role.kubernetes.io/control-plane";
 
 /// Status, reason and message of a condition.
-pub(super) type Verdict = (ConditionStatus, &'static str, String);
+type Verdict = (ConditionStatus, &'static str, String);
 
 /// Condition of a Machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,42 +65,51 @@ fn up_to_date(replica: &Replica, now: &Time) -> Condition {
 
 /// Returns the verdict on one component of a Machine, if the workload cluster responds.
 fn inspected(kind: &'static str, replica: &Replica, inspection: &Inspection) -> Verdict {
-    let nodes = match &inspection.nodes {
-        Ok(nodes) => nodes,
-        Err(error) => return unknown(format!("The Nodes cannot be listed: {error}")),
+    let nodes = inspection.nodes.as_deref().map_err(String::as_str);
+    let find = |name: &str| nodes.map(|nodes| nodes.iter().find(|node| node.name_any() == name));
+    let node = replica.node().map_or(Ok(None), find);
+    match Component::ALL.into_iter().find(|component| component.condition() == kind) {
+        Some(component) => pod(component, replica, node, inspection),
+        None if kind == NODE_LABELS => of_node(replica, node),
+        None => member(replica, inspection),
+    }
+}
+
+/// Returns the verdict on a static pod.
+fn pod(
+    component: Component,
+    replica: &Replica,
+    node: Result<Option<&Node>, &str>,
+    inspection: &Inspection,
+) -> Verdict {
+    let outcome = replica.node().and_then(|node| inspection.pods.get(&component.pod(node)));
+    let pod = match outcome {
+        Some(Ok(Some(pod))) => PodRead::Found(pod),
+        Some(Ok(None)) => PodRead::Missing,
+        Some(Err(error)) => PodRead::Failed(error),
+        None => PodRead::Failed("it was not read"),
     };
-    let node = replica.node().and_then(|name| nodes.iter().find(|node| node.name_any() == name));
-    let is_deleting = replica.is_deleting();
-    if is_deleting && (kind != NODE_LABELS || node.is_none()) {
-        return (ConditionStatus::False, "Deleting", "Machine is deleting".to_owned());
-    }
-    let Some(name) = replica.node() else {
-        return unknown(match replica.machine.spec.provider_id.as_deref() {
-            None | Some("") => {
-                let kind = &replica.machine.spec.infrastructure_ref.kind;
-                format!("Waiting for {kind} to report spec.providerID")
-            }
-            Some(id) => format!("Waiting for a Node with spec.providerID {id} to exist"),
-        });
+    let machine = MachineView {
+        deleting: replica.is_deleting(),
+        provider_id: replica.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty()),
+        node_name: replica.node(),
     };
-    if kind == "EtcdMemberHealthy" {
-        return member(name, inspection);
-    }
-    let Some(node) = node else { return unknown(format!("Node {name} does not exist")) };
-    if is_unreachable(node) {
-        return unknown(format!("Node {name} is unreachable"));
-    }
-    if kind == NODE_LABELS {
-        return labels(replica, node);
-    }
-    if is_ready_unknown(node) {
-        return unknown(format!("Node {name} does not report whether it is ready"));
-    }
-    let pod = pods::name(kind, name);
-    inspection.pods.get(&pod).map_or_else(
-        || unknown(format!("Pod {pod} is not inspected yet")),
-        |outcome| pods::verdict(&pod, outcome),
-    )
+    let found = pod_condition(component, machine, &PodView { node, pod });
+    (found.status, found.reason, found.message)
+}
+
+/// Returns why a Machine has no Node.
+fn without_node(replica: &Replica) -> Verdict {
+    unknown(match replica.machine.spec.provider_id.as_deref() {
+        None | Some("") => {
+            format!("Waiting for {} to report spec.providerID", replica.machine.spec.infrastructure_ref.kind)
+        }
+        Some(id) => format!("Waiting for a Node with spec.providerID {id} to exist"),
+    })
+}
+
+fn deleting() -> Verdict {
+    (ConditionStatus::False, "Deleting", "Machine is deleting".to_owned())
 }
 
 fn unknown(message: String) -> Verdict {
@@ -106,7 +117,11 @@ fn unknown(message: String) -> Verdict {
 }
 
 /// Returns the verdict on the member of etcd that runs on a Node.
-fn member(node: &str, inspection: &Inspection) -> Verdict {
+fn member(replica: &Replica, inspection: &Inspection) -> Verdict {
+    if replica.is_deleting() {
+        return deleting();
+    }
+    let Some(node) = replica.node() else { return without_node(replica) };
     let members = match &inspection.members {
         Ok(members) => members,
         Err(error) => return unknown(format!("Failed to connect to etcd: {error}")),
@@ -119,6 +134,20 @@ fn member(node: &str, inspection: &Inspection) -> Verdict {
         }
         Some(member) if member.has_alarm => broken(format!("Etcd member {node} reports an alarm")),
         Some(_) => (ConditionStatus::True, "Healthy", String::new()),
+    }
+}
+
+/// Returns the verdict on the Node. That of a Machine which is being deleted is inspected while it exists.
+fn of_node(replica: &Replica, node: Result<Option<&Node>, &str>) -> Verdict {
+    match (node, replica.node()) {
+        (Err(error), _) => unknown(format!("Failed to list Nodes: {error}")),
+        (Ok(None), _) if replica.is_deleting() => deleting(),
+        (Ok(None), None) => without_node(replica),
+        (Ok(None), Some(name)) => unknown(format!("Node {name} does not exist")),
+        (Ok(Some(node)), _) if has_unreachable_taint(node) => {
+            unknown(format!("Node {} is unreachable", node.name_any()))
+        }
+        (Ok(Some(node)), _) => labels(replica, node),
     }
 }
 
@@ -158,11 +187,58 @@ fn has_taint(node: &Node, key: &str, effect: &str) -> bool {
     taints.iter().any(|taint: &Taint| taint.key == key && taint.effect == effect)
 }
 
-fn is_unreachable(node: &Node) -> bool {
-    has_taint(node, "node.kubernetes.io/unreachable", "NoExecute")
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn is_ready_unknown(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+    use super::super::etcd_projection::Member;
+    use super::super::replica::examples::{going, healthy, replica};
+    use super::*;
+
+    fn reached(node: serde_json::Value, member: Member) -> Inspection {
+        let node: Node = serde_json::from_value(node).unwrap();
+        Inspection { nodes: Ok(vec![node]), pods: Default::default(), members: Ok(vec![member]) }
+    }
+
+    #[test]
+    fn the_member_and_the_labels_of_a_machine_give_status_and_reason() {
+        use ConditionStatus::{False, True, Unknown};
+        let role = json!({CONTROL_PLANE_ROLE: ""});
+        let node = |labels: &serde_json::Value, taints: serde_json::Value| json!({"metadata": {"name": "a", "labels": labels}, "spec": {"taints": taints}});
+        let taint = |key: &str, effect: &str| json!([{"key": key, "effect": effect}]);
+        let known = |is_learner, has_alarm| Member {
+            name: "a".to_owned(),
+            is_learner,
+            has_alarm,
+            ..Member::default()
+        };
+        let mut tainted = healthy("a", 1);
+        tainted.config = Some(KubeadmConfig::default());
+        let full = || node(&role, taint(CONTROL_PLANE_ROLE, "NoSchedule"));
+        let bare = || node(&role, json!([]));
+        let lost = node(&role, taint("node.kubernetes.io/unreachable", "NoExecute"));
+        let other = Member { name: "b".to_owned(), ..Member::default() };
+        let (labels, member) = (NODE_LABELS, "EtcdMemberHealthy");
+        let table = [
+            (labels, healthy("a", 1), bare(), known(false, false), True, "Set"),
+            (labels, tainted.clone(), full(), known(false, false), True, "Set"),
+            (labels, tainted, bare(), known(false, false), False, "NotSet"),
+            (labels, healthy("a", 1), node(&json!({}), json!([])), known(false, false), False, "NotSet"),
+            (labels, healthy("a", 1), lost, known(false, false), Unknown, "InspectionFailed"),
+            (labels, healthy("b", 1), full(), known(false, false), Unknown, "InspectionFailed"),
+            (labels, going(healthy("a", 1)), full(), known(false, false), True, "Set"),
+            (labels, going(healthy("b", 1)), full(), known(false, false), False, "Deleting"),
+            (labels, replica("a", 1), full(), known(false, false), Unknown, "InspectionFailed"),
+            (member, healthy("a", 1), full(), known(false, false), True, "Healthy"),
+            (member, healthy("a", 1), full(), known(true, false), False, "NotHealthy"),
+            (member, healthy("a", 1), full(), known(false, true), False, "NotHealthy"),
+            (member, healthy("a", 1), full(), other, False, "NotHealthy"),
+            (member, going(healthy("a", 1)), full(), known(false, false), False, "Deleting"),
+            (member, replica("a", 1), full(), known(false, false), Unknown, "InspectionFailed"),
+        ];
+        for (kind, replica, node, of_etcd, status, reason) in table {
+            let found = inspected(kind, &replica, &reached(node.clone(), of_etcd.clone()));
+            assert_eq!((found.0, found.1), (status, reason), "{kind} {node} {of_etcd:?}: {}", found.2);
+        }
+    }
 }

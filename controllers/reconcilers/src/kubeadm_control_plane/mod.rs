@@ -24,7 +24,6 @@ mod outdated;
 #[cfg(test)]
 mod outdated_tests;
 mod placement;
-mod pods;
 mod preflight;
 mod replica;
 mod report;

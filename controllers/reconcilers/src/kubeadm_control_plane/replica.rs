@@ -87,7 +87,7 @@ impl Replica {
         Self::components(managed_etcd).all(|kind| self.holds(kind))
     }
 
-    /// Reports whether somebody asks for the replacement of the Machine because it is unhealthy.
+    /// Reports whether the Machine is unhealthy, and its health check requests its replacement.
     pub(super) fn needs_remediation(&self) -> bool {
         self.fails("HealthCheckSucceeded") && self.fails("OwnerRemediated")
     }
@@ -107,8 +107,8 @@ pub(super) fn initialized(control_plane: &KubeadmControlPlane) -> bool {
     initialization.and_then(|it| it.control_plane_initialized) == Some(true)
 }
 
-/// Returns the number of Machines that are wished for.
-pub(super) fn wished(control_plane: &KubeadmControlPlane) -> usize {
+/// Returns the desired number of Machines.
+pub(super) fn desired_replicas(control_plane: &KubeadmControlPlane) -> usize {
     let is_deleting = control_plane.metadata.deletion_timestamp.is_some();
     let replicas = if is_deleting { 0 } else { control_plane.spec.replicas.unwrap_or(1) };
     usize::try_from(replicas).unwrap_or_default()

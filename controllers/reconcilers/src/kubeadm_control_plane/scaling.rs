@@ -9,7 +9,7 @@ use super::decide::Step;
 use super::hook::Departure;
 use super::observe::Observed;
 use super::outdated::timestamp;
-use super::replica::{Replica, wished};
+use super::replica::{Replica, desired_replicas};
 use super::report::Outcome;
 use crate::aggregate::{NAMES, list_names, plural};
 
@@ -76,14 +76,14 @@ pub(super) fn up(
 ) -> Condition {
     let kind = "ScalingUp";
     let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
-    let (current, wished) = (made(observed, outcome), wished(control_plane));
+    let (current, desired) = (made(observed, outcome), desired_replicas(control_plane));
     let missing = missing_template(control_plane, observed);
-    if current >= wished {
+    if current >= desired {
         let message =
             missing.map(|it| format!("Scaling up would be blocked because {it}")).unwrap_or_default();
         return new(kind, ConditionStatus::False, "NotScalingUp", &message, now);
     }
-    let first = format!("Scaling up from {} to {wished} replicas", observed.replicas.len());
+    let first = format!("Scaling up from {} to {desired} replicas", observed.replicas.len());
     let first = match missing {
         Some(missing) => format!("{first} is blocked because {missing}"),
         None => first,
@@ -120,11 +120,11 @@ pub(super) fn down(
 ) -> Condition {
     let kind = "ScalingDown";
     let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
-    let (current, wished) = (observed.replicas.len(), wished(control_plane));
-    if current <= wished {
+    let (current, desired) = (observed.replicas.len(), desired_replicas(control_plane));
+    if current <= desired {
         return new(kind, ConditionStatus::False, "NotScalingDown", "", now);
     }
-    let mut message = with_blockers(format!("Scaling down from {current} to {wished} replicas"), outcome);
+    let mut message = with_blockers(format!("Scaling down from {current} to {desired} replicas"), outcome);
     for line in slow_deletions(&observed.replicas, now) {
         message.push('\n');
         message.push_str(&line);

@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 
-use apiserver_types::{KubeadmConfig, Machine, OpenStackMachine};
+use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
-use controllers_workload::drain;
+use controllers_workload::drain::{self, DrainProgress, VolumeProgress};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
-use super::deletion::node_name;
+use super::deletion::{self, node_name};
 use super::node::{NodeObservation, cluster_key};
 use super::observe::{Observed, Outcome};
 use crate::{CLUSTER_NAME_LABEL, ownership};
@@ -172,14 +172,22 @@ impl Actor<'_> {
         Ok(())
     }
 
+    fn rules(&self, machine: &Machine, observed: &Observed) -> Result<Vec<MachineDrainRule>, String> {
+        let cluster = observed.cluster.as_ref().map(ResourceExt::labels);
+        let rules = drain::matching_rules(&observed.deletion.rules, Some(machine.labels()), cluster);
+        rules.map_err(|error| error.to_string())
+    }
+
     async fn drain(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
         let name = node_name(machine, observed).unwrap_or_default();
-        let labels = observed.cluster.as_ref().map(|cluster| cluster.labels().clone()).unwrap_or_default();
-        let rules = drain::matching(&observed.deletion.rules, machine.labels(), &labels);
-        let outcome = match (self.workload(machine), rules) {
-            (Ok(client), Ok(rules)) => outcome(drain::drain(&client, &name, &rules).await),
-            (Err(error), _) => Outcome::Failed(error),
-            (_, Err(error)) => Outcome::Failed(error.to_string()),
+        let started = deletion::started(machine, Stage::Drain).unwrap_or(observed.now);
+        let outcome = match (self.workload(machine), self.rules(machine, observed)) {
+            (Ok(client), Ok(rules)) => match drain::drain(&client, &name, &rules).await {
+                Ok(DrainProgress::Done) => Outcome::Done,
+                Ok(DrainProgress::Waiting(waiting)) => Outcome::Waiting(waiting.message(started)),
+                Err(error) => Outcome::Failed(error.to_string()),
+            },
+            (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
         let events = &self.context.events;
         match &outcome {
@@ -199,9 +207,14 @@ impl Actor<'_> {
 
     async fn await_volumes(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
         let name = node_name(machine, observed).unwrap_or_default();
-        let outcome = match self.workload(machine) {
-            Ok(client) => outcome(drain::wait_for_volumes(&client, &name).await),
-            Err(error) => Outcome::Failed(error),
+        let started = deletion::started(machine, Stage::Volumes).unwrap_or(observed.now);
+        let outcome = match (self.workload(machine), self.rules(machine, observed)) {
+            (Ok(client), Ok(rules)) => match drain::wait_for_volumes(&client, &name, &rules).await {
+                Ok(VolumeProgress::Done) => Outcome::Done,
+                Ok(VolumeProgress::Waiting(waiting)) => Outcome::Waiting(waiting.message(started)),
+                Err(error) => Outcome::Failed(error.to_string()),
+            },
+            (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
         if let Outcome::Failed(error) = &outcome {
             let message = format!("error waiting for the volumes of node {name:?}: {error}");
@@ -219,9 +232,7 @@ impl Actor<'_> {
         name: &str,
     ) -> Result<(), ReconcileError> {
         let deleted = match self.workload(machine) {
-            Ok(client) => {
-                ownership::delete(&Api::<Node>::all(client), name, None).await.map_err(|it| it.to_string())
-            }
+            Ok(client) => drain::delete_node(&client, name).await.map_err(|error| error.to_string()),
             Err(error) => Err(error),
         };
         observed.deletion.node = Some(match deleted {
@@ -233,13 +244,5 @@ impl Actor<'_> {
             }
         });
         Ok(())
-    }
-}
-
-fn outcome<E: std::fmt::Display>(result: Result<drain::DrainProgress, E>) -> Outcome {
-    match result {
-        Ok(drain::DrainProgress::Done) => Outcome::Done,
-        Ok(drain::DrainProgress::Waiting { message, .. }) => Outcome::Waiting(message),
-        Err(error) => Outcome::Failed(error.to_string()),
     }
 }

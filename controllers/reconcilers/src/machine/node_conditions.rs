@@ -1,9 +1,8 @@
 //! Conditions `NodeReady` and `NodeHealthy` of a Machine.
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
+use controllers_workload::health::{self, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use kube::ResourceExt;
 
 use super::node::{self, NodeObservation};
 use super::observe::Observed;
@@ -11,16 +10,16 @@ use super::observe::Observed;
 /// Time after the last successful probe for which the conditions keep their last value. Upstream's default.
 const GRACE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Conditions of a Node that must be False.
-const PRESSURES: [&str; 3] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
-
 const READY: &str = "NodeReady";
 const HEALTHY: &str = "NodeHealthy";
 
 /// Returns both conditions; one that is absent keeps its value.
 pub(super) fn conditions(machine: &Machine, observed: &Observed, now: &Time) -> Vec<Condition> {
     if let NodeObservation::Found(node) = &observed.node {
-        return vec![ready(node, now), healthy(node, now)];
+        return vec![
+            of_node(READY, health::node_ready(node), now),
+            of_node(HEALTHY, health::node_healthy(node), now),
+        ];
     }
     let verdict = absent(machine, observed);
     let both = [READY, HEALTHY].into_iter();
@@ -116,56 +115,8 @@ fn initialized_at(observed: &Observed) -> Option<Timestamp> {
     condition.holds().then(|| condition.last_transition_time.0.parse().ok()).flatten()
 }
 
-fn of<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
-    node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
-}
-
-fn ready(node: &Node, now: &Time) -> Condition {
-    let Some(found) = of(node, "Ready") else {
-        let message = format!("Node {} reports no condition Ready yet", node.name_any());
-        return Condition::new(READY, ConditionStatus::Unknown, "NodeReadyUnknown", &message, now.clone());
-    };
-    let text = format!("* Node.Ready: {}", found.message.as_deref().unwrap_or_default());
-    let (status, reason, message) = match found.status.as_str() {
-        "True" => (ConditionStatus::True, "NodeReady", ""),
-        "False" => (ConditionStatus::False, "NodeNotReady", text.as_str()),
-        _ => (ConditionStatus::Unknown, "NodeReadyUnknown", text.as_str()),
-    };
-    let at = found.last_transition_time.as_ref();
-    let at = at.map_or_else(|| now.clone(), |at| Time(at.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
-    Condition::new(READY, status, reason, message, at)
-}
-
-/// Healthy: Ready is True, and the pressures are False.
-fn healthy(node: &Node, now: &Time) -> Condition {
-    let expected = [("Ready", "True")].into_iter().chain(PRESSURES.map(|kind| (kind, "False")));
-    let mut issues: Vec<(ConditionStatus, String, String)> = Vec::new();
-    for (kind, wanted) in expected {
-        let (status, message) = match of(node, kind) {
-            Some(found) => (found.status.clone(), found.message.clone().unwrap_or_default()),
-            None => ("Unknown".to_owned(), "Condition not yet reported".to_owned()),
-        };
-        if status != wanted {
-            let unknown = status != "True" && status != "False";
-            let verdict = if unknown { ConditionStatus::Unknown } else { ConditionStatus::False };
-            issues.push((verdict, kind.to_owned(), message));
-        }
-    }
-    let any = |status| issues.iter().any(|(verdict, ..)| *verdict == status);
-    let (status, reason) = match (any(ConditionStatus::False), issues.is_empty()) {
-        (true, _) => (ConditionStatus::False, "NodeNotHealthy"),
-        (false, false) => (ConditionStatus::Unknown, "NodeHealthyUnknown"),
-        (false, true) => (ConditionStatus::True, "NodeHealthy"),
-    };
-    Condition::new(HEALTHY, status, reason, &lines(&issues), now.clone())
-}
-
-/// Returns one line for each issue, or one for all four if they say the same.
-fn lines(issues: &[(ConditionStatus, String, String)]) -> String {
-    let all_equal = issues.len() == PRESSURES.len().saturating_add(1)
-        && issues.iter().all(|issue| Some(&issue.2) == issues.first().map(|first| &first.2));
-    if let (true, Some((_, _, message))) = (all_equal, issues.first()) {
-        return format!("* Node.AllConditions: {message}");
-    }
-    issues.iter().map(|(_, kind, message)| format!("* Node.{kind}: {message}")).collect::<Vec<_>>().join("\n")
+/// Returns a condition with the Node's own time of transition, where it has one.
+fn of_node(kind: &str, found: NodeCondition, now: &Time) -> Condition {
+    let at = found.transition.map(|at| Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+    Condition::new(kind, found.status, found.reason, &found.message, at.unwrap_or_else(|| now.clone()))
 }

@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::decide::Step;
-use super::desired::{Desired, NetworkWish, SubnetWish};
+use super::desired::{Desired, EndpointWish, NetworkWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
 use crate::names;
@@ -45,6 +45,11 @@ impl Actor<'_> {
                 Ok(None)
             }
             Step::SetEndpoint { host, port } => self.set_endpoint(object, observed, host, port).await,
+            Step::Balance(step) => {
+                let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
+                let attempt = step.attempt(&wish.name);
+                self.balance(step, wish, object, observed).await.map_err(|error| error.during(|| attempt))
+            }
             Step::Nothing => Ok(None),
             step => {
                 let attempt = step.attempt(self.desired);
@@ -107,7 +112,7 @@ impl Actor<'_> {
                 note_tags(observed, kind, &id, &tags);
                 None
             }
-            Step::Journal(_) | Step::SetEndpoint { .. } | Step::Nothing => None,
+            Step::Journal(_) | Step::SetEndpoint { .. } | Step::Balance(_) | Step::Nothing => None,
         };
         Ok(event)
     }
@@ -251,6 +256,8 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, tags: &[String
             observed.groups.values_mut().filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
         }
         TaggedKind::FloatingIp => observed.floating_ip.iter_mut().for_each(|it| it.tags.clone_from(&tags)),
-        TaggedKind::Port => {}
+        TaggedKind::Port => {
+            observed.balancing.vip_port.iter_mut().for_each(|it| it.tags.clone_from(&tags));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use controllers_infrastructure::{NewSecurityGroupRule, TaggedKind};
 use controllers_runtime::OwnershipTag;
 
+use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
@@ -34,6 +35,8 @@ pub(super) enum Step {
     Tag { kind: TaggedKind, id: String, tags: Vec<String> },
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
+    /// Change the load balancer, or wait for it.
+    Balance(balancer::Step),
     /// Nothing is left to do.
     Nothing,
 }
@@ -61,6 +64,7 @@ impl Step {
             }
             Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
             Self::Tag { id, .. } => format!("tag {id}"),
+            Self::Balance(step) => step.attempt(&format!("{name}-kubeapi")),
             Self::Journal(_) | Self::SetEndpoint { .. } | Self::Nothing => String::new(),
         }
     }
@@ -76,8 +80,9 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
     network(desired, observed)
         .or_else(|| router(desired, observed))
         .or_else(|| groups(desired, observed))
-        .or_else(|| endpoint(desired, observed))
+        .or_else(|| endpoint(desired, tag, observed))
         .or_else(|| tags(desired, tag, observed))
+        .or_else(|| balanced(desired, tag, observed))
         .unwrap_or(Step::Nothing)
 }
 
@@ -131,7 +136,35 @@ fn rules(wish: &GroupWish, observed: &Observed) -> Option<Step> {
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
 }
 
-fn endpoint(desired: &Desired, observed: &Observed) -> Option<Step> {
+/// Decides on the load balancer, the address of the endpoint, and the endpoint itself, if it is a load balancer.
+fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    let EndpointWish::LoadBalancer(wish) = &desired.endpoint else { return None };
+    let ready = balancer::decide::state(observed);
+    if let Some(step) = ready.or_else(|| balancer::decide::first_listener(wish, observed)) {
+        return Some(Step::Balance(step));
+    }
+    let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+    let host = observed.balanced_host(wish).filter(|_| !complete);
+    let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
+    endpoint.or_else(|| balancer::decide::parts(wish, tag, observed).map(Step::Balance))
+}
+
+/// Decides on the load balancer itself and on its floating IP.
+fn balancer_address(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    if let Some(step) = balancer::decide::base(wish, observed) {
+        return Some(Step::Balance(step));
+    }
+    if wish.floating && observed.floating_ip.is_none() {
+        let external = observed.external.as_ref()?.id.clone();
+        return Some(Step::CreateFloatingIp { external, address: wish.floating_ip.clone() });
+    }
+    balancer::decide::floating_ip(wish, tag, observed).map(Step::Balance)
+}
+
+fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    if let EndpointWish::LoadBalancer(wish) = &desired.endpoint {
+        return balancer_address(wish, tag, observed);
+    }
     let host = match (&desired.endpoint, &observed.floating_ip) {
         (EndpointWish::Fixed(address), _) => address.clone(),
         (EndpointWish::Floating(_), Some(found)) => found.address.clone(),
@@ -141,7 +174,7 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Option<Step> {
         }
         // A given address may belong to another owner; if it is a floating IP, it is used as it is.
         (EndpointWish::Given { host, .. }, _) => host.clone(),
-        (EndpointWish::Nowhere | EndpointWish::LoadBalancer, _) => return None,
+        (EndpointWish::Nowhere | EndpointWish::LoadBalancer(_), _) => return None,
     };
     let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     (!complete).then_some(Step::SetEndpoint { host, port: desired.port })
@@ -155,7 +188,9 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
         observed.groups.values().map(|it| (TaggedKind::SecurityGroup, &it.id, &it.tags, &it.description));
     let floating =
         observed.floating_ip.iter().map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
-    let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating);
+    let vip = observed.balancing.vip_port.iter();
+    let vip = vip.map(|it| (TaggedKind::Port, &it.id, &it.tags, &it.description));
+    let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description);
         let lacking: Vec<String> =

@@ -4,12 +4,15 @@ use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
 use controllers_runtime::{Entry, Journal, ReconcileError};
 
 use super::act::gone;
+use super::balancer;
 use super::observe::Observer;
 use crate::names;
 
 /// Kinds in the order of their deletion: a resource after those that use it.
-const ORDER: [&str; 6] = [
+const ORDER: [&str; 8] = [
     names::FLOATING_IP,
+    names::LOAD_BALANCER,
+    names::VIP_PORT,
     names::ROUTER_INTERFACE,
     names::ROUTER,
     names::SECURITY_GROUP,
@@ -30,6 +33,8 @@ pub(super) async fn delete_entry(
     let cloud = observer.cloud;
     match entry.kind.as_str() {
         names::FLOATING_IP => floating_ip(observer, entry).await,
+        names::LOAD_BALANCER => balancer::delete::balancer(observer, entry).await,
+        names::VIP_PORT => balancer::delete::vip_port(observer, entry).await,
         names::ROUTER_INTERFACE => router_interface(observer, entry).await,
         names::ROUTER => router(observer, entry).await,
         names::SECURITY_GROUP => {

@@ -3,6 +3,7 @@
 use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
+use super::balancer::BalancerWish;
 use super::rules::{Role, RuleSpec, managed_rules};
 use crate::queries;
 
@@ -78,8 +79,8 @@ pub(super) enum EndpointWish {
     Floating(Option<String>),
     /// Not specified, and there is no floating IP.
     Nowhere,
-    /// At a load balancer, which is not supported yet.
-    LoadBalancer,
+    /// At a load balancer.
+    LoadBalancer(Box<BalancerWish>),
 }
 
 impl Desired {
@@ -89,15 +90,21 @@ impl Desired {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let name = format!("k8s-clusterapi-cluster-{namespace}-{cluster}");
         let server = spec.api_server.as_ref();
-        let port = server.and_then(|server| server.port).filter(|port| *port > 0).unwrap_or(API_PORT);
+        let given = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port);
+        let port = given.or(server.and_then(|server| server.port)).filter(|port| *port > 0);
+        let port = port.unwrap_or(API_PORT);
         let external_wanted = spec.enable_external_network != Some(false);
         Self {
             network: network(spec),
             subnets: subnets(spec),
             external: external_wanted.then(|| external(spec)),
             router: router(spec, external_wanted),
-            groups: groups(spec, &format!("k8s-cluster-{namespace}-{cluster}-secgroup"), port),
-            endpoint: endpoint(spec, external_wanted),
+            groups: groups(
+                spec,
+                &format!("k8s-cluster-{namespace}-{cluster}-secgroup"),
+                &api_ports(spec, port),
+            ),
+            endpoint: endpoint(spec, &name, port, external_wanted),
             port,
             tags: spec.tags.clone().unwrap_or_default(),
             name,
@@ -155,25 +162,33 @@ fn router(spec: &OpenStackClusterSpec, external_wanted: bool) -> RouterWish {
     RouterWish::Managed { external_ips: ips.collect() }
 }
 
-fn groups(spec: &OpenStackClusterSpec, prefix: &str, port: i32) -> Vec<GroupWish> {
+/// Returns the ports of control plane nodes that clients reach: the API's and the load balancer's others.
+fn api_ports(spec: &OpenStackClusterSpec, port: i32) -> Vec<i32> {
+    let balancer = spec.api_server.as_ref().and_then(|server| server.managed_load_balancer.as_ref());
+    let balancer = balancer.filter(|balancer| balancer.enabled != Some(false));
+    let more = balancer.and_then(|balancer| balancer.additional_ports.as_deref()).unwrap_or_default();
+    [port].into_iter().chain(more.iter().copied().filter(|more| *more != port)).collect()
+}
+
+fn groups(spec: &OpenStackClusterSpec, prefix: &str, ports: &[i32]) -> Vec<GroupWish> {
     let Some(managed) = &spec.managed_security_groups else { return Vec::new() };
     let wish = |role: Role| GroupWish {
         role,
         name: format!("{prefix}-{}", role.word()),
-        rules: managed_rules(role, managed, port),
+        rules: managed_rules(role, managed, ports),
     };
     vec![wish(Role::ControlPlane), wish(Role::Worker)]
 }
 
-fn endpoint(spec: &OpenStackClusterSpec, external_wanted: bool) -> EndpointWish {
+fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted: bool) -> EndpointWish {
     let server = spec.api_server.clone().unwrap_or_default();
-    let balanced = server.managed_load_balancer.as_ref().is_some_and(|lb| lb.enabled != Some(false));
     let floating_wanted = external_wanted && server.enable_floating_ip != Some(false);
+    // Also if the endpoint is known already: the load balancer serves it.
+    if let Some(wish) = BalancerWish::read(spec, name, port, floating_wanted) {
+        return EndpointWish::LoadBalancer(Box::new(wish));
+    }
     if let Some(host) = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.clone()) {
         return EndpointWish::Given { host, floating: floating_wanted };
-    }
-    if balanced {
-        return EndpointWish::LoadBalancer;
     }
     match (server.fixed_ip, floating_wanted) {
         (_, true) => EndpointWish::Floating(server.floating_ip),

@@ -6,6 +6,7 @@
 //! name and ownership tag.
 
 mod act;
+mod balancer;
 mod decide;
 mod delete;
 mod desired;
@@ -27,8 +28,10 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use act::Actor;
+use balancer::BalancerView;
+use balancer::backends::{SeenBackends, backends};
 use decide::Step;
-use desired::Desired;
+use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
 use report::Ending;
 
@@ -58,6 +61,12 @@ pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8
 /// Interval in which a complete cluster is compared with the cloud.
 const RESYNC: Duration = Duration::from_mins(5);
 
+/// Interval while Octavia changes a load balancer: it takes seconds.
+const BUILDING: Duration = Duration::from_secs(2);
+
+/// Interval in which a load balancer in ERROR that still works is looked at.
+const DEGRADED: Duration = Duration::from_secs(30);
+
 /// Annotation of infrastructure that another system manages.
 const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
 
@@ -69,12 +78,13 @@ const STEPS: usize = 512;
 pub struct OpenStackClusterReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
+    seen: SeenBackends,
 }
 
 impl OpenStackClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default() }
+        Self { context, requeue: RequeuePolicy::default(), seen: SeenBackends::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -86,16 +96,31 @@ impl OpenStackClusterReconciler {
         // The watch may be behind, so the object is read again.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
+            self.seen.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
-        if let Some(remaining) = self.requeue.remaining(&stored) {
+        // The members of a load balancer are other objects than the cluster.
+        let due = self.members_changed(&stored).await?;
+        if let Some(remaining) = self.requeue.remaining(&stored).filter(|_| !due) {
             return Ok(Requeue::After(remaining));
         }
         let result = Box::pin(self.pass(&api, &mut stored)).await;
         if let Err(error) = &result {
             self.record(&stored, error).await;
         }
-        self.requeue.after(&stored, result, None)
+        self.requeue.after(&stored, result, Some(BUILDING))
+    }
+
+    /// Returns true if other machines than in the last pass are to be members of the cluster's load balancer.
+    async fn members_changed(&self, object: &OpenStackCluster) -> Result<bool, kube::Error> {
+        let (Some(cluster), true) =
+            (object.labels().get(crate::CLUSTER_NAME_LABEL), has_load_balancer(object))
+        else {
+            return Ok(false);
+        };
+        let namespace = object.namespace().unwrap_or_default();
+        let found = backends(&self.context.client, &namespace, cluster).await?;
+        Ok(self.seen.changed(&object.uid().unwrap_or_default(), &found))
     }
 
     fn api(&self, object: &OpenStackCluster) -> Api<OpenStackCluster> {
@@ -139,11 +164,16 @@ impl OpenStackClusterReconciler {
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
         let mut observed = observe::begin(Journal::of(object), endpoint);
+        if matches!(desired.endpoint, EndpointWish::LoadBalancer(_)) {
+            let namespace = object.namespace().unwrap_or_default();
+            let backends = backends(&self.context.client, &namespace, &cluster.name_any()).await?;
+            observed.balancing = BalancerView::begin(object, backends);
+        }
         let result = self.work(api, object, &desired, &tag, &mut observed).await;
         if result.as_ref().is_err_and(|error| matches!(error, ReconcileError::Api(_))) {
-            return result.map(|()| None);
+            return result.map(|_| None);
         }
-        let ending = result.as_ref().map_or_else(Ending::Stopped, |()| Ending::Complete);
+        let ending = result.as_ref().map_or_else(Ending::Stopped, |_| Ending::Complete);
         let before = object.clone();
         // An outage says nothing about the resources; a name that matches nothing does.
         let unresolved = matches!(&result, Err(ReconcileError::Cloud(error))
@@ -153,7 +183,10 @@ impl OpenStackClusterReconciler {
             _ => report::report(object, &desired, &observed, &ending, &now()),
         }
         *object = write_status(api, &before, object).await?;
-        result.map(|()| Some(RESYNC))
+        match result {
+            Err(ReconcileError::Waiting { reason: balancer::PENDING, .. }) => Ok(Some(BUILDING)),
+            result => result.map(Some),
+        }
     }
 
     async fn work(
@@ -163,15 +196,15 @@ impl OpenStackClusterReconciler {
         desired: &Desired,
         tag: &OwnershipTag,
         observed: &mut Observed,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Duration, ReconcileError> {
         let cloud = self.cloud(object).await?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let mut result = Err(crate::endless());
         for _ in 0..STEPS {
             let step = decide::next_step(desired, tag, observed);
-            if step == Step::Nothing {
-                result = Ok(());
+            if let Some(interval) = interval(&step, observed) {
+                result = Ok(interval);
                 break;
             }
             match actor.act(step, object, observed).await {
@@ -184,6 +217,9 @@ impl OpenStackClusterReconciler {
                     break;
                 }
             }
+        }
+        for (reason, message) in std::mem::take(&mut observed.warnings) {
+            self.context.events.record(object, Severity::Warning, reason, &message).await;
         }
         actor.write_journal(object, observed).await?;
         result
@@ -209,6 +245,9 @@ impl OpenStackClusterReconciler {
                 let before = object.clone();
                 report::report_stopped(object, error, &now());
                 *object = write_status(api, &before, object).await?;
+            }
+            if matches!(result, Err(ReconcileError::Waiting { reason: balancer::PENDING, .. })) {
+                return Ok(Some(BUILDING));
             }
             result?;
         }
@@ -270,5 +309,35 @@ impl OpenStackClusterReconciler {
             let events = &self.context.events;
             events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
         }
+    }
+}
+
+/// Returns the interval after a pass that ends before this step: the cluster is complete, or Octavia changes
+/// its load balancer while that works. `None` if the step is to be made.
+fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
+    let works = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+    match step {
+        Step::Nothing => Some(RESYNC),
+        Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
+            balancer::PENDING => Some(BUILDING),
+            balancer::DEGRADED => Some(DEGRADED),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns true if the spec requests a load balancer.
+pub(crate) fn has_load_balancer(object: &OpenStackCluster) -> bool {
+    let server = object.spec.api_server.as_ref();
+    let balancer = server.and_then(|server| server.managed_load_balancer.as_ref());
+    balancer.is_some_and(|balancer| balancer.enabled != Some(false))
+}
+
+/// Returns the number of ports of the load balancer that the spec requests.
+pub(crate) fn balanced_ports(object: &OpenStackCluster) -> usize {
+    match Desired::read(object, "").endpoint {
+        EndpointWish::LoadBalancer(wish) => wish.ports.len(),
+        _ => 0,
     }
 }

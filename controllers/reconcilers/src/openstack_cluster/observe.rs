@@ -9,6 +9,7 @@ use controllers_infrastructure::{
 };
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
+use super::balancer::{BalancerView, BalancerWish};
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::Role;
 use crate::{names, queries};
@@ -32,8 +33,23 @@ pub(super) struct Observed {
     pub endpoint: Option<(String, i32)>,
     /// A rule exists that Neutron returns as another one; then none is removed as surplus.
     pub rules_read_otherwise: bool,
+    /// Load balancer, if one is desired.
+    pub balancing: BalancerView,
+    /// Warnings of the pass: reasons and messages of Events.
+    pub warnings: Vec<(&'static str, String)>,
     /// Everything has been observed.
     pub complete: bool,
+}
+
+impl Observed {
+    /// Returns the host of the endpoint at a load balancer: the floating IP, or the address itself.
+    pub(super) fn balanced_host(&self, wish: &BalancerWish) -> Option<String> {
+        if wish.floating {
+            return self.floating_ip.as_ref().map(|ip| ip.address.clone());
+        }
+        let balancer = self.balancing.balancer.as_ref();
+        balancer.map(|balancer| balancer.vip_address.clone()).filter(|address| !address.is_empty())
+    }
 }
 
 /// Reader of a pass.
@@ -58,6 +74,9 @@ impl Observer<'_> {
             }
         }
         self.floating_ip(observed).await?;
+        if let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint {
+            self.balancer(observed, wish).await?;
+        }
         observed.zones = self.cloud.compute_zones().await?;
         observed.complete = true;
         Ok(())
@@ -156,6 +175,15 @@ impl Observer<'_> {
 
     async fn floating_ip(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.floating_ip = match &self.desired.endpoint {
+            EndpointWish::LoadBalancer(wish) => match &wish.floating_ip {
+                Some(address) => {
+                    let query =
+                        FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
+                    self.cloud.floating_ips(&query).await?.into_iter().next()
+                }
+                None if wish.floating => self.owned_floating_ip().await?,
+                None => None,
+            },
             EndpointWish::Floating(Some(address)) | EndpointWish::Given { host: address, floating: true } => {
                 let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
                 // A host name is not an address, so there is no floating IP to find.
@@ -275,6 +303,13 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
     if matches!(desired.endpoint, EndpointWish::Floating(_)) {
         entries.push((names::FLOATING_IP, desired.name.clone()));
     }
+    if let EndpointWish::LoadBalancer(wish) = &desired.endpoint {
+        entries.push((names::VIP_PORT, wish.vip_name()));
+        entries.push((names::LOAD_BALANCER, wish.name.clone()));
+        if wish.floating {
+            entries.push((names::FLOATING_IP, desired.name.clone()));
+        }
+    }
     entries
 }
 
@@ -286,7 +321,7 @@ fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
 }
 
 /// Returns the only element, or an error.
-fn one<T>(mut found: Vec<T>, field: &str, desired: &str) -> Result<T, ReconcileError> {
+pub(super) fn one<T>(mut found: Vec<T>, field: &str, desired: &str) -> Result<T, ReconcileError> {
     match found.len() {
         1 => Ok(found.remove(0)),
         count => Err(ReconcileError::unresolved(count, field, desired)),

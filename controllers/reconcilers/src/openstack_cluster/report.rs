@@ -1,12 +1,13 @@
 //! Status of an OpenStackCluster, from the observed resources and the end of the pass.
 
 use apiserver_types::{
-    Condition, ConditionStatus, FailureDomain, Initialization, NetworkStatus, NetworkStatusWithSubnets,
-    OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
-    condition, remove_condition, set_condition,
+    Condition, ConditionStatus, FailureDomain, Initialization, LoadBalancer, NetworkStatus,
+    NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus,
+    SubnetStatus, Time, condition, remove_condition, set_condition,
 };
 use controllers_runtime::ReconcileError;
 
+use super::balancer::{BROKEN, DEGRADED, ERROR};
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
@@ -31,6 +32,9 @@ pub(super) fn report(
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
     things(status, observed);
+    if let Some(balancer) = load_balancer(desired, observed) {
+        status.api_server_managed_load_balancer = Some(balancer);
+    }
     failure_domains(status, observed, &zones);
     let parts = [
         ("NetworkReady", network(desired, observed)),
@@ -52,6 +56,9 @@ pub(super) fn report(
     for (kind, part) in parts {
         let condition = match (part, ending) {
             (Part::Done, _) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
+            (Part::Degraded(reason, message), _) => {
+                Condition::new(kind, ConditionStatus::True, reason, &message, now.clone())
+            }
             (Part::Wrong(reason, message), _) => {
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
             }
@@ -112,6 +119,8 @@ enum Part {
     Done,
     Missing,
     Wrong(&'static str, String),
+    /// It works, with a defect.
+    Degraded(&'static str, String),
 }
 
 impl Part {
@@ -161,20 +170,23 @@ fn groups(desired: &Desired, observed: &Observed) -> Part {
 
 fn endpoint(desired: &Desired, observed: &Observed) -> Part {
     match &desired.endpoint {
+        EndpointWish::LoadBalancer(_) if broken(observed) => {
+            let message = "the load balancer is in ERROR".to_owned();
+            if observed.balancing.answers {
+                Part::Degraded(DEGRADED, message)
+            } else {
+                Part::Wrong(BROKEN, message)
+            }
+        }
         _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
-        EndpointWish::LoadBalancer => Part::Wrong(
-            "LoadBalancerNotSupported",
-            "spec.apiServer.managedLoadBalancer.enabled: load balancers are not supported yet. \
-             Set it to false, or set spec.controlPlaneEndpoint"
-                .to_owned(),
-        ),
         EndpointWish::Nowhere => Part::Wrong(
             "NoEndpoint",
             "the API has no address, because the spec requests no floating IP. \
              Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                 .to_owned(),
         ),
-        EndpointWish::Floating(_)
+        EndpointWish::LoadBalancer(wish) if !wish.floating => Part::Missing,
+        EndpointWish::Floating(_) | EndpointWish::LoadBalancer(_)
             if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
         {
             Part::Wrong(
@@ -186,6 +198,29 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
         }
         _ => Part::Missing,
     }
+}
+
+/// Returns true if a load balancer that worked is in ERROR.
+fn broken(observed: &Observed) -> bool {
+    let balancer = observed.balancing.balancer.as_ref();
+    observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0)
+        && balancer.is_some_and(|balancer| balancer.provisioning_status == ERROR)
+}
+
+/// Returns the status of the load balancer, once all of it is known.
+fn load_balancer(desired: &Desired, observed: &Observed) -> Option<LoadBalancer> {
+    let EndpointWish::LoadBalancer(wish) = &desired.endpoint else { return None };
+    let balancer = observed.balancing.balancer.as_ref().filter(|it| !it.vip_address.is_empty())?;
+    let cidrs = observed.balancing.listener(desired.port).map(|it| it.allowed_cidrs.clone());
+    Some(LoadBalancer {
+        id: balancer.id.clone(),
+        internal_ip: balancer.vip_address.clone(),
+        ip: observed.balanced_host(wish)?,
+        name: balancer.name.clone(),
+        allowed_cidrs: cidrs.filter(|cidrs| !cidrs.is_empty()),
+        load_balancer_network: None,
+        tags: (!balancer.tags.is_empty()).then(|| balancer.tags.clone()),
+    })
 }
 
 fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {

@@ -121,10 +121,12 @@ fn protocol(rule: &NewSecurityGroupRule) -> Option<String> {
 }
 
 /// Returns the rules of one group: all egress, the rules that Kubernetes needs, and those of the spec.
-pub(super) fn managed_rules(role: Role, spec: &ManagedSecurityGroups, api_port: i32) -> Vec<RuleSpec> {
+pub(super) fn managed_rules(role: Role, spec: &ManagedSecurityGroups, api_ports: &[i32]) -> Vec<RuleSpec> {
     let mut rules = vec![any(false, false, "Full open"), any(false, true, "Full open")];
     if role == Role::ControlPlane {
-        rules.push(ingress("tcp", (api_port, api_port), Peers::Anyone, "Kubernetes API"));
+        for port in api_ports {
+            rules.push(ingress("tcp", (*port, *port), Peers::Anyone, "Kubernetes API"));
+        }
     }
     if role == Role::Worker {
         rules.push(ingress("tcp", (30000, 32767), Peers::Anyone, "Node Port Services"));

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, OpenStackCluster};
+use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use super::OpenStackClusterReconciler;
+use super::{OpenStackClusterReconciler, has_load_balancer};
+use crate::names;
+use crate::object_refs::concerned;
 
 /// Number of clusters that are reconciled at the same time: each makes one call after another.
 const CONCURRENCY: u16 = 16;
@@ -20,20 +22,38 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let client = context.client.clone();
     let clusters: Api<Cluster> = Api::all(client.clone());
     let controller = ReconcileLoop::new(
-        Api::<OpenStackCluster>::all(client),
+        Api::<OpenStackCluster>::all(client.clone()),
         CONCURRENCY,
         &context.queues,
         "openstackcluster",
-    )
-    .watches(clusters, |cluster: Cluster| {
+    );
+    let (of_machines, of_servers) = (controller.store(), controller.store());
+    let controller = controller.watches(clusters, |cluster: Cluster| {
         let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
         let namespace = cluster.namespace().unwrap_or_default();
         reference.map(|it| ObjectRef::<OpenStackCluster>::new(&it.name).within(&namespace))
     });
+    // Control plane machines are members of the load balancer.
+    let controller = controller
+        .watches(Api::<Machine>::all(client.clone()), move |machine: Machine| {
+            let serves = machine.labels().contains_key(names::CONTROL_PLANE_LABEL);
+            concerned(&of_machines, &machine, |cluster| serves && is_balanced(cluster, &machine))
+        })
+        .watches(Api::<OpenStackMachine>::all(client), move |machine: OpenStackMachine| {
+            concerned(&of_servers, &machine, |cluster| is_balanced(cluster, &machine))
+        });
     let reconciler = Arc::new(OpenStackClusterReconciler::new(context));
     let pass = move |object: Arc<OpenStackCluster>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns true if a machine belongs to a cluster with a load balancer.
+fn is_balanced(cluster: &OpenStackCluster, machine: &impl ResourceExt) -> bool {
+    let label =
+        |labels: &std::collections::BTreeMap<String, String>| labels.get(crate::CLUSTER_NAME_LABEL).cloned();
+    let name = label(cluster.labels());
+    has_load_balancer(cluster) && name.is_some() && name == label(machine.labels())
 }

@@ -17,6 +17,10 @@ pub(super) struct Desired {
     pub volumes: Vec<VolumeWish>,
     /// The machine may take the floating IP of the cluster's API.
     pub takes_endpoint: bool,
+    /// Load balancer of the API, of which the machine is a member.
+    pub balancer: Option<String>,
+    /// Number of ports of the load balancer.
+    pub balanced_ports: usize,
     /// Network of the cluster: the port on it serves the API.
     pub network: Option<String>,
     pub region: String,
@@ -37,6 +41,22 @@ pub(super) struct Observed {
     /// An operation has claimed the server.
     pub in_operation: bool,
     pub endpoint_ip: Option<FloatingIp>,
+    /// State of the machine's membership in the load balancer.
+    pub membership: Membership,
+}
+
+/// State of a machine's membership in the load balancer of the API.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Membership {
+    /// Not observed.
+    #[default]
+    Unknown,
+    /// Not a member of every pool yet.
+    Pending,
+    /// Member of every pool.
+    Complete,
+    /// A member is in ERROR.
+    Broken,
 }
 
 /// Next step of an OpenStackMachine.
@@ -94,6 +114,8 @@ pub(super) enum Waiting {
     Volume { name: String, status: String },
     /// A server is being built.
     Server { status: String },
+    /// The machine is no member of the load balancer yet.
+    Member,
     /// The server does not exist any more, or an operation has claimed it.
     Unavailable,
 }
@@ -210,6 +232,9 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     let changed = desired.ports.iter().find_map(|spec| port_step(spec, tag, observed.ports.get(&spec.name)?));
     if let Some(step) = changed {
         return step;
+    }
+    if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {
+        return Step::Wait(Waiting::Member);
     }
     let free = observed.endpoint_ip.as_ref().filter(|ip| desired.takes_endpoint && ip.port_id.is_none());
     match (free, management_port(desired, observed)) {

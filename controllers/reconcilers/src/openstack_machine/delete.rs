@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::LoadBalancerQuery;
 use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now, write_status};
 use kube::{Api, ResourceExt};
 
@@ -11,6 +12,7 @@ use super::decide::Observed;
 use super::observe::{Observer, is_unclaimed};
 use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
 use crate::names;
+use crate::openstack_cluster::has_load_balancer;
 
 /// Interval of a deletion in progress: Nova takes a few seconds.
 const POLL: Duration = Duration::from_secs(2);
@@ -30,6 +32,7 @@ impl OpenStackMachineReconciler {
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
+        cluster_is_going: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
@@ -54,6 +57,14 @@ impl OpenStackMachineReconciler {
         }
         let cloud = self.cloud(object, cluster).await?;
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
+        if !cluster_is_going && self.is_member(&observer, object, cluster).await? {
+            let message = "waiting for the removal of the machine from the load balancer";
+            let error = ReconcileError::waiting("Deleting", message);
+            let before = object.clone();
+            report::report_stopped(object, &error, &now());
+            *object = write_status(api, &before, object).await?;
+            return Ok(Some(POLL));
+        }
         while let Some(entry) = next_entry(&observed) {
             match delete_entry(&observer, object, &entry).await? {
                 Gone::NotYet(what) => {
@@ -77,6 +88,31 @@ impl OpenStackMachineReconciler {
         }
         crate::finalizers::remove(api, object, FINALIZER).await?;
         Ok(None)
+    }
+}
+
+impl OpenStackMachineReconciler {
+    /// Returns true if the load balancer still sends connections to the machine. The cluster's reconciler
+    /// removes it. One in ERROR cannot be changed, and the machine does not wait for it.
+    async fn is_member(
+        &self,
+        observer: &Observer<'_>,
+        object: &OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<bool, ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        let cluster = cluster
+            .filter(|cluster| cluster.metadata.deletion_timestamp.is_none() && has_load_balancer(cluster));
+        let status = cluster.and_then(|cluster| cluster.status.as_ref());
+        let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
+        let Some(known) = known else { return Ok(false) };
+        let query = LoadBalancerQuery { id: Some(known.id.clone()), ..LoadBalancerQuery::default() };
+        let found = observer.cloud.load_balancers(&query).await?;
+        let usable = |status: &str| !matches!(status, "ERROR" | "DELETED" | "PENDING_DELETE");
+        if !found.iter().any(|balancer| usable(&balancer.provisioning_status)) {
+            return Ok(false);
+        }
+        observer.is_member(&known.id, &uid).await
     }
 }
 

@@ -7,7 +7,7 @@ use apiserver_types::{
 use controllers_infrastructure::BlockDevice;
 
 /// Label of control plane Machines.
-pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+pub(super) use crate::names::CONTROL_PLANE_LABEL;
 
 /// Desired Cinder volume.
 #[derive(Debug, Clone, PartialEq)]

@@ -134,7 +134,8 @@ impl OpenStackMachineReconciler {
             return Ok(None);
         }
         if object.metadata.deletion_timestamp.is_some() {
-            return self.delete(api, object, infrastructure.as_ref()).await;
+            let going = cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
+            return self.delete(api, object, infrastructure.as_ref(), going).await;
         }
         // As upstream: an object without an owner belongs to the client that created it, who may be
         // writing its status at this moment. The change that adds the owner starts the next pass.
@@ -175,6 +176,13 @@ impl OpenStackMachineReconciler {
         }
         if desired.takes_endpoint && observed.server.is_some() {
             observer.endpoint(&mut observed, &desired, &context.cluster).await?;
+        }
+        if let Some(balancer) = &desired.balancer
+            && observed.server.is_some()
+            && !is_ingress_ready(object)
+        {
+            let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {
             api,
@@ -286,15 +294,24 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
     let status = context.cluster.status.as_ref();
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
+    let control_plane = desired::is_control_plane(&context.machine);
+    let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
     Desired {
+        balancer: balancer.filter(|_| control_plane && balanced).map(|balancer| balancer.id.clone()),
+        balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine),
-        takes_endpoint: desired::is_control_plane(&context.machine) && floating && !balanced,
+        takes_endpoint: control_plane && floating && !balanced,
         network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }
+}
+
+/// Returns true if clients reach the machine's API server.
+fn is_ingress_ready(object: &OpenStackMachine) -> bool {
+    object.condition("APIServerIngressReady").is_some_and(apiserver_types::Condition::holds)
 }
 
 fn is_provisioned(cluster: &OpenStackCluster) -> bool {
@@ -309,7 +326,7 @@ fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
         .as_ref()
         .is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
     match waiting {
-        Some(Waiting::Volume { .. } | Waiting::Server { .. }) => BUILDING,
+        Some(Waiting::Volume { .. } | Waiting::Server { .. } | Waiting::Member) => BUILDING,
         Some(Waiting::Unavailable) | None if settled => RESYNC,
         Some(Waiting::Unavailable) | None => BUILDING,
     }

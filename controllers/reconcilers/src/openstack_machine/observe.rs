@@ -8,7 +8,7 @@ use controllers_infrastructure::{Cloud, FloatingIpQuery, Port, PortQuery, Server
 use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
 use kube::ResourceExt;
 
-use super::decide::{Desired, Observed};
+use super::decide::{Desired, Membership, Observed};
 use crate::names;
 
 /// Maximum age of the shared list for a machine that is being built. Such machines are observed every two
@@ -149,6 +149,46 @@ impl Observer<'_> {
             self.parts(observed, desired).await?;
         }
         Ok(())
+    }
+
+    /// Finds the machine's members in the pools of a load balancer. The cluster's reconciler adds them.
+    pub(super) async fn membership(
+        &self,
+        observed: &mut Observed,
+        balancer: &str,
+        ports: usize,
+        uid: &str,
+    ) -> Result<(), ReconcileError> {
+        let tag = names::member_tag(uid);
+        let mut states = Vec::new();
+        for pool in self.cloud.pools(balancer).await? {
+            let members = self.cloud.members(&pool.id).await?;
+            let ours = members.into_iter().find(|member| member.tags.contains(&tag));
+            states.push(ours.map(|member| member.provisioning_status));
+        }
+        let all = |status: &str| states.iter().all(|it| it.as_deref() == Some(status));
+        observed.membership = match () {
+            () if states.iter().flatten().any(|status| status == "ERROR") => Membership::Broken,
+            () if states.len() >= ports && all("ACTIVE") => Membership::Complete,
+            () => Membership::Pending,
+        };
+        Ok(())
+    }
+
+    /// Returns true if the machine has a member in a pool of a load balancer.
+    pub(super) async fn is_member(&self, balancer: &str, uid: &str) -> Result<bool, ReconcileError> {
+        let tag = names::member_tag(uid);
+        for pool in self.cloud.pools(balancer).await? {
+            let members = match self.cloud.members(&pool.id).await {
+                // It was deleted between the two reads.
+                Err(error) if error.is_not_found() => continue,
+                result => result?,
+            };
+            if members.iter().any(|member| member.tags.contains(&tag)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Finds the floating IP of the cluster's API, if its host is one.

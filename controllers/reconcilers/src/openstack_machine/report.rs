@@ -7,7 +7,7 @@ use apiserver_types::{
 use controllers_infrastructure::Server;
 use controllers_runtime::ReconcileError;
 
-use super::decide::{Desired, Observed, Waiting};
+use super::decide::{Desired, Membership, Observed, Waiting};
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -44,7 +44,10 @@ pub(super) fn report(
     }
     let instance = instance(observed, ending, now);
     let ready = ready(&instance, ending, now);
-    let ingress = desired.takes_endpoint.then(|| ingress(observed, now)).flatten();
+    let ingress = match desired.balancer {
+        Some(_) => membership(&observed.membership, now),
+        None => desired.takes_endpoint.then(|| ingress(observed, now)).flatten(),
+    };
     let conditions = status.conditions.get_or_insert_default();
     for condition in [Some(instance), ingress, Some(ready)].into_iter().flatten() {
         set_condition(conditions, condition.at_generation(generation));
@@ -84,12 +87,31 @@ fn ingress(observed: &Observed, now: &Time) -> Option<Condition> {
     Some(Condition::new("APIServerIngressReady", holds, reason, &message, now.clone()))
 }
 
+/// Condition `APIServerIngressReady` with a load balancer: the machine is a member of every pool.
+fn membership(membership: &Membership, now: &Time) -> Option<Condition> {
+    let no = ConditionStatus::False;
+    let (holds, reason, message) = match membership {
+        Membership::Unknown => return None,
+        Membership::Complete => (ConditionStatus::True, "Ready", ""),
+        Membership::Pending => {
+            (no, "LoadBalancerMemberPending", "the load balancer does not have the machine in every pool yet")
+        }
+        Membership::Broken => (no, "LoadBalancerMemberError", "a member of the load balancer is in ERROR"),
+    };
+    Some(Condition::new("APIServerIngressReady", holds, reason, message, now.clone()))
+}
+
 /// Condition `Ready`: that of the instance, unless the pass ended with an error about something else.
 fn ready(instance: &Condition, ending: &Ending<'_>, now: &Time) -> Condition {
     match ending {
         Ending::Stopped(error) if instance.holds() => {
             let message = error.to_string();
             Condition::new("Ready", ConditionStatus::False, error.reason(), &message, now.clone())
+        }
+        Ending::Waiting(Waiting::Member) if instance.holds() => {
+            let (no, reason) = (ConditionStatus::False, "LoadBalancerMemberPending");
+            let message = "the load balancer does not have the machine in every pool yet";
+            Condition::new("Ready", no, reason, message, now.clone())
         }
         _ => Condition { kind: "Ready".to_owned(), ..instance.clone() },
     }
@@ -131,6 +153,7 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
         (Ending::Waiting(Waiting::Server { status }), _) => {
             (no, "Building".to_owned(), format!("the server is in {status}"))
         }
+        (Ending::Waiting(Waiting::Member), Some(server)) => state(server),
         (_, None) if observed.in_operation => {
             (no, "InOperation".to_owned(), "a MachineOperation creates another server".to_owned())
         }

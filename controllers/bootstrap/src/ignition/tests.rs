@@ -1,0 +1,169 @@
+//! Tests of the Ignition configuration: parsed trees.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use apiserver_types::{BootstrapUser, FileEncoding, KubeadmConfigSpec};
+
+use super::*;
+use crate::setup::Command;
+
+fn rendered(spec: Value, files: &[File], users: Value) -> Result<Value, DocumentError> {
+    let spec: KubeadmConfigSpec = serde_json::from_value(spec).unwrap();
+    let users: Vec<BootstrapUser> = serde_json::from_value(users).unwrap();
+    let certificates = [File::of_root("/etc/kubernetes/pki/ca.crt", "0640", "a b\n")];
+    let setup = Setup {
+        command: Command::Init,
+        kubeadm: "---\nkind: A\n",
+        certificates: &certificates,
+        files,
+        discovery: None,
+        users: &users,
+        report: Some("m"),
+        spec: &spec,
+    };
+    Ok(serde_json::from_str(&render(&setup)?).unwrap())
+}
+
+/// Returns the content of a file.
+fn content(tree: &Value, path: &str) -> String {
+    let files = tree["storage"]["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"] == path).unwrap();
+    let source = file["contents"]["source"].as_str().unwrap().strip_prefix("data:,").unwrap();
+    percent_encoding::percent_decode_str(source).decode_utf8().unwrap().into_owned()
+}
+
+#[test]
+fn a_script_runs_kubeadm_between_the_users_commands() {
+    let spec = json!({"preKubeadmCommands": ["before"], "postKubeadmCommands": ["after"], "verbosity": 4});
+    let tree = rendered(spec, &[], json!([])).unwrap();
+    assert_eq!(tree["ignition"]["version"], "2.3.0");
+    let script = "#!/bin/bash\nset -e\nbefore\nkubeadm init --config /etc/kubeadm.yml --v 4\n\
+        mkdir -p /run/cluster-api && echo success > /run/cluster-api/bootstrap-success.complete\n\
+        mv /etc/kubeadm.yml /tmp/\nafter\n";
+    assert_eq!(content(&tree, SCRIPT), script);
+    assert_eq!(content(&tree, CONFIGURATION), "---\nkind: A\n");
+    let first = json!({"filesystem": "root", "path": "/etc/kubernetes/pki/ca.crt", "mode": 416,
+        "user": {"name": "root"}, "group": {"name": "root"}, "contents": {"source": "data:,a%20b%0A"}});
+    assert_eq!(tree["storage"]["files"][0], first);
+    assert_eq!(tree["systemd"]["units"][0]["name"], "kubeadm.service");
+    assert_eq!(tree.get("passwd"), None);
+    let unit = tree["systemd"]["units"][0]["contents"].as_str().unwrap();
+    assert!(unit.contains("ExecStopPost=/bin/sh /etc/kubeadm-report.sh kubeadm $EXIT_STATUS\n"), "{unit}");
+    assert!(content(&tree, REPORT).contains("capstan-bootstrap: m "));
+}
+
+#[test]
+fn files_are_decoded_and_have_a_default_mode() {
+    let file = |path: &str, content: &str| File {
+        path: path.to_owned(),
+        content: content.into(),
+        ..File::default()
+    };
+    let files = [
+        File { encoding: Some(FileEncoding::Base64), ..file("/a", "YQ==\n") },
+        File { append: Some(true), ..file("/b", "b") },
+    ];
+    let tree = rendered(json!({}), &files, json!([])).unwrap();
+    assert_eq!(content(&tree, "/a"), "a");
+    let entries = &tree["storage"]["files"];
+    assert_eq!((&entries[1]["mode"], &entries[2]["append"]), (&json!(420), &json!(true)));
+    let gzip = [File { encoding: Some(FileEncoding::Gzip), ..file("/a", "x") }];
+    assert!(rendered(json!({}), &gzip, json!([])).is_err());
+    let mode = [File { permissions: Some("rw".to_owned()), ..file("/a", "x") }];
+    assert!(rendered(json!({}), &mode, json!([])).is_err());
+}
+
+#[test]
+fn users_have_ignitions_names_and_files_for_sudo_and_passwords() {
+    let users = json!([{"name": "ops", "groups": "adm, sudo", "sudo": "ALL=(ALL) ALL", "lockPassword": false,
+        "passwd": "$6$", "homeDir": "/home/ops", "sshAuthorizedKeys": ["k"]}]);
+    let tree = rendered(json!({}), &[], users).unwrap();
+    assert_eq!(
+        tree["passwd"]["users"],
+        json!([{"name": "ops", "groups": ["adm", "sudo"], "passwordHash": "$6$",
+        "homeDir": "/home/ops", "sshAuthorizedKeys": ["k"]}])
+    );
+    assert_eq!(content(&tree, "/etc/sudoers.d/ops"), "ops ALL=(ALL) ALL\n");
+    assert!(content(&tree, "/etc/ssh/sshd_config").contains("Match User ops\n"));
+}
+
+#[test]
+fn disks_filesystems_mounts_and_time_servers_are_converted() {
+    let spec = json!({
+        "ntp": {"enabled": true, "servers": ["ntp1.lab"]},
+        "diskSetup": {
+            "partitions": [{"device": "/dev/vdb", "layout": true, "overwrite": true}],
+            "filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "label": "etcd", "extraOpts": ["-F"]}],
+        },
+        "mounts": [["etcd", "/var/lib/my-etcd", "noatime", "nofail"]],
+    });
+    let tree = rendered(spec, &[], json!([])).unwrap();
+    assert_eq!(
+        tree["storage"]["disks"],
+        json!([{"device": "/dev/vdb", "wipeTable": true, "partitions": [{}]}])
+    );
+    assert_eq!(
+        tree["storage"]["filesystems"],
+        json!([{"name": "etcd", "mount": {"device": "/dev/vdb",
+        "format": "ext4", "wipeFilesystem": false, "label": "etcd", "options": ["-F"]}}])
+    );
+    let units = tree["systemd"]["units"].as_array().unwrap();
+    assert_eq!(units[1]["name"], "ntpd.service");
+    assert_eq!(units[2]["name"], "var-lib-my\\x2detcd.mount");
+    let contents = units[2]["contents"].as_str().unwrap();
+    assert!(
+        contents.contains("What=/dev/vdb\nWhere=/var/lib/my-etcd\nOptions=noatime,nofail\n"),
+        "{contents}"
+    );
+    assert!(content(&tree, "/etc/ntp.conf").starts_with("server ntp1.lab\n"));
+}
+
+#[test]
+fn what_ignition_has_no_form_for_is_refused() {
+    let disk = |field: Value| json!({"diskSetup": field});
+    let refused = [
+        json!({"bootCommands": ["x"]}),
+        json!({"mounts": [["unknown", "/a"]]}),
+        disk(json!({"partitions": [{"device": "/dev/vdb", "layout": true, "tableType": "mbr"}]})),
+        disk(json!({"filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "partition": "auto"}]})),
+        disk(json!({"filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "replaceFS": "ntfs"}]})),
+    ];
+    for spec in refused {
+        assert!(rendered(spec.clone(), &[], json!([])).is_err(), "{spec}");
+    }
+    assert!(rendered(json!({}), &[], json!([{"name": "ops", "inactive": true}])).is_err());
+}
+
+#[test]
+fn the_users_container_linux_config_is_appended() {
+    let config = |text: &str| json!({"ignition": {"containerLinuxConfig": {"additionalConfig": text}}});
+    let text = "
+systemd:
+  units:
+  - name: kubeadm.service
+    enabled: true
+    dropins:
+    - name: 10-flatcar.conf
+      contents: |
+        [Unit]
+        After=containerd.service
+storage:
+  files:
+  - path: /etc/a
+    mode: 0600
+    contents:
+      inline: x y
+passwd:
+  users:
+  - name: core
+    ssh_authorized_keys: [k]
+";
+    let tree = rendered(config(text), &[], json!([])).unwrap();
+    let unit = &tree["systemd"]["units"][1];
+    assert_eq!(unit["dropins"][0]["contents"], "[Unit]\nAfter=containerd.service\n");
+    assert_eq!(content(&tree, "/etc/a"), "x y");
+    let entries = tree["storage"]["files"].as_array().unwrap();
+    assert_eq!(entries.last().unwrap()["mode"], 384, "octal, as in YAML 1.1");
+    assert_eq!(tree["passwd"]["users"], json!([{"name": "core", "sshAuthorizedKeys": ["k"]}]));
+    let error = rendered(config("networkd:\n  units: []\n"), &[], json!([])).unwrap_err();
+    assert!(error.to_string().ends_with("networkd.units is not supported"), "{error}");
+}

@@ -1,0 +1,216 @@
+//! Parser of templates.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use super::TemplateError;
+use super::lex::{Placed, Token, error, tokens};
+
+/// Part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Text that is written as it is.
+    Plain(String),
+    /// Value that is written.
+    Write(Expression),
+    /// Branches with their conditions, and what is written if none of them holds.
+    If(Vec<(Expression, Vec<Self>)>, Vec<Self>),
+}
+
+/// Expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expression {
+    Field(Vec<String>),
+    Text(String),
+    Flag(bool),
+    Call(Function, Vec<Self>),
+}
+
+/// Function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Eq,
+    Ne,
+    And,
+    Or,
+    Not,
+    Printf,
+}
+
+impl Function {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "eq" => Self::Eq,
+            "ne" => Self::Ne,
+            "and" => Self::And,
+            "or" => Self::Or,
+            "not" => Self::Not,
+            "printf" => Self::Printf,
+            _ => return None,
+        })
+    }
+}
+
+/// End of a list of nodes.
+enum End {
+    Template(usize),
+    /// `end`, with its position.
+    End(usize),
+    /// `else`, with its position and the condition of `else if`.
+    Else(usize, Option<Expression>),
+}
+
+struct Parser<'a> {
+    template: &'a str,
+    tokens: Peekable<IntoIter<Placed>>,
+}
+
+/// Parses a template.
+pub(super) fn parse(template: &str) -> Result<Vec<Node>, TemplateError> {
+    let mut parser = Parser { template, tokens: tokens(template)?.into_iter().peekable() };
+    match parser.nodes()? {
+        (nodes, End::Template(_)) => Ok(nodes),
+        (_, End::End(at)) => Err(error(template, at, "\"end\" without \"if\"")),
+        (_, End::Else(at, _)) => Err(error(template, at, "\"else\" without \"if\"")),
+    }
+}
+
+impl Parser<'_> {
+    fn error<T>(&self, at: usize, message: impl Into<String>) -> Result<T, TemplateError> {
+        Err(error(self.template, at, message))
+    }
+
+    /// Parses nodes up to the action that ends them.
+    fn nodes(&mut self) -> Result<(Vec<Node>, End), TemplateError> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.tokens.next() {
+                None => return Ok((nodes, End::Template(self.template.len()))),
+                Some((_, Token::Plain(text))) => nodes.push(Node::Plain(text)),
+                Some(_) => match self.tokens.peek().cloned() {
+                    Some((_, Token::Close)) => drop(self.tokens.next()),
+                    Some((at, Token::Word(word))) if word == "end" => {
+                        self.tokens.next();
+                        self.close()?;
+                        return Ok((nodes, End::End(at)));
+                    }
+                    Some((at, Token::Word(word))) if word == "else" => {
+                        self.tokens.next();
+                        let condition = self.else_condition()?;
+                        self.close()?;
+                        return Ok((nodes, End::Else(at, condition)));
+                    }
+                    Some((_, Token::Word(word))) if word == "if" => {
+                        self.tokens.next();
+                        nodes.push(self.branches()?);
+                    }
+                    _ => {
+                        let expression = self.pipeline()?;
+                        self.close()?;
+                        nodes.push(Node::Write(expression));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Parses the condition of `else if`, if there is one.
+    fn else_condition(&mut self) -> Result<Option<Expression>, TemplateError> {
+        match self.tokens.peek() {
+            Some((_, Token::Word(word))) if word == "if" => {
+                self.tokens.next();
+                self.pipeline().map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Parses what follows an `if`.
+    fn branches(&mut self) -> Result<Node, TemplateError> {
+        let mut condition = self.pipeline()?;
+        self.close()?;
+        let mut branches = Vec::new();
+        loop {
+            let (nodes, end) = self.nodes()?;
+            branches.push((condition, nodes));
+            match end {
+                End::Template(at) => return self.error(at, "\"if\" has no \"end\""),
+                End::End(_) => return Ok(Node::If(branches, Vec::new())),
+                End::Else(_, Some(next)) => condition = next,
+                End::Else(_, None) => {
+                    return match self.nodes()? {
+                        (otherwise, End::End(_)) => Ok(Node::If(branches, otherwise)),
+                        (_, End::Else(at, _)) => self.error(at, "\"else\" after \"else\""),
+                        (_, End::Template(at)) => self.error(at, "\"if\" has no \"end\""),
+                    };
+                }
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<(), TemplateError> {
+        match self.tokens.next() {
+            Some((_, Token::Close)) => Ok(()),
+            Some((at, _)) => self.error(at, "\"}}\" is missing"),
+            None => self.error(self.template.len(), "\"}}\" is missing"),
+        }
+    }
+
+    /// Parses calls in a row. The value of each one is the last argument of the next one.
+    fn pipeline(&mut self) -> Result<Expression, TemplateError> {
+        let mut expression = self.call(None)?;
+        while let Some((_, Token::Sign('|'))) = self.tokens.peek() {
+            self.tokens.next();
+            expression = self.call(Some(expression))?;
+        }
+        Ok(expression)
+    }
+
+    /// Parses a function with its arguments, or a value alone.
+    fn call(&mut self, last: Option<Expression>) -> Result<Expression, TemplateError> {
+        let at = self.tokens.peek().map_or(self.template.len(), |(at, _)| *at);
+        let function = match self.tokens.peek() {
+            Some((_, Token::Word(word))) => Function::named(word),
+            _ => None,
+        };
+        let Some(function) = function else {
+            let operand = self.operand()?;
+            return if last.is_none() {
+                Ok(operand)
+            } else {
+                self.error(at, "a function is expected after \"|\"")
+            };
+        };
+        self.tokens.next();
+        let mut arguments = Vec::new();
+        while !matches!(self.tokens.peek(), None | Some((_, Token::Close | Token::Sign(')' | '|')))) {
+            arguments.push(self.operand()?);
+        }
+        arguments.extend(last);
+        if arguments.is_empty() {
+            return self.error(at, "a function needs arguments");
+        }
+        Ok(Expression::Call(function, arguments))
+    }
+
+    fn operand(&mut self) -> Result<Expression, TemplateError> {
+        match self.tokens.next() {
+            Some((_, Token::Field(names))) => Ok(Expression::Field(names)),
+            Some((_, Token::Text(text))) => Ok(Expression::Text(text)),
+            Some((_, Token::Word(word))) if word == "true" || word == "false" => {
+                Ok(Expression::Flag(word == "true"))
+            }
+            Some((_, Token::Sign('('))) => {
+                let inner = self.pipeline()?;
+                match self.tokens.next() {
+                    Some((_, Token::Sign(')'))) => Ok(inner),
+                    Some((at, _)) => self.error(at, "\")\" is missing"),
+                    None => self.error(self.template.len(), "\")\" is missing"),
+                }
+            }
+            Some((at, Token::Word(word))) => self.error(at, format!("{word:?} is not supported")),
+            Some((at, _)) => self.error(at, "a value is expected"),
+            None => self.error(self.template.len(), "a value is expected"),
+        }
+    }
+}

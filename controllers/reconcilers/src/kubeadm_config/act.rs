@@ -1,0 +1,234 @@
+//! Effects of the steps of a KubeadmConfig.
+
+use apiserver_types::{
+    BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, Machine,
+};
+use controllers_bootstrap::certificates::Purpose;
+use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
+use controllers_bootstrap::token::Token;
+use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
+use controllers_runtime::{ControllerContext, Severity};
+use controllers_workload::ClusterKey;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::contents::Contents;
+use super::data_secret;
+use super::lock::{Attempt, Lock};
+use super::observe::{endpoint, is_control_plane};
+use super::stop::{Failure, Part};
+use super::tokens;
+use crate::cluster_certificates::{self, Certificates};
+use crate::ownership;
+
+/// Annotation of a KubeadmConfig. With the value `true`, its machine reports a failed bootstrap on its console.
+const REPORT: &str = "capstan.dev/bootstrap-report";
+
+/// Writer of a pass over a KubeadmConfig whose Machine and Cluster exist.
+pub(super) struct Actor<'a> {
+    pub context: &'a ControllerContext,
+    pub api: &'a Api<KubeadmConfig>,
+    pub machine: &'a Machine,
+    pub cluster: &'a Cluster,
+}
+
+impl Actor<'_> {
+    /// Renders and stores the data of the first control plane node. The lock is taken last, so no error keeps it.
+    pub(super) async fn init(&self, config: &mut KubeadmConfig) -> Result<(), Failure> {
+        let certificates = self.certificates_for_init(config).await?;
+        let endpoint = endpoint(self.cluster);
+        let spec = &config.spec;
+        let configuration = spec.cluster_configuration.clone().unwrap_or_default();
+        let kubeadm = kubeadm::init(&kubeadm::Init {
+            cluster_name: &self.cluster.name_any(),
+            version: self.version()?,
+            endpoint: endpoint.as_deref(),
+            network: self.cluster.spec.cluster_network.as_ref(),
+            cluster: &configuration,
+            node: &spec.init_configuration.clone().unwrap_or_default(),
+        });
+        let kubeadm = kubeadm.map_err(Failure::data)?;
+        let files = certificates.files(Some(&configuration));
+        let document = self.document(config, Command::Init, &kubeadm, &files, None).await?;
+        self.take_lock().await?;
+        if let Some(endpoint) = endpoint.filter(|_| configuration.control_plane_endpoint.is_none()) {
+            self.change(config, &json!({"clusterConfiguration": {"controlPlaneEndpoint": endpoint}})).await?;
+        }
+        data_secret::store(self.context, config, &self.cluster.name_any(), document).await
+    }
+
+    /// Renders and stores the data of a node that joins. What is random is stored in the spec first, then the token is
+    /// created, then the data: after a crash, the next pass renders the same data.
+    pub(super) async fn join(&self, config: &mut KubeadmConfig) -> Result<(), Failure> {
+        Lock::of(self.context, self.cluster).release().await?;
+        let control_plane = is_control_plane(self.machine);
+        let certificates = self.certificates_for_join(config, control_plane).await?;
+        let join = self.complete_join(config, &certificates, control_plane).await?;
+        if let Some(token) = discovery::token(&join) {
+            let token = Token::parse(token).map_err(Failure::data)?;
+            tokens::care(&self.context.workloads.client(&self.key())?, &token, self.machine).await?;
+        }
+        let discovery = discovery::kubeconfig_file(&join);
+        let configuration = config.spec.cluster_configuration.as_ref();
+        let files = if control_plane { certificates.files(configuration) } else { Vec::new() };
+        let join = if control_plane { join } else { discovery::with_taint(join) };
+        let kubeadm = kubeadm::join(self.version()?, &join).map_err(Failure::data)?;
+        let document = self.document(config, Command::Join, &kubeadm, &files, discovery.as_ref()).await?;
+        data_secret::store(self.context, config, &self.cluster.name_any(), document).await
+    }
+
+    /// Looks after the token of a Machine whose data exists. Returns true if that has to be repeated.
+    pub(super) async fn care_for_token(&self, config: &KubeadmConfig) -> Result<bool, Failure> {
+        let token = config.spec.join_configuration.as_ref().and_then(discovery::token);
+        let Some(token) = token.and_then(|token| Token::parse(token).ok()) else { return Ok(false) };
+        match self.context.workloads.client(&self.key()) {
+            Ok(client) => tokens::care(&client, &token, self.machine).await?,
+            // A connection triggers a pass.
+            Err(error) => tracing::debug!(%error, config = config.name_any(), "the bootstrap token waits"),
+        }
+        Ok(!tokens::is_over(self.machine))
+    }
+
+    fn key(&self) -> ClusterKey {
+        let namespace = self.cluster.namespace().unwrap_or_default();
+        ClusterKey { namespace, name: self.cluster.name_any() }
+    }
+
+    fn version(&self) -> Result<&str, Failure> {
+        let version = self.machine.spec.version.as_deref().filter(|version| !version.is_empty());
+        let name = self.machine.name_any();
+        version.ok_or_else(|| {
+            Failure::data(format!(
+                "Machine {name} has no spec.version, which selects the form of the kubeadm file"
+            ))
+        })
+    }
+
+    /// Returns all certificates of a control plane node. Without an object that manages the control plane, nobody else
+    /// generates them.
+    async fn certificates_for_init(&self, config: &KubeadmConfig) -> Result<Certificates, Failure> {
+        let configuration = config.spec.cluster_configuration.as_ref();
+        let in_part = Failure::in_part(Part::InitCertificates);
+        let certificates = if self.cluster.spec.control_plane_ref.is_some() {
+            cluster_certificates::lookup(self.context, self.cluster, configuration).await
+        } else {
+            let owner = ownership::reference(config, true);
+            cluster_certificates::generate_missing(self.context, self.cluster, owner, configuration).await
+        };
+        self.checked(certificates.map_err(in_part)?, configuration, Part::InitCertificates)
+    }
+
+    async fn certificates_for_join(
+        &self,
+        config: &KubeadmConfig,
+        control_plane: bool,
+    ) -> Result<Certificates, Failure> {
+        let configuration = config.spec.cluster_configuration.as_ref();
+        let in_part = Failure::in_part(Part::JoinCertificates);
+        if control_plane {
+            let certificates = cluster_certificates::lookup(self.context, self.cluster, configuration).await;
+            return self.checked(certificates.map_err(in_part)?, configuration, Part::JoinCertificates);
+        }
+        let only = &[Purpose::ClusterCa];
+        cluster_certificates::lookup_only(self.context, self.cluster, only).await.map_err(in_part)
+    }
+
+    fn checked(
+        &self,
+        certificates: Certificates,
+        configuration: Option<&ClusterConfiguration>,
+        part: Part,
+    ) -> Result<Certificates, Failure> {
+        match certificates.problem(&self.cluster.name_any(), configuration) {
+            Some(problem) => Err(Failure::of(part, problem)),
+            None => Ok(certificates),
+        }
+    }
+
+    /// Completes the configuration of a join, and stores it.
+    async fn complete_join(
+        &self,
+        config: &mut KubeadmConfig,
+        certificates: &Certificates,
+        control_plane: bool,
+    ) -> Result<JoinConfiguration, Failure> {
+        let name = cluster_certificates::secret_name(&self.cluster.name_any(), Purpose::ClusterCa);
+        let ca = certificates.get(Purpose::ClusterCa).ok_or_else(|| {
+            Failure::of(
+                Part::JoinCertificates,
+                format!("Secret {name} with the CA of the cluster does not exist"),
+            )
+        })?;
+        let endpoint = endpoint(self.cluster);
+        let known = Known { endpoint: endpoint.as_deref(), ca: &ca.certificate, control_plane };
+        let given = config.spec.join_configuration.clone().unwrap_or_default();
+        let join = discovery::complete(&given, &known).map_err(|error| match error {
+            DiscoveryError::Certificate(error) => {
+                Failure::of(Part::JoinCertificates, format!("Secret {name}: {error}"))
+            }
+            other => Failure::data(other),
+        })?;
+        if config.spec.join_configuration.as_ref() != Some(&join) {
+            self.change(config, &json!({"joinConfiguration": join})).await?;
+        }
+        Ok(join)
+    }
+
+    /// Changes fields of the spec. The revision guards the write.
+    async fn change(&self, config: &mut KubeadmConfig, spec: &Value) -> Result<(), Failure> {
+        let change = json!({"metadata": {"resourceVersion": config.resource_version()}, "spec": spec});
+        let (name, change) = (config.name_any(), Patch::Merge(&change));
+        *config = self.api.patch(&name, &PatchParams::default(), &change).await?;
+        Ok(())
+    }
+
+    async fn take_lock(&self) -> Result<(), Failure> {
+        let attempt = Lock::of(self.context, self.cluster).take(&self.machine.name_any()).await?;
+        match attempt {
+            Attempt::Held => Ok(()),
+            Attempt::Busy(holder) => {
+                let message = format!("Machine {holder} initializes the control plane");
+                Err(Failure::of(Part::ControlPlane, message))
+            }
+            Attempt::Stale(message) => {
+                let message = format!("{message}. The lock was released");
+                self.context
+                    .events
+                    .record(self.cluster, Severity::Warning, "InitLockReleased", &message)
+                    .await;
+                Err(Failure::of(Part::ControlPlane, message))
+            }
+        }
+    }
+
+    /// Returns the boot document.
+    async fn document(
+        &self,
+        config: &KubeadmConfig,
+        command: Command,
+        kubeadm: &str,
+        certificates: &[File],
+        discovery: Option<&File>,
+    ) -> Result<String, Failure> {
+        let namespace = config.namespace().unwrap_or_default();
+        let contents = Contents { context: self.context, namespace: &namespace, cluster: self.cluster };
+        let (files, users) = (contents.files(&config.spec).await?, contents.users(&config.spec).await?);
+        let machine = self.machine.name_any();
+        let reported = config.annotations().get(REPORT).is_some_and(|value| value == "true");
+        let setup = Setup {
+            command,
+            kubeadm,
+            certificates,
+            files: &files,
+            discovery,
+            users: &users,
+            report: reported.then_some(machine.as_str()),
+            spec: &config.spec,
+        };
+        match config.spec.format.unwrap_or_default() {
+            BootstrapFormat::CloudConfig => cloud_config::render(&setup).map_err(Failure::data),
+            BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Observation of the objects around a KubeadmConfig.
+
+use apiserver_types::{Cluster, KubeadmConfig, Machine};
+use controllers_runtime::{ControllerContext, ReconcileError};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+
+/// Group of Machines. The version in a reference has no meaning.
+const GROUP: &str = "cluster.x-k8s.io";
+
+/// Label of control plane Machines, with any value.
+pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Objects around a KubeadmConfig.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Observed {
+    /// The Machine that owns the KubeadmConfig.
+    pub machine: Option<Machine>,
+    pub cluster: Option<Cluster>,
+    /// The Secret with the KubeadmConfig's name.
+    pub secret: Option<Secret>,
+}
+
+/// Reads the objects around a KubeadmConfig.
+pub(super) async fn observe(
+    context: &ControllerContext,
+    config: &KubeadmConfig,
+) -> Result<Observed, ReconcileError> {
+    let namespace = config.namespace().unwrap_or_default();
+    let Some(name) = owner(config) else { return Ok(Observed::default()) };
+    let machines: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
+    let Some(machine) = machines.get_opt(name).await? else { return Ok(Observed::default()) };
+    let clusters: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
+    Ok(Observed {
+        cluster: clusters.get_opt(&machine.spec.cluster_name).await?,
+        secret: context.secrets.secret(&namespace, &config.name_any()).await?,
+        machine: Some(machine),
+    })
+}
+
+/// Returns the name of the first owner that is a Machine.
+fn owner(config: &KubeadmConfig) -> Option<&str> {
+    let mut owners = config.metadata.owner_references.iter().flatten();
+    let is_machine = |version: &str| version.split_once('/').is_some_and(|(group, _)| group == GROUP);
+    owners.find(|it| it.kind == "Machine" && is_machine(&it.api_version)).map(|it| it.name.as_str())
+}
+
+/// Returns true if the Machine is one of the control plane.
+pub(super) fn is_control_plane(machine: &Machine) -> bool {
+    machine.labels().contains_key(CONTROL_PLANE_LABEL)
+}
+
+/// Returns the control plane endpoint as `host:port`. An IPv6 address is in brackets.
+pub(super) fn endpoint(cluster: &Cluster) -> Option<String> {
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
+    let host = endpoint.host.as_deref().filter(|host| !host.is_empty())?;
+    let port = endpoint.port.filter(|port| *port > 0)?;
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    Some(if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{ApiEndpoint, ClusterSpec};
+
+    use super::*;
+
+    #[test]
+    fn an_ipv6_endpoint_is_in_brackets_and_an_incomplete_one_is_unknown() {
+        let of = |host: &str, port| {
+            let given = ApiEndpoint { host: Some(host.to_owned()), port };
+            endpoint(&Cluster::new(
+                "c",
+                ClusterSpec { control_plane_endpoint: Some(given), ..ClusterSpec::default() },
+            ))
+        };
+        assert_eq!(of("fd00::1", Some(6443)).as_deref(), Some("[fd00::1]:6443"));
+        assert_eq!(of("api.lab", Some(443)).as_deref(), Some("api.lab:443"));
+        assert_eq!((of("", Some(443)), of("api.lab", None), of("api.lab", Some(0))), (None, None, None));
+    }
+}

@@ -1,0 +1,67 @@
+//! Secrets of bootstrap tokens in the workload cluster.
+
+use std::time::Duration;
+
+use apiserver_types::Machine;
+use controllers_bootstrap::token::{self, Care, Stored, Token};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::stop::Failure;
+use crate::ownership;
+
+/// Time that a token has from each extension on. Upstream's default.
+const LIFETIME: Duration = Duration::from_mins(15);
+
+/// Interval in which the token of a Machine that has not joined is looked at. Upstream's share of the lifetime.
+pub(super) const INTERVAL: Duration = Duration::from_mins(5);
+
+/// Returns true if a Machine needs no token any more: it has joined, or is being deleted.
+pub(super) fn is_over(machine: &Machine) -> bool {
+    let joined = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    joined || machine.metadata.deletion_timestamp.is_some()
+}
+
+/// Makes the Secret of a token what the Machine needs now. The id and the secret of a token never change, because the
+/// Machine has them in its user data.
+pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> Result<(), Failure> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
+    let name = token.secret_name();
+    let known = api.get_opt(&name).await.map_err(failed)?;
+    if known.as_ref().is_some_and(|known| !token.is_in(known)) {
+        let message =
+            format!("Secret {name} of the workload cluster belongs to another token. Delete it there");
+        return if is_over(machine) { Ok(()) } else { Err(Failure::data(message)) };
+    }
+    let stored = known.as_ref().map_or(Stored::Missing, |known| Stored::Until(token::expiration(known)));
+    match token::care(is_over(machine), stored, LIFETIME, Timestamp::now()) {
+        Care::Nothing => Ok(()),
+        Care::Extend(until) => {
+            let change = json!({"data": token::with_expiration(until)});
+            let patch = api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
+            patch.map(drop).map_err(failed)
+        }
+        Care::Recreate(until) => {
+            let (namespace, machine_name) = (machine.namespace().unwrap_or_default(), machine.name_any());
+            let uid = machine.uid().unwrap_or_default();
+            let secret = token.secret(&format!("{namespace}/{machine_name} (uid {uid})"), until);
+            api.create(&PostParams::default(), &secret).await.map(drop).map_err(failed)
+        }
+        Care::Delete => {
+            let uid = known.and_then(|known| known.uid());
+            ownership::delete(&api, &name, uid).await.map_err(Failure::data)
+        }
+    }
+}
+
+/// Returns the failure of a call to the workload cluster, whose API is not ours.
+fn failed(error: kube::Error) -> Failure {
+    let reason = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    };
+    Failure::data(format!("the workload cluster does not accept the bootstrap token: {reason}"))
+}

@@ -1,0 +1,343 @@
+//! Effects of the steps of a load balancer, each recorded in the observed state.
+
+use apiserver_types::OpenStackCluster;
+use controllers_infrastructure::{
+    CloudError, ErrorClass, FixedIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewPool,
+    NewPort,
+};
+use controllers_runtime::ReconcileError;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::super::act::{Actor, EventText, gone};
+use super::super::observe::Observed;
+use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, decide};
+use crate::names;
+
+/// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
+const DEVICE_OWNER: &str = "capstan:api-vip";
+
+/// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
+const IDLE_TIMEOUT: i32 = 600_000;
+
+/// HTTP status of an option that a provider of Octavia does not have.
+const NOT_IMPLEMENTED: u16 = 501;
+
+/// Status that a change leaves until Octavia has finished it.
+const CHANGING: &str = "PENDING_UPDATE";
+
+impl Actor<'_> {
+    /// Makes one effect on the load balancer.
+    pub(in super::super) async fn balance(
+        &self,
+        step: Step,
+        wish: &BalancerWish,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        match step {
+            Step::CreateVipPort { network, subnet } => {
+                self.create_vip_port(wish, observed, network, subnet).await
+            }
+            Step::Create => self.create_balancer(wish, object, observed).await,
+            Step::FailOver { id, at } => {
+                self.annotate(object, FAILOVER, &at.to_string()).await?;
+                observed.balancing.failed_over = Some(at);
+                self.fail_over(observed, &id).await
+            }
+            Step::Replace { id, why, failed } => {
+                gone(self.cloud.delete_load_balancer(&id).await)?;
+                let message = format!("deleted load balancer {id} to create another one: {why}");
+                if failed {
+                    return Err(broken("create the load balancer", message));
+                }
+                set_status(observed, "PENDING_DELETE");
+                Ok(Some(("LoadBalancerRecreated", message)))
+            }
+            Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
+            Step::Associate { floating_ip, port } => {
+                self.cloud.associate_floating_ip(&floating_ip, Some(&port)).await?;
+                if let Some(known) = &mut observed.floating_ip {
+                    known.port_id = Some(port.clone());
+                }
+                let message = format!("associated floating IP {floating_ip} with port {port}");
+                Ok(Some(("FloatingIPAssociated", message)))
+            }
+            step => {
+                let failed = step.heals();
+                let event = self.change_parts(step, wish, observed).await?;
+                set_status(observed, CHANGING);
+                match event {
+                    // The next pass creates the part again; if that fails too, later ones are delayed.
+                    Some((_, message)) if failed => Err(broken("change the load balancer", message)),
+                    event => Ok(event),
+                }
+            }
+        }
+    }
+
+    async fn create_vip_port(
+        &self,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+        network_id: String,
+        subnet: String,
+    ) -> Result<EventText, ReconcileError> {
+        let address = observed.balancing.last_address.clone().or_else(|| wish.address.clone());
+        let new = NewPort {
+            name: wish.vip_name(),
+            description: self.tag.description(),
+            network_id,
+            fixed_ips: vec![FixedIp { subnet_id: Some(subnet), ip_address: address }],
+            security_groups: Some(Vec::new()),
+            admin_state_up: Some(false),
+            value_specs: [("device_owner".to_owned(), DEVICE_OWNER.to_owned())].into(),
+            ..NewPort::default()
+        };
+        let port = self.cloud.create_port(&new).await?;
+        observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
+        let message = format!("created port {} ({}) for the load balancer", new.name, port.id);
+        observed.balancing.vip_port = Some(port);
+        Ok(Some(("PortCreated", message)))
+    }
+
+    async fn create_balancer(
+        &self,
+        wish: &BalancerWish,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        // The port's id must be in the journal before anything depends on it.
+        self.write_journal(object, observed).await?;
+        if let Some(request) = observed.balancing.recreate.take() {
+            self.annotate(object, RECREATED, &request).await?;
+        }
+        let port = observed.balancing.vip_port.clone().unwrap_or_default();
+        let fixed = port.fixed_ips.first().cloned().unwrap_or_default();
+        let new = NewLoadBalancer {
+            name: wish.name.clone(),
+            description: self.tag.description(),
+            tags: self.tag.tags(Some(&self.desired.tags)),
+            vip_port_id: Some(port.id.clone()),
+            vip_subnet_id: fixed.subnet_id.clone(),
+            vip_address: None,
+            provider: self.provider(wish, observed).await?,
+            flavor_id: self.flavor(wish, observed).await?,
+            availability_zone: wish.zone.clone(),
+        };
+        let balancer = match self.cloud.create_load_balancer(&new).await {
+            // This cloud lets only Octavia choose the port.
+            Err(error) if error.message.contains("vip_port_id is disallowed") => {
+                gone(self.cloud.delete_port(&port.id).await)?;
+                observed.balancing.vip_port = None;
+                let vip_address = fixed.ip_address.clone();
+                let new = NewLoadBalancer { vip_port_id: None, vip_address, ..new };
+                self.cloud.create_load_balancer(&new).await?
+            }
+            result => result?,
+        };
+        observed.journal.learn(names::LOAD_BALANCER, &wish.name, &balancer.id);
+        let message = format!("created load balancer {} ({})", wish.name, balancer.id);
+        observed.balancing.balancer = Some(balancer);
+        Ok(Some(("LoadBalancerCreated", message)))
+    }
+
+    /// Returns the requested provider, or none with a warning if the cloud does not have it.
+    async fn provider(
+        &self,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+    ) -> Result<Option<String>, ReconcileError> {
+        let Some(name) = &wish.provider else { return Ok(None) };
+        if self.cloud.load_balancer_providers().await?.contains(name) {
+            return Ok(Some(name.clone()));
+        }
+        let message = format!("Octavia has no provider {name:?}, so its default is used");
+        observed.warnings.push(("OctaviaProviderNotFound", message));
+        Ok(None)
+    }
+
+    /// Returns the id of the requested flavor, or none with a warning if the cloud does not have it.
+    async fn flavor(
+        &self,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+    ) -> Result<Option<String>, ReconcileError> {
+        let Some(name) = &wish.flavor else { return Ok(None) };
+        let flavors = self.cloud.load_balancer_flavors().await?;
+        let named = flavors.into_iter().filter(|it| it.enabled && (it.name == *name || it.id == *name));
+        let named: Vec<_> = named.collect();
+        match named.as_slice() {
+            [one] => Ok(Some(one.id.clone())),
+            [] => {
+                let message = format!("Octavia has no flavor {name:?}, so its default is used");
+                observed.warnings.push(("OctaviaFlavorNotFound", message));
+                Ok(None)
+            }
+            several => Err(ReconcileError::unresolved(
+                several.len(),
+                "spec.apiServer.managedLoadBalancer.flavor",
+                name,
+            )),
+        }
+    }
+
+    /// Requests a failover. One that the cloud refuses is not an error: the next step is another one.
+    async fn fail_over(&self, observed: &mut Observed, id: &str) -> Result<EventText, ReconcileError> {
+        match self.cloud.fail_over_load_balancer(id).await {
+            Ok(()) => {}
+            Err(error) if error.class == ErrorClass::Forbidden || error.status == Some(NOT_IMPLEMENTED) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        set_status(observed, CHANGING);
+        Ok(Some(("LoadBalancerFailover", format!("requested a failover of load balancer {id}"))))
+    }
+
+    /// Makes one change of the parts.
+    async fn change_parts(
+        &self,
+        step: Step,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        let cloud = self.cloud;
+        Ok(match step {
+            Step::Enable { id } => {
+                cloud.enable_load_balancer(&id).await?;
+                Some(("LoadBalancerEnabled", format!("switched load balancer {id} on")))
+            }
+            Step::CreateListener { balancer, port } => {
+                self.create_listener(wish, observed, balancer, port).await?
+            }
+            Step::SetCidrs { listener, cidrs } => {
+                cloud.set_allowed_cidrs(&listener, &cidrs).await?;
+                Some(("ListenerChanged", format!("set the allowed CIDRs of listener {listener}")))
+            }
+            Step::CreatePool { listener, port } => {
+                let algorithm = if is_ovn(observed) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" };
+                let (name, tags) = (wish.part_name(port), self.tag.tags(None));
+                let new = NewPool { listener_id: listener, name, tags, algorithm: algorithm.to_owned() };
+                cloud.create_pool(&new).await?;
+                None
+            }
+            Step::CreateMonitor { pool, port } => self.create_monitor(wish, observed, pool, port).await?,
+            Step::UpdateMonitor(id) => {
+                cloud.update_health_monitor(&id, &wish.times).await?;
+                Some(("HealthMonitorChanged", format!("changed health monitor {id}")))
+            }
+            Step::AddMember { pool, port, backend } => self.add_member(wish, &pool, port, &backend).await?,
+            Step::RemoveMember { pool, id, name } => {
+                gone(cloud.delete_member(&pool, &id).await)?;
+                Some(("MemberRemoved", format!("removed {name} from the load balancer")))
+            }
+            Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {
+                gone(cloud.delete_listener(&id).await)?;
+                Some(("ListenerRemoved", format!("removed listener {id}")))
+            }
+            Step::RemovePool(id) | Step::RemoveBrokenPool(id) => {
+                gone(cloud.delete_pool(&id).await)?;
+                Some(("PoolRemoved", format!("removed pool {id}")))
+            }
+            Step::RemoveBrokenMember { pool, id } => {
+                gone(cloud.delete_member(&pool, &id).await)?;
+                Some(("MemberRemoved", format!("removed member {id}, which was in ERROR")))
+            }
+            Step::RemoveBrokenMonitor(id) => {
+                gone(cloud.delete_health_monitor(&id).await)?;
+                Some(("HealthMonitorRemoved", format!("removed health monitor {id}, which was in ERROR")))
+            }
+            _ => None,
+        })
+    }
+
+    async fn create_listener(
+        &self,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+        load_balancer_id: String,
+        protocol_port: i32,
+    ) -> Result<EventText, ReconcileError> {
+        let ovn = is_ovn(observed);
+        let name = wish.part_name(protocol_port);
+        let new = NewListener {
+            load_balancer_id,
+            name: name.clone(),
+            description: self.tag.description(),
+            tags: self.tag.tags(None),
+            protocol_port,
+            allowed_cidrs: if ovn { Vec::new() } else { decide::allowed_cidrs(wish, observed) },
+            idle_timeout: (!ovn).then_some(IDLE_TIMEOUT),
+        };
+        let listener = self.cloud.create_listener(&new).await?;
+        observed.balancing.listeners.push(listener);
+        Ok(Some(("ListenerCreated", format!("created listener {name}"))))
+    }
+
+    async fn create_monitor(
+        &self,
+        wish: &BalancerWish,
+        observed: &mut Observed,
+        pool_id: String,
+        port: i32,
+    ) -> Result<EventText, ReconcileError> {
+        let (name, times) = (wish.part_name(port), wish.times.clone());
+        let new = NewHealthMonitor { pool_id, name, tags: self.tag.tags(None), times };
+        match self.cloud.create_health_monitor(&new).await {
+            Err(error) if error.status == Some(NOT_IMPLEMENTED) => {
+                observed.balancing.no_monitors = true;
+                observed.warnings.push(("HealthMonitorUnsupported", error.to_string()));
+            }
+            result => drop(result?),
+        }
+        Ok(None)
+    }
+
+    async fn add_member(
+        &self,
+        wish: &BalancerWish,
+        pool: &str,
+        port: i32,
+        backend: &Backend,
+    ) -> Result<EventText, ReconcileError> {
+        let (address, subnet_id) = backend.address.clone().unwrap_or_default();
+        let name = format!("{}-{}", wish.part_name(port), backend.machine);
+        let tags = self.tag.tags(Some(&[backend.tag()]));
+        let new = NewMember { name, tags, address, protocol_port: port, subnet_id };
+        self.cloud.create_member(pool, &new).await?;
+        let message = format!("added {} at {}:{port}", backend.machine, new.address);
+        Ok(Some(("MemberAdded", message)))
+    }
+
+    /// Sets an annotation of the cluster.
+    async fn annotate(
+        &self,
+        object: &mut OpenStackCluster,
+        key: &str,
+        value: &str,
+    ) -> Result<(), ReconcileError> {
+        let change = json!({"metadata": {
+            "resourceVersion": object.resource_version(), "annotations": {key: value},
+        }});
+        *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+        Ok(())
+    }
+}
+
+/// Returns the error of a change that Octavia could not make.
+fn broken(operation: &str, message: String) -> ReconcileError {
+    CloudError::new(ErrorClass::Broken, operation, message).into()
+}
+
+/// Notes the state that a change of the load balancer leads to.
+fn set_status(observed: &mut Observed, status: &str) {
+    if let Some(balancer) = &mut observed.balancing.balancer {
+        status.clone_into(&mut balancer.provisioning_status);
+    }
+}
+
+fn is_ovn(observed: &Observed) -> bool {
+    observed.balancing.balancer.as_ref().is_some_and(|balancer| balancer.provider == OVN)
+}

@@ -1,0 +1,285 @@
+//! Decision on the next step of a load balancer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use controllers_infrastructure::{Listener, Member};
+use controllers_runtime::OwnershipTag;
+use jiff::Timestamp;
+
+use super::super::observe::Observed;
+use super::{ACTIVE, Backend, BalancerView, BalancerWish, ERROR, OVN, PENDING, PoolView, health};
+
+/// Next step of a load balancer.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum Step {
+    /// Create the port of the address.
+    CreateVipPort { network: String, subnet: String },
+    /// Create the load balancer.
+    Create,
+    /// Switch it on.
+    Enable { id: String },
+    /// Have Octavia build it anew behind its address.
+    FailOver { id: String, at: Timestamp },
+    /// Delete it, so that another one is created behind the same address.
+    Replace {
+        id: String,
+        why: String,
+        /// It never worked, so the next attempt is delayed.
+        failed: bool,
+    },
+    /// Associate the floating IP with the address.
+    Associate { floating_ip: String, port: String },
+    /// Add a listener.
+    CreateListener { balancer: String, port: i32 },
+    /// Change the clients that may connect.
+    SetCidrs { listener: String, cidrs: Vec<String> },
+    /// Remove a listener that the spec does not name any more.
+    RemoveListener(String),
+    /// Add the pool of a listener.
+    CreatePool { listener: String, port: i32 },
+    /// Remove a pool that no listener uses.
+    RemovePool(String),
+    /// Add the monitor of a pool.
+    CreateMonitor { pool: String, port: i32 },
+    /// Change a monitor.
+    UpdateMonitor(String),
+    /// Add a machine to a pool.
+    AddMember { pool: String, port: i32, backend: Backend },
+    /// Remove a machine from a pool.
+    RemoveMember { pool: String, id: String, name: String },
+    /// Remove a member in ERROR.
+    RemoveBrokenMember { pool: String, id: String },
+    /// Remove a monitor in ERROR.
+    RemoveBrokenMonitor(String),
+    /// Remove a pool in ERROR.
+    RemoveBrokenPool(String),
+    /// Remove a listener in ERROR.
+    RemoveBrokenListener(String),
+    /// Wait.
+    Wait { reason: &'static str, message: String },
+}
+
+impl Step {
+    /// Returns true if the step removes a part that Octavia could not change.
+    pub(super) fn heals(&self) -> bool {
+        matches!(
+            self,
+            Self::RemoveBrokenMember { .. }
+                | Self::RemoveBrokenMonitor(_)
+                | Self::RemoveBrokenPool(_)
+                | Self::RemoveBrokenListener(_)
+        )
+    }
+
+    /// Describes the attempt in the cloud for errors.
+    pub(in super::super) fn attempt(&self, name: &str) -> String {
+        match self {
+            Self::CreateVipPort { .. } => format!("create port \"{name}-vip\""),
+            Self::Create => format!("create load balancer {name:?}"),
+            Self::FailOver { .. } => format!("fail over load balancer {name:?}"),
+            Self::Replace { .. } => format!("replace load balancer {name:?}"),
+            Self::Associate { floating_ip, .. } => {
+                format!("associate floating IP {floating_ip} with load balancer {name:?}")
+            }
+            Self::CreateListener { port, .. } => format!("create listener \"{name}-{port}\""),
+            Self::CreatePool { port, .. } => format!("create pool \"{name}-{port}\""),
+            Self::CreateMonitor { port, .. } => format!("create health monitor \"{name}-{port}\""),
+            Self::AddMember { port, backend, .. } => {
+                format!("add member \"{name}-{port}-{}\"", backend.machine)
+            }
+            Self::RemoveMember { name: member, .. } => format!("remove member {member:?}"),
+            _ => format!("change load balancer {name:?}"),
+        }
+    }
+}
+
+/// Decides on the port of the address and on the load balancer itself. Pure.
+pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
+    let view = &observed.balancing;
+    if view.balancer.is_some() {
+        return None;
+    }
+    if view.vip_port.is_none() {
+        let (network, subnet) = place(wish, observed)?;
+        return Some(Step::CreateVipPort { network, subnet });
+    }
+    Some(Step::Create)
+}
+
+/// Returns the network and subnet of the address: those that the spec names, or the cluster's first.
+fn place(wish: &BalancerWish, observed: &Observed) -> Option<(String, String)> {
+    if wish.has_place() {
+        return observed.balancing.place.clone();
+    }
+    Some((observed.network.as_ref()?.id.clone(), observed.subnets.first()?.id.clone()))
+}
+
+/// Decides whether the floating IP has to move. Pure.
+pub(in super::super) fn floating_ip(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    observed: &Observed,
+) -> Option<Step> {
+    let ip = observed.floating_ip.as_ref().filter(|_| wish.floating)?;
+    let port = observed.balancing.vip_port_id()?;
+    match ip.port_id.as_deref() {
+        Some(known) if known == port => None,
+        // Another owner's address that is in use is not taken away.
+        Some(other) if !tag.is_on(&ip.tags, &ip.description) => Some(Step::Wait {
+            reason: "FloatingIPInUse",
+            message: format!("floating IP {} is associated with port {other}", ip.address),
+        }),
+        _ => Some(Step::Associate { floating_ip: ip.id.clone(), port: port.to_owned() }),
+    }
+}
+
+/// Decides on what the load balancer's state requires before any other change. Pure.
+pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
+    let view = &observed.balancing;
+    let Some(balancer) = &view.balancer else {
+        let message = "the load balancer needs a network with a subnet".to_owned();
+        return Some(Step::Wait { reason: PENDING, message });
+    };
+    let worked = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+    match balancer.provisioning_status.as_str() {
+        ACTIVE => {}
+        ERROR => return Some(health::heal(view, &balancer.id, worked)),
+        status => {
+            let message = format!("load balancer {} is in {status}", balancer.name);
+            return Some(Step::Wait { reason: PENDING, message });
+        }
+    }
+    if !balancer.admin_state_up {
+        return Some(Step::Enable { id: balancer.id.clone() });
+    }
+    view.recreate.as_ref().map(|_| Step::Replace {
+        id: balancer.id.clone(),
+        why: health::REQUESTED.to_owned(),
+        failed: false,
+    })
+}
+
+/// Decides on the listener of the API, which the endpoint needs. Pure.
+pub(in super::super) fn first_listener(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
+    wish.ports.first().and_then(|port| listener(&observed.balancing, *port))
+}
+
+fn listener(view: &BalancerView, port: i32) -> Option<Step> {
+    let balancer = view.balancer.as_ref()?;
+    let absent = view.listener(port).is_none();
+    absent.then(|| Step::CreateListener { balancer: balancer.id.clone(), port })
+}
+
+/// Decides on the parts of an ACTIVE load balancer. Pure.
+pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    let view = &observed.balancing;
+    let ports = || wish.ports.iter().copied();
+    health::broken_part(view)
+        .or_else(|| ports().find_map(|port| listener(view, port)))
+        .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))
+        .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))
+        .or_else(|| surplus(wish, tag, view))
+}
+
+fn pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
+    let listener = view.listener(port)?;
+    let Some(pool) = view.pool_of(listener) else {
+        return Some(Step::CreatePool { listener: listener.id.clone(), port });
+    };
+    members(wish, tag, view, pool, port).or_else(|| monitor(wish, view, pool, port))
+}
+
+fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32) -> Option<Step> {
+    match &pool.monitor {
+        None if view.no_monitors => None,
+        None => Some(Step::CreateMonitor { pool: pool.pool.id.clone(), port }),
+        Some(known) => (known.times != wish.times).then(|| Step::UpdateMonitor(known.id.clone())),
+    }
+}
+
+fn members(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    view: &BalancerView,
+    pool: &PoolView,
+    port: i32,
+) -> Option<Step> {
+    let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
+    let ours = |member: &&Member| member.tags.contains(&tag.text());
+    let stays = |member: &Member| {
+        let known = view
+            .backends
+            .iter()
+            .find(|backend| member.tags.contains(&backend.tag()) && member.name == name_of(backend));
+        known.is_some_and(|backend| {
+            backend.address.as_ref().is_none_or(|(address, _)| same_address(address, &member.address))
+        })
+    };
+    // First those that leave: a new machine may have the address of an old one.
+    if let Some(member) = pool.members.iter().filter(ours).find(|member| !stays(member)) {
+        let (id, name) = (member.id.clone(), member.name.clone());
+        return Some(Step::RemoveMember { pool: pool.pool.id.clone(), id, name });
+    }
+    let present = |backend: &&Backend| pool.members.iter().any(|member| member.name == name_of(backend));
+    let reachable = view.backends.iter().filter(|backend| backend.address.is_some());
+    let absent = reachable.into_iter().find(|backend| !present(backend))?;
+    Some(Step::AddMember { pool: pool.pool.id.clone(), port, backend: absent.clone() })
+}
+
+fn same_address(one: &str, other: &str) -> bool {
+    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+fn cidrs(wish: &BalancerWish, observed: &Observed, listener: &Listener) -> Option<Step> {
+    let balancer = observed.balancing.balancer.as_ref()?;
+    if balancer.provider == OVN {
+        return None;
+    }
+    let desired = allowed_cidrs(wish, observed);
+    let known: BTreeSet<&String> = listener.allowed_cidrs.iter().collect();
+    (known != desired.iter().collect())
+        .then(|| Step::SetCidrs { listener: listener.id.clone(), cidrs: desired })
+}
+
+/// Returns the clients that may connect: the user's list with the cluster's own addresses; empty for all.
+pub(in super::super) fn allowed_cidrs(wish: &BalancerWish, observed: &Observed) -> Vec<String> {
+    if wish.allowed_cidrs.is_empty() {
+        return Vec::new();
+    }
+    let vip = observed.balancing.balancer.as_ref().map(|it| it.vip_address.contains(':'));
+    let router = observed.router.iter().flat_map(|router| &router.external_ips);
+    let own = observed.subnets.iter().map(|subnet| &subnet.cidr).chain(router);
+    let all = wish.allowed_cidrs.iter().chain(own).filter_map(|cidr| canonical(cidr));
+    // Octavia refuses those of another family than that of the address.
+    let fitting = all.filter(|cidr| vip.is_none_or(|ipv6| ipv6 == cidr.contains(':')));
+    fitting.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// Returns a CIDR in the form of Octavia, with the prefix length of a plain address.
+fn canonical(cidr: &str) -> Option<String> {
+    let (address, length) = cidr.split_once('/').unwrap_or((cidr, ""));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = if length.is_empty() { most } else { length.parse::<u8>().ok().filter(|it| *it <= most)? };
+    Some(format!("{address}/{length}"))
+}
+
+/// Removes our listeners and pools that the spec does not name any more.
+fn surplus(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Option<Step> {
+    let mark = tag.text();
+    let listener = view
+        .listeners
+        .iter()
+        .find(|it| it.tags.contains(&mark) && !wish.ports.contains(&it.protocol_port))
+        .map(|listener| Step::RemoveListener(listener.id.clone()));
+    let used = |id: &String| view.listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(id));
+    listener.or_else(|| {
+        let pool = view.pools.iter().map(|view| &view.pool);
+        let unused = pool.into_iter().find(|pool| pool.tags.contains(&mark) && !used(&pool.id));
+        unused.map(|pool| Step::RemovePool(pool.id.clone()))
+    })
+}

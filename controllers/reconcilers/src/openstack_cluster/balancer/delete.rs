@@ -1,0 +1,36 @@
+//! Deletion of the load balancer and of the port of its address.
+
+use controllers_runtime::{Entry, ReconcileError};
+
+use super::super::act::gone;
+use super::super::observe::Observer;
+
+/// Deletes the load balancer with its parts. Waits until Octavia has finished.
+pub(in super::super) async fn balancer(
+    observer: &Observer<'_>,
+    entry: &Entry,
+) -> Result<Option<String>, ReconcileError> {
+    let found = match observer.owned_balancer(entry.id.as_deref(), &entry.name, None).await {
+        // One of the same name is another owner's.
+        Err(ReconcileError::Waiting { reason: "NameTaken", .. }) => None,
+        result => result?,
+    };
+    let Some(found) = found else { return Ok(None) };
+    let status = found.provisioning_status.as_str();
+    if status.starts_with("PENDING") {
+        let message = format!("load balancer {} ({}) is in {status}", found.name, found.id);
+        return Err(ReconcileError::waiting("LoadBalancerPending", message));
+    }
+    gone(observer.cloud.delete_load_balancer(&found.id).await)?;
+    Ok(Some(format!("deleted load balancer {} ({})", found.name, found.id)))
+}
+
+/// Deletes the port of the address.
+pub(in super::super) async fn vip_port(
+    observer: &Observer<'_>,
+    entry: &Entry,
+) -> Result<Option<String>, ReconcileError> {
+    let Some(port) = observer.owned_vip_port(&entry.name).await? else { return Ok(None) };
+    gone(observer.cloud.delete_port(&port.id).await)?;
+    Ok(Some(format!("deleted port {} ({})", port.name, port.id)))
+}

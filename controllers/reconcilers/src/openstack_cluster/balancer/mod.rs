@@ -1,0 +1,123 @@
+//! Load balancer of the API servers: Octavia's, at an address on a port of our own.
+//!
+//! Octavia changes one thing at a time and refuses all others meanwhile. So one pass makes at most one change
+//! of the load balancer, and later passes continue when Octavia has finished. The address outlives the load
+//! balancer: a broken one is replaced behind the same address.
+
+pub(super) mod act;
+pub(super) mod backends;
+pub(super) mod decide;
+pub(super) mod delete;
+mod health;
+pub(super) mod observe;
+pub(super) mod wish;
+
+use apiserver_types::OpenStackCluster;
+use controllers_infrastructure::{HealthMonitor, Listener, LoadBalancer, Member, Pool, Port};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+pub(super) use backends::Backend;
+pub(super) use decide::Step;
+pub(super) use wish::BalancerWish;
+
+/// Annotation with the time of the last failover that was requested.
+pub(super) const FAILOVER: &str = "capstan.dev/load-balancer-failover";
+
+/// Annotation by which a user requests another load balancer behind the same address. Any new value does.
+pub(super) const RECREATE: &str = "capstan.dev/recreate-load-balancer";
+
+/// Annotation with the value of the last such request that was met.
+pub(super) const RECREATED: &str = "capstan.dev/recreated-load-balancer";
+
+/// Octavia's status of a resource that may be changed.
+pub(super) const ACTIVE: &str = "ACTIVE";
+
+/// Octavia's status of a resource whose last change failed.
+pub(super) const ERROR: &str = "ERROR";
+
+/// Reason of a load balancer in ERROR that forwards no connections.
+pub(super) const BROKEN: &str = "LoadBalancerError";
+
+/// Reason of a load balancer in ERROR that still forwards connections.
+pub(super) const DEGRADED: &str = "LoadBalancerDegraded";
+
+/// Reason of a load balancer that Octavia changes.
+pub(super) const PENDING: &str = "LoadBalancerPending";
+
+/// Provider whose load balancers pass connections on as they are.
+pub(super) const OVN: &str = "ovn";
+
+/// Pool with its members and monitor.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct PoolView {
+    pub pool: Pool,
+    pub members: Vec<Member>,
+    pub monitor: Option<HealthMonitor>,
+}
+
+/// Observed load balancer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct BalancerView {
+    /// Our port, which has the address.
+    pub vip_port: Option<Port>,
+    /// Network and subnet of the address that the spec names.
+    pub place: Option<(String, String)>,
+    pub balancer: Option<LoadBalancer>,
+    pub listeners: Vec<Listener>,
+    pub pools: Vec<PoolView>,
+    /// Machines that serve the API, or will.
+    pub backends: Vec<Backend>,
+    /// Address that an earlier load balancer had.
+    pub last_address: Option<String>,
+    /// Last failover that was requested.
+    pub failed_over: Option<Timestamp>,
+    /// The user requests another load balancer.
+    pub recreate: Option<String>,
+    /// A broken load balancer still forwards connections.
+    pub answers: bool,
+    /// Start of the time in which it did not.
+    pub silent_since: Option<Timestamp>,
+    pub now: Timestamp,
+    /// The provider has no health monitors.
+    pub no_monitors: bool,
+}
+
+impl BalancerView {
+    /// Reads what is known without the cloud.
+    pub(super) fn begin(object: &OpenStackCluster, backends: Vec<Backend>) -> Self {
+        let annotation = |key: &str| object.annotations().get(key).cloned();
+        let status = object.status.as_ref();
+        let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
+        let silent = object
+            .condition("APIEndpointReady")
+            .filter(|it| !it.holds() && it.reason == BROKEN)
+            .and_then(|it| it.last_transition_time.0.parse().ok());
+        Self {
+            backends,
+            last_address: known.map(|known| known.internal_ip.clone()),
+            failed_over: annotation(FAILOVER).and_then(|time| time.parse().ok()),
+            recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
+            silent_since: silent,
+            now: Timestamp::now(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the port of the address: our own, or Octavia's.
+    pub(super) fn vip_port_id(&self) -> Option<&str> {
+        let of_balancer = self.balancer.as_ref().map(|it| it.vip_port_id.as_str());
+        of_balancer.filter(|id| !id.is_empty()).or(self.vip_port.as_ref().map(|port| port.id.as_str()))
+    }
+
+    /// Returns the listener of a port.
+    pub(super) fn listener(&self, port: i32) -> Option<&Listener> {
+        self.listeners.iter().find(|listener| listener.protocol_port == port)
+    }
+
+    /// Returns the pool of a listener.
+    pub(super) fn pool_of(&self, listener: &Listener) -> Option<&PoolView> {
+        let id = listener.default_pool_id.as_ref()?;
+        self.pools.iter().find(|view| view.pool.id == *id)
+    }
+}

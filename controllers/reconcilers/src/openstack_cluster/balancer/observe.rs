@@ -1,0 +1,152 @@
+//! Observation of a load balancer in the cloud.
+
+use std::time::Duration;
+
+use controllers_infrastructure::{LoadBalancer, LoadBalancerQuery, Port, PortQuery, SubnetQuery};
+use controllers_runtime::ReconcileError;
+
+use super::super::observe::{Observed, Observer, one};
+use super::{BalancerView, BalancerWish, ERROR, PoolView};
+use crate::{names, queries};
+
+/// Timeout of the connection that shows whether a broken load balancer still forwards.
+const CONNECT: Duration = Duration::from_secs(2);
+
+impl Observer<'_> {
+    /// Finds the load balancer with its parts, or the place of a new one.
+    pub(in super::super) async fn balancer(
+        &self,
+        observed: &mut Observed,
+        wish: &BalancerWish,
+    ) -> Result<(), ReconcileError> {
+        let id = observed.journal.id(names::LOAD_BALANCER, &wish.name).map(str::to_owned);
+        let view = &mut observed.balancing;
+        view.vip_port = self.owned_vip_port(&wish.vip_name()).await?;
+        view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
+        match &view.balancer {
+            None if wish.has_place() => observed.balancing.place = self.place(observed, wish).await?,
+            Some(balancer) if balancer.provisioning_status == ERROR => {
+                observed.balancing.answers = answers(observed.endpoint.as_ref()).await;
+            }
+            Some(_) | None => {}
+        }
+        self.parts(&mut observed.balancing).await?;
+        self.addresses(observed).await
+    }
+
+    /// Finds the port of the address with our tag.
+    pub(in super::super) async fn owned_vip_port(&self, name: &str) -> Result<Option<Port>, ReconcileError> {
+        let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
+        let found = self.cloud.ports(&query).await?.into_iter();
+        Ok(found.into_iter().find(|port| self.tag.is_on(&port.tags, &port.description)))
+    }
+
+    /// Finds the load balancer with our tag: by id, by name, or by our port.
+    pub(in super::super) async fn owned_balancer(
+        &self,
+        id: Option<&str>,
+        name: &str,
+        vip_port: Option<&Port>,
+    ) -> Result<Option<LoadBalancer>, ReconcileError> {
+        let some = LoadBalancerQuery::default;
+        let by_id = id.map(|id| LoadBalancerQuery { id: Some(id.to_owned()), ..some() });
+        let by_name = LoadBalancerQuery { name: Some(name.to_owned()), ..some() };
+        let by_port = vip_port.map(|port| LoadBalancerQuery { vip_port_id: Some(port.id.clone()), ..some() });
+        let mut foreign = None;
+        for query in by_id.into_iter().chain([by_name]).chain(by_port) {
+            let found = self.cloud.load_balancers(&query).await?.into_iter();
+            for balancer in found.filter(|it| it.provisioning_status != "DELETED") {
+                if self.tag.is_on(&balancer.tags, &balancer.description) {
+                    return Ok(Some(balancer));
+                }
+                foreign = Some(balancer);
+            }
+        }
+        match foreign {
+            None => Ok(None),
+            Some(other) => Err(ReconcileError::waiting(
+                "NameTaken",
+                format!(
+                    "load balancer {} ({}) belongs to another owner. Rename or delete it",
+                    other.name, other.id
+                ),
+            )),
+        }
+    }
+
+    /// Returns the network and subnet of a new address.
+    async fn place(
+        &self,
+        observed: &Observed,
+        wish: &BalancerWish,
+    ) -> Result<Option<(String, String)>, ReconcileError> {
+        let field = "spec.apiServer.managedLoadBalancer";
+        let network = match &wish.network {
+            Some(query) => {
+                let found = self.cloud.networks(query).await?;
+                Some(one(found, &format!("{field}.network"), &queries::describe(query))?.id)
+            }
+            None => observed.network.as_ref().map(|network| network.id.clone()),
+        };
+        let Some(network) = network else { return Ok(None) };
+        let on_it = SubnetQuery { network_id: Some(network.clone()), ..SubnetQuery::default() };
+        let subnet = match wish.subnets.first() {
+            Some(query) => {
+                let query = SubnetQuery { network_id: Some(network.clone()), ..query.clone() };
+                let found = self.cloud.subnets(&query).await?;
+                Some(one(found, &format!("{field}.subnets[0]"), &queries::describe(&query))?.id)
+            }
+            None if wish.network.is_some() => {
+                self.cloud.subnets(&on_it).await?.into_iter().next().map(|subnet| subnet.id)
+            }
+            None => observed.subnets.first().map(|subnet| subnet.id.clone()),
+        };
+        Ok(subnet.map(|subnet| (network, subnet)))
+    }
+
+    async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
+        let Some(balancer) = &view.balancer else { return Ok(()) };
+        view.listeners = self.cloud.listeners(&balancer.id).await?;
+        for pool in self.cloud.pools(&balancer.id).await? {
+            let members = self.cloud.members(&pool.id).await?;
+            let monitor = match &pool.health_monitor_id {
+                Some(id) => match self.cloud.health_monitor(id).await {
+                    // It was deleted between the two reads.
+                    Err(error) if error.is_not_found() => None,
+                    result => Some(result?),
+                },
+                None => None,
+            };
+            view.pools.push(PoolView { pool, members, monitor });
+        }
+        Ok(())
+    }
+
+    /// Finds the addresses of the machines on the cluster's network.
+    async fn addresses(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(network) = observed.network.as_ref().map(|network| network.id.clone()) else {
+            return Ok(());
+        };
+        for backend in &mut observed.balancing.backends {
+            for id in &backend.ports {
+                let query = PortQuery { id: Some(id.clone()), ..PortQuery::default() };
+                let port = self.cloud.ports(&query).await?.into_iter().next();
+                let fixed = port.filter(|port| port.network_id == network);
+                let fixed = fixed.and_then(|port| port.fixed_ips.into_iter().next());
+                if let Some((address, subnet)) = fixed.and_then(|it| Some((it.ip_address?, it.subnet_id))) {
+                    backend.address = Some((address, subnet));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if the endpoint accepts a connection.
+async fn answers(endpoint: Option<&(String, i32)>) -> bool {
+    let Some((host, port)) = endpoint else { return false };
+    let Ok(port) = u16::try_from(*port) else { return false };
+    let connection = tokio::net::TcpStream::connect((host.as_str(), port));
+    tokio::time::timeout(CONNECT, connection).await.is_ok_and(|result| result.is_ok())
+}
