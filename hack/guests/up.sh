@@ -22,13 +22,16 @@ for p in libvirt-daemon libvirt-daemon-driver-lxc libvirt-clients python3-libvir
 done
 [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $miss > "$H/log/apt-guests.out" 2>&1
 
+# A compute host of another root folder has other servers.
+mkdir -p "$L"/{run,drivers} "$H/state/nova-guests/instances"
+[[ $(cat "$L/root" 2>/dev/null) == "$ROOT" ]] || { "$HERE/down.sh"; echo "$ROOT" > "$L/root"; }
+
 # ---- virtual routers
 spawn guests-routers /usr/bin/python3 -s "$HERE/routers.py" "$H"
 
 # ---- compute host. Its name begins with "libvirt", so that its ports get a Linux bridge. libvirtd and nova-compute share
 # a mount namespace: nova-compute mounts the root folders that libvirtd hands to containers. They end together.
 drivers=$(dirname "$(ls /usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so)")
-mkdir -p "$L"/{run,drivers} "$H/state/nova-guests/instances"
 ln -sfn "$drivers/libvirt_driver_lxc.so" "$L/drivers/"
 cat > "$L/libvirtd.conf" <<C
 unix_sock_dir = "$L/run"
