@@ -5,7 +5,7 @@ use std::fmt;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-/// Why a command failed, with its exit code.
+/// Reason for which a command failed, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     summary: String,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn programs_get_the_status_that_the_server_returned() {
         let failure = Failure::api("read", "Cluster", "team", "prod", &answer(404, "not found"));
-        let status: serde_json::Value = serde_json::from_str(&failure.for_programs().to_string()).unwrap();
+        let status: Value = serde_json::from_str(&failure.for_programs().to_string()).unwrap();
         assert_eq!((&status["kind"], &status["message"]), (&"Status".into(), &"not found".into()));
         let failure = Failure::api("read", "Cluster", "team", "prod", &kube::Error::TlsRequired);
         assert!(failure.for_programs().to_string().starts_with("error: cannot read Cluster team/prod"));

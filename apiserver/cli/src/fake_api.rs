@@ -24,7 +24,7 @@ impl FakeApi {
     }
 
     /// Sets the items of a list.
-    pub(crate) fn list(self, path: &str, items: Value) -> Self {
+    pub(crate) fn list(self, path: &str, items: &Value) -> Self {
         self.answer(path, 200, json!({"metadata": {}, "items": items}))
     }
 

@@ -141,7 +141,7 @@ impl Reader<'_> {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
     {
         let is_found = |name: &&str| found.iter().any(|object| object.name_any() == **name);
-        if names.iter().all(|name| is_found(name)) {
+        if names.iter().all(is_found) {
             return Ok(None);
         }
         self.list(ListParams::default()).await.map(Some)
@@ -177,12 +177,12 @@ mod tests {
         FakeApi::default()
             .answer("clusters/prod", 200, cluster())
             .answer("openstackclusters/net", 200, network)
-            .list(&format!("machines?{LABEL}"), json!([machine("m", "s")]))
+            .list(&format!("machines?{LABEL}"), &json!([machine("m", "s")]))
     }
 
     #[test]
     fn each_kind_is_requested_once_and_an_unserved_kind_is_empty() {
-        let api = api().list(&format!("openstackmachines?{LABEL}"), json!([server("s")]));
+        let api = api().list(&format!("openstackmachines?{LABEL}"), &json!([server("s")]));
         let objects = block_on(async { ClusterObjects::read(&api.client(), "team", "prod").await }).unwrap();
         assert_eq!(objects.infrastructure.map(|it| it.name_any()).as_deref(), Some("net"));
         assert_eq!((objects.machines.len(), objects.servers.len(), objects.sets.len()), (1, 1, 0));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_referenced_object_without_the_label_is_found() {
-        let api = api().list("openstackmachines", json!([server("other"), server("s")]));
+        let api = api().list("openstackmachines", &json!([server("other"), server("s")]));
         let objects = block_on(async { ClusterObjects::read(&api.client(), "team", "prod").await }).unwrap();
         assert_eq!(objects.servers.len(), 2);
         assert!(api.received().len() <= 12);

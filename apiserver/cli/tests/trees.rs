@@ -1,6 +1,7 @@
 //! Goldens of trees: objects in YAML, and the lines that they become.
 //!
 //! With `CAPSTAN_WRITE_GOLDENS=1` the tests write the goldens instead of comparing with them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Whole documents, compared with those that Cluster API 1.14.0 was observed to make from the same input.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use apiserver_types::{ClusterNetwork, InitConfiguration, JoinConfiguration, KubeadmConfigSpec};
+use apiserver_types::{ClusterNetwork, JoinConfiguration, KubeadmConfigSpec};
 use controllers_bootstrap::certificates::{PemPair, Purpose};
 use controllers_bootstrap::discovery::with_taint;
 use controllers_bootstrap::{Command, File, Setup, cloud_config, kubeadm};
@@ -20,19 +20,19 @@ fn parsed(document: &str) -> Value {
     tree
 }
 
-fn root(path: &str, permissions: &str, content: Value) -> Value {
+fn root(path: &str, permissions: &str, content: &Value) -> Value {
     json!({"path": path, "owner": "root:root", "permissions": permissions, "content": content})
 }
 
 fn placeholder() -> Value {
-    root("/run/cluster-api/placeholder", "0640", "makes this directory exist".into())
+    root("/run/cluster-api/placeholder", "0640", &"makes this directory exist".into())
 }
 
 fn certificates() -> (Vec<File>, Vec<Value>) {
     let pair = PemPair { certificate: "certificate\n".to_owned(), key: "key\n".to_owned() };
     let files = Purpose::all(None).into_iter().flat_map(|purpose| purpose.files(&pair, None)).collect();
     let pki = |name: &str, permissions, content: &str| {
-        root(&format!("/etc/kubernetes/pki/{name}"), permissions, content.into())
+        root(&format!("/etc/kubernetes/pki/{name}"), permissions, &content.into())
     };
     let expected = vec![
         pki("ca.crt", "0640", "certificate\n"),
@@ -57,7 +57,7 @@ fn init(cluster: &str, network: Value, spec: Value) -> Value {
         endpoint: Some("172.24.0.6:6443"),
         network: Some(&network),
         cluster: &spec.cluster_configuration.clone().unwrap_or_default(),
-        node: &spec.init_configuration.clone().unwrap_or_else(InitConfiguration::default),
+        node: &spec.init_configuration.clone().unwrap_or_default(),
     });
     let files = spec.files.iter().flatten().map(|file| File {
         path: file.path.clone(),
@@ -122,7 +122,7 @@ fn the_first_node_of_the_cluster_without_a_load_balancer() {
         },
     ]);
     let (_, mut files) = certificates();
-    files.extend([root("/run/kubeadm/kubeadm.yaml", "0640", kubeadm), placeholder()]);
+    files.extend([root("/run/kubeadm/kubeadm.yaml", "0640", &kubeadm), placeholder()]);
     let expected = json!({
         "write_files": files,
         "runcmd": ["kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > \
@@ -194,7 +194,7 @@ fn a_worker_of_the_cluster_without_a_load_balancer() {
         },
     }]);
     let expected = json!({
-        "write_files": [root("/run/kubeadm/kubeadm-join-config.yaml", "0640", kubeadm), placeholder()],
+        "write_files": [root("/run/kubeadm/kubeadm-join-config.yaml", "0640", &kubeadm), placeholder()],
         "runcmd": ["kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > \
             /run/cluster-api/bootstrap-success.complete"],
     });

@@ -59,7 +59,7 @@ pub enum WorkloadChange {
         cluster: ClusterKey,
         /// Name of the Node.
         name: String,
-        /// `spec.providerID` of the Node.
+        /// Provider id of the Node, from `spec.providerID`.
         provider_id: Option<String>,
     },
 }
@@ -70,7 +70,7 @@ pub struct WorkloadClusters {
     changes: broadcast::Sender<WorkloadChange>,
     dialer: Arc<Dialer>,
     clusters: Mutex<HashMap<ClusterKey, Arc<Followed>>>,
-    /// There may be a cluster that nobody drives yet.
+    /// Signals that a cluster may have no task yet.
     added: Notify,
 }
 

@@ -20,7 +20,7 @@ use crate::nodes::Nodes;
 use crate::timing::jittered;
 use crate::{Timing, WorkloadConnector, describe};
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     pub(crate) connector: Arc<dyn WorkloadConnector>,
@@ -29,7 +29,7 @@ pub(crate) struct Dialer {
     pub(crate) dials: Semaphore,
 }
 
-/// How an attempt or a connection ended.
+/// End of an attempt or a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// There was no connection.

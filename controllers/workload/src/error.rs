@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use kube::core::Status;
+
 /// Error of an access to a workload cluster. Each message names what went wrong, without the Cluster's name, which the
 /// caller knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,24 @@ pub fn describe(error: &kube::Error) -> String {
         kube::Error::Auth(error) => format!("the credentials cannot be used: {error}"),
         other => with_advice(chain(other)),
     }
+}
+
+/// Returns `None` if the API server says that an object does not exist. A load balancer's own page with status 404 is an
+/// error: `get_opt` of the client library takes it for the same.
+///
+/// # Errors
+/// The request failed in another way.
+pub fn found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, WorkloadError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if says_not_found(&status) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says whether it is the API server that does not know an object.
+pub(crate) fn says_not_found(status: &Status) -> bool {
+    status.reason == "NotFound"
 }
 
 /// Says whether the server refused the credentials.
@@ -98,8 +118,6 @@ fn with_advice(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     fn api(code: u16, message: &str) -> kube::Error {

@@ -67,7 +67,7 @@ impl Followed {
         });
     }
 
-    /// Returns a guard for the one who keeps the connection, or `None` if somebody does.
+    /// Returns a guard for the one who keeps the connection, or `None` if another task does.
     pub(crate) fn drive(self: &Arc<Self>) -> Option<Drive> {
         let taken = self.driven.swap(true, Ordering::AcqRel);
         (!taken).then(|| Drive(Arc::clone(self)))
@@ -141,7 +141,7 @@ impl Followed {
     }
 
     pub(crate) fn announce(&self, change: WorkloadChange) {
-        // Without a receiver nobody wants to know.
+        // Without a receiver the change concerns no controller.
         let _ = self.changes.send(change);
     }
 
@@ -167,7 +167,7 @@ pub(crate) struct Drive(pub(crate) Arc<Followed>);
 
 impl Drop for Drive {
     fn drop(&mut self) {
-        self.0.disconnected("nobody keeps the connection");
+        self.0.disconnected("no task keeps the connection");
         self.0.driven.store(false, Ordering::Release);
     }
 }

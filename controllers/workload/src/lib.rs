@@ -14,5 +14,5 @@ mod timing;
 
 pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
-pub use error::{WorkloadError, describe};
+pub use error::{WorkloadError, describe, found};
 pub use timing::Timing;

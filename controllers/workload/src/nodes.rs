@@ -94,7 +94,7 @@ impl Nodes {
     }
 }
 
-/// Removes what nobody reads and what takes most of the memory.
+/// Removes fields that no controller reads and that take most of the memory.
 fn stripped(mut node: Node) -> Arc<Node> {
     node.metadata.managed_fields = None;
     if let Some(status) = &mut node.status {

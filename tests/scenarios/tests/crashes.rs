@@ -58,7 +58,9 @@ async fn create_and_delete(
     }
     drop(first);
     let second = Controllers::start(world, &Arc::new(CrashPoint::never()));
-    second.until("the cluster is provisioned after the crash", is_up).await.unwrap();
+    let crash = format!("in {namespace}, crash at {:?}", create.effects().last());
+    let result = second.until("the cluster is provisioned after the crash", is_up).await;
+    assert!(result.is_ok(), "{result:?} {crash}");
     let up = world.counts();
     if let Some(whole) = whole {
         assert_eq!(up, whole, "in {namespace}, crash at {:?}", create.effects().last());
@@ -98,6 +100,12 @@ async fn a_crash_after_any_step_neither_loses_nor_duplicates_resources() {
     crash_everywhere(MANIFEST, Side::After).await;
 }
 
+/// Returns true if a step is tested. Writes to the API are the same with a load balancer, which needs many passes.
+fn is_selected(text: &str, effect: &str) -> bool {
+    let in_cloud = !effect.contains(' ');
+    text == MANIFEST || in_cloud
+}
+
 async fn crash_everywhere(text: &str, side: Side) {
     let world = World::start().await.unwrap();
     let empty = world.counts();
@@ -109,16 +117,21 @@ async fn crash_everywhere(text: &str, side: Side) {
     assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
     for n in 0..creating.len().max(deleting.len()) {
         let namespace = format!("crash-{n}-{side:?}").to_lowercase();
-        let create = if n < creating.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
-        let delete = if n < deleting.len() { CrashPoint::at(n, side) } else { CrashPoint::never() };
+        let crashes = |effects: &[String]| effects.get(n).is_some_and(|effect| is_selected(text, effect));
+        let (creates, deletes) = (crashes(&creating), crashes(&deleting));
+        if !creates && !deletes {
+            continue;
+        }
+        let create = if creates { CrashPoint::at(n, side) } else { CrashPoint::never() };
+        let delete = if deletes { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let (create, delete) = (Arc::new(create), Arc::new(delete));
         create_and_delete(&world, text, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole))
             .await;
-        assert!(n >= creating.len() || create.has_crashed(), "{namespace}: the creation did not crash");
+        assert!(!creates || create.has_crashed(), "{namespace}: the creation did not crash");
         assert_eq!(world.counts(), empty, "{namespace}: crash at {:?}", delete.effects().last());
     }
     eprintln!(
-        "{} steps of a creation and {} steps of a deletion, each with a crash {side:?}",
+        "{} steps of a creation and {} steps of a deletion, with a crash {side:?} each that is selected",
         creating.len(),
         deleting.len()
     );

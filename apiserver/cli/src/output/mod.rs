@@ -18,7 +18,7 @@ pub use live::LiveTree;
 pub use style::Style;
 pub use table::{changes, render};
 
-/// When a command writes colours.
+/// Condition under which a command writes colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR or TERM=dumb is set.

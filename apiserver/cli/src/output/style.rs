@@ -2,7 +2,7 @@
 
 use crate::tree::Severity;
 
-/// How text is written to a terminal or a file.
+/// Form of the text for a terminal or a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
     /// Writes colours and bold text.

@@ -41,7 +41,7 @@ pub struct Problem {
     pub name: String,
     /// Kind and name of the object, or of the Machine that it belongs to.
     pub subject: String,
-    /// Why the object failed.
+    /// Reason for which the object failed.
     pub cause: Cause,
 }
 

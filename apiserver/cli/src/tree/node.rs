@@ -20,7 +20,7 @@ pub struct Node {
     pub uid: String,
     /// Text in the first column.
     pub title: String,
-    /// How the object is.
+    /// Severity of the state.
     pub severity: Severity,
     /// Numbers of ready and of desired Machines. Unset for objects that are not sets.
     pub counts: Option<Counts>,
@@ -30,7 +30,7 @@ pub struct Node {
     pub state: String,
     /// Time since which the object is in the state.
     pub since: Option<Timestamp>,
-    /// What the object waits for, or why it failed.
+    /// Reason for which the object waits or failed.
     pub cause: Option<Cause>,
     /// Properties that are shown while there is no cause, e.g. addresses.
     pub note: String,

@@ -48,7 +48,7 @@ const GENERIC: [&str; 8] = [
     "Available",
 ];
 
-/// How an object is.
+/// Severity of the state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The object is as desired.

@@ -51,11 +51,11 @@ impl Function {
     }
 }
 
-/// End of a list of nodes.
-enum End {
+/// What ends a list of nodes.
+enum Ending {
     Template(usize),
     /// `end`, with its position.
-    End(usize),
+    Closed(usize),
     /// `else`, with its position and the condition of `else if`.
     Else(usize, Option<Expression>),
 }
@@ -69,9 +69,9 @@ struct Parser<'a> {
 pub(super) fn parse(template: &str) -> Result<Vec<Node>, TemplateError> {
     let mut parser = Parser { template, tokens: tokens(template)?.into_iter().peekable() };
     match parser.nodes()? {
-        (nodes, End::Template(_)) => Ok(nodes),
-        (_, End::End(at)) => Err(error(template, at, "\"end\" without \"if\"")),
-        (_, End::Else(at, _)) => Err(error(template, at, "\"else\" without \"if\"")),
+        (nodes, Ending::Template(_)) => Ok(nodes),
+        (_, Ending::Closed(at)) => Err(error(template, at, "\"end\" without \"if\"")),
+        (_, Ending::Else(at, _)) => Err(error(template, at, "\"else\" without \"if\"")),
     }
 }
 
@@ -81,24 +81,24 @@ impl Parser<'_> {
     }
 
     /// Parses nodes up to the action that ends them.
-    fn nodes(&mut self) -> Result<(Vec<Node>, End), TemplateError> {
+    fn nodes(&mut self) -> Result<(Vec<Node>, Ending), TemplateError> {
         let mut nodes = Vec::new();
         loop {
             match self.tokens.next() {
-                None => return Ok((nodes, End::Template(self.template.len()))),
+                None => return Ok((nodes, Ending::Template(self.template.len()))),
                 Some((_, Token::Plain(text))) => nodes.push(Node::Plain(text)),
                 Some(_) => match self.tokens.peek().cloned() {
                     Some((_, Token::Close)) => drop(self.tokens.next()),
                     Some((at, Token::Word(word))) if word == "end" => {
                         self.tokens.next();
                         self.close()?;
-                        return Ok((nodes, End::End(at)));
+                        return Ok((nodes, Ending::Closed(at)));
                     }
                     Some((at, Token::Word(word))) if word == "else" => {
                         self.tokens.next();
                         let condition = self.else_condition()?;
                         self.close()?;
-                        return Ok((nodes, End::Else(at, condition)));
+                        return Ok((nodes, Ending::Else(at, condition)));
                     }
                     Some((_, Token::Word(word))) if word == "if" => {
                         self.tokens.next();
@@ -134,14 +134,14 @@ impl Parser<'_> {
             let (nodes, end) = self.nodes()?;
             branches.push((condition, nodes));
             match end {
-                End::Template(at) => return self.error(at, "\"if\" has no \"end\""),
-                End::End(_) => return Ok(Node::If(branches, Vec::new())),
-                End::Else(_, Some(next)) => condition = next,
-                End::Else(_, None) => {
+                Ending::Template(at) => return self.error(at, "\"if\" has no \"end\""),
+                Ending::Closed(_) => return Ok(Node::If(branches, Vec::new())),
+                Ending::Else(_, Some(next)) => condition = next,
+                Ending::Else(_, None) => {
                     return match self.nodes()? {
-                        (otherwise, End::End(_)) => Ok(Node::If(branches, otherwise)),
-                        (_, End::Else(at, _)) => self.error(at, "\"else\" after \"else\""),
-                        (_, End::Template(at)) => self.error(at, "\"if\" has no \"end\""),
+                        (otherwise, Ending::Closed(_)) => Ok(Node::If(branches, otherwise)),
+                        (_, Ending::Else(at, _)) => self.error(at, "\"else\" after \"else\""),
+                        (_, Ending::Template(at)) => self.error(at, "\"if\" has no \"end\""),
                     };
                 }
             }

@@ -10,6 +10,8 @@ mod lock;
 mod observe;
 mod report;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod watch;
 

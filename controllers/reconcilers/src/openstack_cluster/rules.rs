@@ -234,7 +234,7 @@ mod tests {
             ..ManagedSecurityGroups::default()
         };
         let words = |role| -> Vec<String> {
-            let rules = managed_rules(role, &spec, 6443).into_iter();
+            let rules = managed_rules(role, &spec, &[6443]).into_iter();
             rules
                 .map(|rule| {
                     format!("{} {:?} {:?}", rule.description, rule.ports.0.zip(rule.ports.1), rule.peers)
@@ -256,7 +256,7 @@ mod tests {
         );
         assert_eq!(words(Role::Worker).len(), 8);
         let open = ManagedSecurityGroups { allow_all_in_cluster_traffic: Some(true), ..Default::default() };
-        assert_eq!(managed_rules(Role::ControlPlane, &open, 443).len(), 7);
+        assert_eq!(managed_rules(Role::ControlPlane, &open, &[443]).len(), 7);
     }
 
     #[test]

@@ -114,6 +114,8 @@ impl Observer<'_> {
                     || (requested && same_network && is_unclaimed(port))
             });
             if let Some(port) = found {
+                // After a crash the journal lacks the id, by which the cluster finds the machine's address.
+                observed.journal.learn(names::PORT, &spec.name, &port.id);
                 observed.ports.insert(spec.name.clone(), port);
             }
         }

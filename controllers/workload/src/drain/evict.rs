@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::progress::BUDGET;
 use super::verdict::{full_name, namespace};
 use crate::describe;
+use crate::error::says_not_found;
 
 /// Longest duration of all evictions of a pass, as upstream has it.
 const EVICTIONS: Duration = Duration::from_secs(10);
@@ -19,7 +20,7 @@ const EVICTIONS: Duration = Duration::from_secs(10);
 /// First words of the other reasons of a failed eviction.
 const FAILED: &str = "failed to evict Pod, ";
 
-/// What became of a Pod.
+/// Result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Evicted {
     /// It is being deleted.
@@ -59,7 +60,7 @@ async fn evict(client: &Client, pod: &Pod, unreachable: bool) -> Evicted {
     }
 }
 
-/// Returns the object that asks for an eviction. The uid protects a new Pod of the same name.
+/// Returns the object that requests an eviction. The uid protects a new Pod of the same name.
 fn eviction(pod: &Pod, unreachable: bool) -> Value {
     // A kubelet that does not report will not stop the containers: only the object matters then.
     let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
@@ -85,7 +86,8 @@ fn refused(status: &Status) -> Evicted {
     let terminating = causes.iter().any(|cause| cause.reason == "NamespaceTerminating");
     let message = status.message.as_str();
     match status.code {
-        404 => Evicted::Gone,
+        // Without the reason it is the answer of something else on the way.
+        404 if says_not_found(status) => Evicted::Gone,
         // The uid is another one: the Pod that was to leave is gone.
         409 if message.contains("UID in precondition") => Evicted::Gone,
         403 if terminating => {
@@ -105,7 +107,11 @@ mod tests {
 
     fn status(code: u16, message: &str, causes: &Value) -> Status {
         let details = json!({ "causes": causes });
-        serde_json::from_value(json!({ "code": code, "message": message, "details": details })).unwrap()
+        let reason = if message.contains("not found") { "NotFound" } else { "" };
+        serde_json::from_value(
+            json!({ "code": code, "message": message, "reason": reason, "details": details }),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -117,6 +123,7 @@ mod tests {
         ]);
         let cases = [
             (status(404, "pods \"a\" not found", &json!([])), Evicted::Gone),
+            (status(404, "no such page", &json!([])), failed("failed to evict Pod, no such page")),
             (
                 status(409, "Precondition failed: UID in precondition: 1, UID in object meta: 2", &json!([])),
                 Evicted::Gone,

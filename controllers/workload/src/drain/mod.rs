@@ -16,7 +16,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::WorkloadError;
+use crate::{WorkloadError, found};
 use evict::{Evicted, evict_all};
 use verdict::{Plan, full_name, plan};
 
@@ -38,14 +38,14 @@ pub async fn drain(
     rules: &[MachineDrainRule],
 ) -> Result<DrainProgress, WorkloadError> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let Some(found) = nodes.get_opt(node).await? else {
+    let Some(object) = found(nodes.get(node).await)? else {
         return Ok(DrainProgress::Done);
     };
     // In each pass, so that an uncordon in between is undone.
-    if !found.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
+    if !object.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
         cordon(&nodes, node).await?;
     }
-    let unreachable = node::is_unreachable(&found);
+    let unreachable = node::is_unreachable(&object);
     let pods = node::pods(client, node).await?;
     let verdicts = node::verdicts(client, &pods, rules, unreachable).await?;
     let plan = plan(&verdicts);
@@ -90,9 +90,5 @@ fn names(pods: &[&Pod]) -> Vec<String> {
 /// The API server refuses, or does not answer.
 pub async fn delete_node(client: &Client, name: &str) -> Result<(), WorkloadError> {
     let nodes: Api<Node> = Api::all(client.clone());
-    match nodes.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    found(nodes.delete(name, &DeleteParams::default()).await).map(|_| ())
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::rules::{Labels, need_namespaces};
 use super::verdict::{Observed, Verdict, daemon_set, is_finished, namespace, verdict};
-use crate::WorkloadError;
+use crate::{WorkloadError, found};
 
 /// Objects per page: a page of Pods is read within the limit of a request even over a slow line.
 const PAGE: u32 = 100;
@@ -72,14 +72,14 @@ async fn daemon_sets(client: &Client, pods: &[Pod]) -> Result<BTreeSet<(String, 
     let running = pods.iter().filter(|pod| !is_finished(pod));
     let named: BTreeSet<(String, String)> =
         running.filter_map(|pod| Some((namespace(pod).to_owned(), daemon_set(pod)?.to_owned()))).collect();
-    let mut found = BTreeSet::new();
+    let mut existing = BTreeSet::new();
     for (namespace, name) in named {
         let api: Api<DaemonSet> = Api::namespaced(client.clone(), &namespace);
-        if api.get_metadata_opt(&name).await?.is_some() {
-            found.insert((namespace, name));
+        if found(api.get_metadata(&name).await)?.is_some() {
+            existing.insert((namespace, name));
         } else {
             tracing::warn!(namespace, name, "a Pod's DaemonSet does not exist; the Pod is evicted");
         }
     }
-    Ok(found)
+    Ok(existing)
 }

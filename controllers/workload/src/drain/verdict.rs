@@ -18,7 +18,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Age of a deletion after which a Pod of an unreachable Node is ignored: the clocks of both sides may differ.
 const DELETED_BEFORE: SignedDuration = SignedDuration::from_secs(1);
 
-/// What a drain does with a Pod.
+/// Treatment of a Pod in a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The Pod is left alone, and nothing waits for it.
@@ -43,7 +43,7 @@ impl Verdict {
     }
 }
 
-/// What the decision needs beyond the Pod.
+/// Facts that the decision needs beyond the Pod.
 #[derive(Debug)]
 pub(super) struct Observed<'a> {
     pub(super) now: Timestamp,
@@ -73,7 +73,7 @@ pub(super) fn verdict(pod: &Pod, observed: &Observed<'_>) -> Result<Verdict, Wor
         Some(verdict) => verdict,
         None => by_rule(pod, observed)?,
     };
-    // Whoever waits for completion waits for the end of the containers, not for the removal of the object.
+    // Completion is the end of the containers, not the removal of the object.
     let completed = decided == Verdict::WaitCompleted && is_finished(pod);
     Ok(if completed { Verdict::Skip } else { decided })
 }

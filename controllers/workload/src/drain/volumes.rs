@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use super::node::{self, all, is_unreachable};
 use super::progress::{names, seconds};
 use super::verdict::{Verdict, namespace};
-use crate::WorkloadError;
+use crate::{WorkloadError, found};
 
 /// Names in one line: as many as upstream shows.
 const NAMES: usize = 5;
@@ -20,7 +20,7 @@ const NAMES: usize = 5;
 /// Result of one look at the volumes of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeProgress {
-    /// No volume is left to wait for, or nobody will detach it: the Node is gone or unreachable.
+    /// No volume is left to wait for, or none will be detached: the Node is gone or unreachable.
     Done,
     /// Volumes are still attached.
     Waiting(VolumesWaiting),
@@ -76,12 +76,12 @@ pub async fn wait_for_volumes(
     node: &str,
     rules: &[MachineDrainRule],
 ) -> Result<VolumeProgress, WorkloadError> {
-    let found = Api::<Node>::all(client.clone()).get_opt(node).await?;
-    let Some(found) = found.filter(|node| !is_unreachable(node)) else {
+    let object = found(Api::<Node>::all(client.clone()).get(node).await)?;
+    let Some(object) = object.filter(|node| !is_unreachable(node)) else {
         return Ok(VolumeProgress::Done);
     };
     let attachments: Vec<VolumeAttachment> = all(&Api::all(client.clone()), ListParams::default()).await?;
-    let attached = Attached::new(&found, node, &attachments)?;
+    let attached = Attached::new(&object, node, &attachments)?;
     if attached.is_empty() {
         return Ok(VolumeProgress::Done);
     }
@@ -93,7 +93,7 @@ pub async fn wait_for_volumes(
     Ok(if waiting.is_empty() { VolumeProgress::Done } else { VolumeProgress::Waiting(waiting) })
 }
 
-/// What is attached to a Node, in the words of two sources.
+/// Volumes that are attached to a Node, according to two sources.
 #[derive(Debug, Default)]
 struct Attached {
     /// Entries of the Node's status.

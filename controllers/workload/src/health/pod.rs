@@ -51,18 +51,18 @@ impl fmt::Display for Component {
     }
 }
 
-/// What is known of a Machine.
+/// Facts about a Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MachineView<'a> {
     /// The Machine is being deleted.
     pub deleting: bool,
-    /// `spec.providerID` of the Machine.
+    /// Provider id, from `spec.providerID`.
     pub provider_id: Option<&'a str>,
-    /// `status.nodeRef.name` of the Machine.
+    /// Name of the Node, from `status.nodeRef.name`.
     pub node_name: Option<&'a str>,
 }
 
-/// What was read of a Pod.
+/// Result of the read of a Pod.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PodRead<'a> {
     /// The Pod.
@@ -73,7 +73,7 @@ pub enum PodRead<'a> {
     Failed(&'a str),
 }
 
-/// What was read of the workload cluster.
+/// Facts read from the workload cluster.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PodView<'a> {
     /// The Node of the Machine, `None` if it does not exist, or the error of the list of Nodes.

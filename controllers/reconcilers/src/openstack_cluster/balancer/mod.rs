@@ -10,6 +10,8 @@ pub(super) mod decide;
 pub(super) mod delete;
 mod health;
 pub(super) mod observe;
+#[cfg(test)]
+mod tests;
 pub(super) mod wish;
 
 use apiserver_types::OpenStackCluster;

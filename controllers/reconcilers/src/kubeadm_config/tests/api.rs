@@ -1,0 +1,165 @@
+//! API server in memory, whose writes can fail before or after their effect.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// Failure of one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crash {
+    /// The write is not made.
+    Before,
+    /// The write is made, but its response is lost.
+    After,
+}
+
+#[derive(Debug, Default)]
+struct Store {
+    objects: BTreeMap<String, Value>,
+    revision: u64,
+    writes: usize,
+    crash: Option<(usize, Crash)>,
+    replaced: Vec<String>,
+}
+
+/// API server in memory. Objects are stored by path.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FakeApi(Arc<Mutex<Store>>);
+
+type Outcome = Result<Value, (u16, &'static str)>;
+
+impl FakeApi {
+    pub(super) fn client(&self) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move { Ok::<_, Infallible>(api.serve(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Stores an object as another client.
+    pub(super) fn put(&self, path: &str, mut object: Value) {
+        let name = path.rsplit('/').next().unwrap();
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["namespace"] = "ns".into();
+        object["metadata"]["uid"] = format!("uid-{name}").into();
+        self.0.lock().unwrap().write(path, object);
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<Value> {
+        self.0.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// Makes every write from this one on fail. The first of them may have its effect.
+    pub(super) fn crash_at(&self, crash: Option<(usize, Crash)>) {
+        let mut store = self.0.lock().unwrap();
+        (store.writes, store.crash) = (0, crash);
+    }
+
+    /// Returns the number of writes since the last call of `crash_at`.
+    pub(super) fn writes(&self) -> usize {
+        self.0.lock().unwrap().writes
+    }
+
+    /// Returns the paths of the objects that were replaced as a whole.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        self.0.lock().unwrap().replaced.clone()
+    }
+
+    async fn serve(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let (code, body) = match self.0.lock().unwrap().outcome(&parts.method, parts.uri.path(), &body) {
+            Ok(body) => (200, body),
+            Err((code, reason)) => {
+                let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason});
+                (code, status)
+            }
+        };
+        let response = Response::builder().status(code).header("content-type", "application/json");
+        response.body(Body::from(body.to_string().into_bytes())).unwrap()
+    }
+}
+
+impl Store {
+    fn outcome(&mut self, method: &Method, path: &str, body: &Value) -> Outcome {
+        if *method == Method::GET {
+            return self.objects.get(path).cloned().ok_or((404, "NotFound"));
+        }
+        if path.ends_with("/events") {
+            return Ok(body.clone());
+        }
+        self.writes += 1;
+        let failed = Err((500, "InternalError"));
+        match self.crash {
+            Some((at, Crash::After)) if self.writes == at => {
+                drop(self.change(method, path, body));
+                failed
+            }
+            Some((at, _)) if self.writes >= at => failed,
+            _ => self.change(method, path, body),
+        }
+    }
+
+    fn change(&mut self, method: &Method, path: &str, body: &Value) -> Outcome {
+        if *method == Method::POST {
+            let name = body["metadata"]["name"].as_str().unwrap_or_default();
+            let path = format!("{path}/{name}");
+            if self.objects.contains_key(&path) {
+                return Err((409, "AlreadyExists"));
+            }
+            let mut object = body.clone();
+            object["metadata"]["uid"] = format!("uid-{name}").into();
+            return Ok(self.write(&path, object));
+        }
+        let (path, status) = path.strip_suffix("/status").map_or((path, false), |path| (path, true));
+        let old = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
+        if *method == Method::DELETE {
+            self.objects.remove(path);
+            return Ok(old);
+        }
+        let guard = &body["metadata"]["resourceVersion"];
+        if guard.is_string() && *guard != old["metadata"]["resourceVersion"] {
+            return Err((409, "Conflict"));
+        }
+        let mut new = old;
+        match *method {
+            Method::PUT if status => new["status"] = body["status"].clone(),
+            Method::PUT => {
+                self.replaced.push(path.to_owned());
+                new = body.clone();
+            }
+            _ => merge(&mut new, body),
+        }
+        Ok(self.write(path, new))
+    }
+
+    fn write(&mut self, path: &str, mut object: Value) -> Value {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+}
+
+/// Applies a JSON merge patch.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        merge(&mut target[key], value);
+    }
+}

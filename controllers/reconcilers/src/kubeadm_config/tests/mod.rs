@@ -1,0 +1,259 @@
+//! Whole passes over an API server in memory.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod api;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use controllers_bootstrap::token::Token;
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
+use controllers_runtime::{ApiSecrets, Queues, Recorder, ServerLists};
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+
+use super::*;
+use api::{Crash, FakeApi};
+
+const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines";
+const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/blue";
+const CONFIGS: &str = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/kubeadmconfigs";
+const SECRETS: &str = "/api/v1/namespaces/ns/secrets";
+const LOCK: &str = "/api/v1/namespaces/ns/configmaps/blue-lock";
+
+#[derive(Debug)]
+struct NoCloud;
+
+#[async_trait]
+impl CloudConnector for NoCloud {
+    async fn connect(&self, _: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        Err(CloudError::new(ErrorClass::Broken, "connect", "there is no cloud"))
+    }
+}
+
+fn reconciler(api: &FakeApi) -> KubeadmConfigReconciler {
+    let client = api.client();
+    KubeadmConfigReconciler::new(ControllerContext {
+        connector: Arc::new(NoCloud),
+        secrets: Arc::new(ApiSecrets(client.clone())),
+        servers: Arc::new(ServerLists::default()),
+        workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
+        events: Recorder::new(client.clone(), CONTROLLER.identity),
+        queues: Queues::default(),
+        kinds: Arc::from([]),
+        client,
+    })
+}
+
+/// Stores the Cluster. Nothing manages its control plane.
+fn cluster(api: &FakeApi, initialized: bool) {
+    let condition = json!({"type": "ControlPlaneInitialized", "status": if initialized { "True" } else { "False" },
+        "reason": "R", "message": "", "lastTransitionTime": "2026-11-26T10:00:00Z"});
+    api.put(
+        CLUSTER,
+        json!({
+            "spec": {"controlPlaneEndpoint": {"host": "203.0.113.10", "port": 6443}},
+            "status": {"initialization": {"infrastructureProvisioned": true}, "conditions": [condition]},
+        }),
+    );
+}
+
+/// Stores a Machine and its KubeadmConfig.
+fn machine(api: &FakeApi, name: &str, control_plane: bool, spec: &Value) {
+    let labels = if control_plane { json!({"cluster.x-k8s.io/control-plane": ""}) } else { json!({}) };
+    api.put(
+        &format!("{MACHINES}/{name}"),
+        json!({
+            "metadata": {"labels": labels},
+            "spec": {"clusterName": "blue", "version": "v1.33.0", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": name}},
+        }),
+    );
+    let owner =
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name, "uid": "u"});
+    api.put(
+        &format!("{CONFIGS}/{name}"),
+        json!({
+            "metadata": {"generation": 1, "ownerReferences": [owner]}, "spec": spec,
+        }),
+    );
+}
+
+async fn pass(api: &FakeApi, name: &str) -> Result<Requeue, kube::Error> {
+    let object: KubeadmConfig =
+        serde_json::from_value(api.get(&format!("{CONFIGS}/{name}")).unwrap()).unwrap();
+    reconciler(api).reconcile(&object).await
+}
+
+/// Returns the parsed document of a Machine, once it is there.
+fn document(api: &FakeApi, name: &str) -> Option<Value> {
+    let secret: Secret = serde_json::from_value(api.get(&format!("{SECRETS}/{name}"))?).unwrap();
+    let data = secret.data.unwrap();
+    assert_eq!(data["format"].0, b"cloud-config");
+    Some(serde_saphyr::from_str(std::str::from_utf8(&data["value"].0).unwrap()).unwrap())
+}
+
+fn conditions(api: &FakeApi, name: &str) -> Value {
+    let config = api.get(&format!("{CONFIGS}/{name}")).unwrap();
+    let conditions = config["status"]["conditions"].as_array().unwrap().iter();
+    conditions
+        .map(|it| format!("{} {}", it["type"].as_str().unwrap(), it["status"].as_str().unwrap()))
+        .collect()
+}
+
+/// Settings by which the test is fast: a short key.
+fn settings() -> Value {
+    json!({"clusterConfiguration": {"encryptionAlgorithm": "ECDSA-P256"}})
+}
+
+#[tokio::test]
+async fn the_first_node_gets_its_data_whatever_write_fails() {
+    for crash in [Crash::Before, Crash::After] {
+        for at in 1.. {
+            let api = FakeApi::default();
+            cluster(&api, false);
+            machine(&api, "m", true, &settings());
+            api.crash_at(Some((at, crash)));
+            let failed = pass(&api, "m").await.is_err();
+            api.crash_at(None);
+            for _ in 0..2 {
+                pass(&api, "m").await.unwrap();
+            }
+            let tree = document(&api, "m").unwrap();
+            let ca: Secret = serde_json::from_value(api.get(&format!("{SECRETS}/blue-ca")).unwrap()).unwrap();
+            let written = tree["write_files"][0]["content"].as_str().unwrap();
+            assert_eq!(written.as_bytes(), ca.data.unwrap()["tls.crt"].0, "{crash:?} at write {at}");
+            let replaced: Vec<String> =
+                api.replaced().into_iter().filter(|it| it.contains("/blue-")).collect();
+            assert_eq!(replaced, Vec::<String>::new(), "certificates are never overwritten");
+            let lock = api.get(LOCK).unwrap();
+            assert_eq!(lock["data"]["lock-information"], r#"{"machineName":"m"}"#);
+            let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+            assert_eq!(config["status"]["dataSecretName"], "m");
+            assert_eq!(config["spec"]["clusterConfiguration"]["controlPlaneEndpoint"], "203.0.113.10:6443");
+            let all = json!([
+                "Paused False",
+                "DataSecretAvailable True",
+                "CertificatesAvailable True",
+                "Ready True"
+            ]);
+            assert_eq!(conditions(&api, "m"), all);
+            if !failed {
+                assert_eq!(api.writes(), 0, "a pass over a rendered object only reads");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_machine_alone_initializes_and_a_lost_holder_is_replaced() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    machine(&api, "n", true, &settings());
+    pass(&api, "m").await.unwrap();
+    assert_eq!(pass(&api, "n").await.unwrap(), Requeue::After(stop::WAITING));
+    assert_eq!(document(&api, "n"), None);
+    api.put(LOCK, json!({"data": {"lock-information": r#"{"machineName":"gone"}"#}}));
+    pass(&api, "n").await.unwrap();
+    assert_eq!(api.get(LOCK), None, "the lock of a Machine that does not exist is released");
+    pass(&api, "n").await.unwrap();
+    assert!(document(&api, "n").is_some());
+}
+
+#[tokio::test]
+async fn a_worker_waits_for_the_control_plane_and_then_for_the_workload_cluster() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    machine(&api, "w", false, &json!({}));
+    pass(&api, "m").await.unwrap();
+    assert_eq!(pass(&api, "w").await.unwrap(), Requeue::After(stop::WAITING));
+    let waiting = json!(["Paused False", "DataSecretAvailable False", "Ready False"]);
+    assert_eq!(conditions(&api, "w"), waiting);
+    cluster(&api, true);
+    assert_eq!(pass(&api, "w").await.unwrap(), Requeue::Retry(SHORT));
+    assert_eq!(api.get(LOCK), None, "the first join releases the lock");
+    let config = api.get(&format!("{CONFIGS}/w")).unwrap();
+    let discovery = &config["spec"]["joinConfiguration"]["discovery"]["bootstrapToken"];
+    assert!(
+        Token::parse(discovery["token"].as_str().unwrap()).is_ok(),
+        "the token is stored before it is created"
+    );
+    let message = config["status"]["conditions"][1]["message"].as_str().unwrap();
+    assert!(message.contains("not connected to the workload cluster"), "{message}");
+    assert!(!config["status"].to_string().contains(discovery["token"].as_str().unwrap()));
+    pass(&api, "w").await.unwrap();
+    let again = api.get(&format!("{CONFIGS}/w")).unwrap();
+    assert_eq!(again["spec"], config["spec"], "a second pass keeps the token");
+}
+
+#[tokio::test]
+async fn a_node_that_finds_its_cluster_by_a_file_needs_no_connection() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    pass(&api, "m").await.unwrap();
+    cluster(&api, true);
+    let by_file = json!({"joinConfiguration": {"discovery": {"file": {"kubeConfigPath": "/run/d.yaml",
+        "kubeConfig": {"user": {"exec": {"command": "token"}}}}}}});
+    machine(&api, "w", false, &by_file);
+    machine(&api, "n", true, &by_file);
+    for (name, files) in [("w", 3), ("n", 11)] {
+        pass(&api, name).await.unwrap();
+        let tree = document(&api, name).unwrap();
+        assert_eq!(tree["write_files"].as_array().unwrap().len(), files, "{name}");
+    }
+    let taints = document(&api, "w").unwrap()["write_files"][1]["content"].as_str().unwrap().to_owned();
+    assert!(taints.contains("node.cluster.x-k8s.io/uninitialized"), "{taints}");
+}
+
+#[tokio::test]
+async fn contents_of_secrets_are_read_and_a_missing_one_is_named() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut spec = settings();
+    spec["files"] = json!([{"path": "/a", "contentFormat": "Template", "contentFrom": {"secret": {"name": "s", "key": "k"}}}]);
+    spec["users"] = json!([{"name": "ops", "passwdFrom": {"secret": {"name": "s", "key": "p"}}}]);
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    assert_eq!(config["status"]["conditions"][1]["message"], "file /a: Secret ns/s does not exist");
+    assert_eq!(api.get(LOCK), None, "an error does not keep the lock");
+    api.put(
+        &format!("{SECRETS}/s"),
+        json!({"data": {"k": "e3sgaWYgLmNvbnRyb2xQbGFuZSB9fWF7eyBlbHNlIH19Ynt7IGVuZCB9fQ==", "p": "Kg=="}}),
+    );
+    pass(&api, "m").await.unwrap();
+    let tree = document(&api, "m").unwrap();
+    let files = tree["write_files"].as_array().unwrap();
+    assert!(files.contains(&json!({"path": "/a", "content": "b"})), "no object manages the control plane");
+    assert_eq!(tree["users"], json!([{"name": "ops", "passwd": "*"}]));
+}
+
+#[tokio::test]
+async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workload_cluster() {
+    let workload = FakeApi::default();
+    let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
+    let path = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-k3v9qz";
+    let mut machine: apiserver_types::Machine =
+        serde_json::from_value(json!({"spec": {"clusterName": "blue",
+        "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "m"}}}))
+        .unwrap();
+    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    let created = workload.get(path).unwrap();
+    let mut old = created.clone();
+    old["data"]["expiration"] = "MjAyMC0wMS0wMVQwMDowMDowMFo=".into();
+    workload.put(path, old.clone());
+    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    let extended = workload.get(path).unwrap();
+    assert_ne!(extended["data"]["expiration"], old["data"]["expiration"]);
+    assert_eq!(extended["data"]["token-secret"], created["data"]["token-secret"]);
+    let other = Token::parse("k3v9qz.0000000000000000").unwrap();
+    assert!(tokens::care(&workload.client(), &other, &machine).await.is_err(), "another token has this id");
+    machine.status = serde_json::from_value(json!({"nodeRef": {"name": "node"}})).unwrap();
+    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    assert_eq!(workload.get(path), None);
+}

@@ -1,0 +1,197 @@
+//! Tests of the decisions on a load balancer.
+
+use apiserver_types::{ApiEndpoint, OpenStackCluster, OpenStackClusterSpec};
+use controllers_infrastructure::{FloatingIp, Listener, LoadBalancer, Member, Pool, Router, Subnet};
+use controllers_runtime::OwnershipTag;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::super::observe::Observed;
+use super::{Backend, BalancerView, BalancerWish, PoolView, decide};
+
+fn wish(managed: serde_json::Value, floating: bool) -> BalancerWish {
+    let server = json!({"managedLoadBalancer": managed, "fixedIP": "10.6.0.100"});
+    let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "apiServer": server});
+    let mut spec: OpenStackClusterSpec = serde_json::from_value(spec).unwrap();
+    spec.control_plane_endpoint =
+        Some(ApiEndpoint { host: Some("203.0.113.9".to_owned()), port: Some(6443) });
+    BalancerWish::read(&spec, "base", 6443, floating).unwrap()
+}
+
+fn tag() -> OwnershipTag {
+    let mut object = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+    object.metadata.uid = Some("u".to_owned());
+    OwnershipTag::of(&object)
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn balancer(status: &str) -> LoadBalancer {
+    LoadBalancer {
+        id: "lb".to_owned(),
+        provisioning_status: status.to_owned(),
+        vip_address: "10.6.0.5".to_owned(),
+        vip_port_id: "vip".to_owned(),
+        admin_state_up: true,
+        ..LoadBalancer::default()
+    }
+}
+
+fn member(machine: &str, address: &str) -> Member {
+    Member {
+        id: format!("id-{machine}"),
+        name: format!("base-kubeapi-6443-{machine}"),
+        tags: vec!["capstan-u".to_owned(), format!("machine-uid-{machine}")],
+        address: address.to_owned(),
+        provisioning_status: "ACTIVE".to_owned(),
+        ..Member::default()
+    }
+}
+
+fn backend(machine: &str, address: Option<&str>) -> Backend {
+    Backend {
+        machine: machine.to_owned(),
+        uid: format!("uid-{machine}"),
+        ports: Vec::new(),
+        address: address.map(|address| (address.to_owned(), None)),
+    }
+}
+
+/// Returns a view of a complete load balancer with these members.
+fn view(members: Vec<Member>, backends: Vec<Backend>) -> BalancerView {
+    let pool = Pool { id: "p".to_owned(), provisioning_status: "ACTIVE".to_owned(), ..Pool::default() };
+    let listener = Listener {
+        id: "l".to_owned(),
+        protocol_port: 6443,
+        default_pool_id: Some("p".to_owned()),
+        provisioning_status: "ACTIVE".to_owned(),
+        ..Listener::default()
+    };
+    BalancerView {
+        balancer: Some(balancer("ACTIVE")),
+        listeners: vec![listener],
+        pools: vec![PoolView { pool, members, monitor: None }],
+        backends,
+        no_monitors: true,
+        now: at(10_000),
+        ..BalancerView::default()
+    }
+}
+
+#[test]
+fn the_spec_names_ports_numbers_and_addresses() {
+    let managed = json!({"additionalPorts": [8132, 6443], "monitor": {"delay": 0, "timeout": 7}});
+    let read = wish(managed.clone(), true);
+    assert_eq!((read.name.as_str(), read.ports.as_slice()), ("base-kubeapi", [6443, 8132].as_slice()));
+    let times = &read.times;
+    assert_eq!((times.delay, times.timeout, times.max_retries, times.max_retries_down), (10, 7, 5, 3));
+    assert_eq!(read.floating_ip.as_deref(), Some("203.0.113.9"));
+    let read = wish(managed, false);
+    assert_eq!((read.floating_ip, read.address.as_deref()), (None, Some("10.6.0.100")));
+}
+
+#[test]
+fn members_follow_the_machines() {
+    let (wish, tag) = (wish(json!({}), true), tag());
+    let one = || member("one", "10.6.0.11");
+    let known = |address| vec![backend("one", Some(address))];
+    let foreign = Member { tags: Vec::new(), ..member("other", "10.6.0.99") };
+    let table = [
+        ("absent", vec![], known("10.6.0.11"), "AddMember"),
+        ("without an address yet", vec![], vec![backend("one", None)], "Nothing"),
+        ("present", vec![one()], known("10.6.0.11"), "Nothing"),
+        ("present, address unknown", vec![one()], vec![backend("one", None)], "Nothing"),
+        ("at another address", vec![one()], known("10.6.0.12"), "RemoveMember"),
+        ("of a machine that leaves", vec![one()], vec![], "RemoveMember"),
+        ("of another owner", vec![foreign], vec![], "Nothing"),
+        (
+            "in error",
+            vec![Member { provisioning_status: "ERROR".to_owned(), ..one() }],
+            known("10.6.0.11"),
+            "RemoveBrokenMember",
+        ),
+    ];
+    for (case, members, backends, expected) in table {
+        let observed = Observed { balancing: view(members, backends), ..Observed::default() };
+        let step = decide::parts(&wish, &tag, &observed);
+        let step = step.map_or_else(|| "Nothing".to_owned(), |step| format!("{step:?}"));
+        assert!(step.starts_with(expected), "{case}: {step}");
+    }
+}
+
+#[test]
+fn a_load_balancer_in_error_is_healed_without_another_address() {
+    let endpoint = Some(("203.0.113.9".to_owned(), 6443));
+    let broken = BalancerView { balancer: Some(balancer("ERROR")), ..view(Vec::new(), Vec::new()) };
+    let tried = BalancerView { failed_over: Some(at(9_900)), ..broken.clone() };
+    let silent = |since| BalancerView { silent_since: Some(at(since)), ..tried.clone() };
+    let table = [
+        ("never worked", broken.clone(), None, "Replace { id: \"lb\", why: \"Octavia could not"),
+        ("worked", broken.clone(), endpoint.clone(), "FailOver"),
+        ("failed over just now", tried.clone(), endpoint.clone(), "Wait { reason: \"LoadBalancerError\""),
+        (
+            "failed over an hour ago",
+            BalancerView { failed_over: Some(at(6_400)), ..broken },
+            endpoint.clone(),
+            "FailOver",
+        ),
+        (
+            "still forwards",
+            BalancerView { answers: true, ..tried.clone() },
+            endpoint.clone(),
+            "Wait { reason: \"LoadBalancerDegraded\"",
+        ),
+        ("silent for a minute", silent(9_940), endpoint.clone(), "Wait"),
+        ("silent for six minutes", silent(9_640), endpoint.clone(), "Replace"),
+        (
+            "requested",
+            BalancerView { recreate: Some("1".to_owned()), answers: true, ..tried },
+            endpoint.clone(),
+            "Replace",
+        ),
+        (
+            "pending",
+            BalancerView { balancer: Some(balancer("PENDING_UPDATE")), ..view(vec![], vec![]) },
+            endpoint,
+            "Wait { reason: \"LoadBalancerPending\"",
+        ),
+    ];
+    for (case, balancing, endpoint, expected) in table {
+        let observed = Observed { balancing, endpoint, ..Observed::default() };
+        let step = format!("{:?}", decide::state(&observed).unwrap());
+        assert!(step.starts_with(expected), "{case}: {step}");
+    }
+}
+
+#[test]
+fn a_floating_ip_in_use_by_another_owner_is_not_taken_away() {
+    let (wish, tag) = (wish(json!({}), true), tag());
+    let step = |port: Option<&str>, tags: Vec<String>| {
+        let ip = FloatingIp { port_id: port.map(str::to_owned), tags, ..FloatingIp::default() };
+        let balancing = view(Vec::new(), Vec::new());
+        let observed = Observed { floating_ip: Some(ip), balancing, ..Observed::default() };
+        decide::floating_ip(&wish, &tag, &observed).map(|step| format!("{step:?}"))
+    };
+    assert!(step(None, Vec::new()).unwrap().starts_with("Associate"));
+    assert_eq!(step(Some("vip"), Vec::new()), None);
+    assert!(step(Some("other"), Vec::new()).unwrap().contains("FloatingIPInUse"));
+    assert!(step(Some("other"), vec![tag.text()]).unwrap().starts_with("Associate"));
+}
+
+#[test]
+fn allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family() {
+    let managed = json!({"allowedCIDRs": ["192.0.2.7", "2001:db8::/64", "nonsense", "192.0.2.7/32"]});
+    let subnet = Subnet { cidr: "10.6.0.0/24".to_owned(), ..Subnet::default() };
+    let router = Router { external_ips: vec!["172.24.0.9".to_owned()], ..Router::default() };
+    let observed = Observed {
+        subnets: vec![subnet],
+        router: Some(router),
+        balancing: view(Vec::new(), Vec::new()),
+        ..Observed::default()
+    };
+    let allowed = decide::allowed_cidrs(&wish(managed, true), &observed);
+    assert_eq!(allowed, ["10.6.0.0/24", "172.24.0.9/32", "192.0.2.7/32"]);
+    assert!(decide::allowed_cidrs(&wish(json!({}), true), &observed).is_empty());
+}

@@ -1,0 +1,185 @@
+//! Passes of a drain, against a server whose answers the test gives.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod scripted;
+
+use std::time::{Duration, Instant};
+
+use controllers_workload::drain::{
+    BUDGET, DrainProgress, DrainWaiting, VolumeProgress, delete_node, drain, wait_for_volumes,
+};
+use controllers_workload::{KubeconfigConnector, WorkloadConnector};
+use kube::Client;
+use scripted::{Answer, Call, Scripted, failure, now};
+use serde_json::{Value, json};
+
+fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut pod = json!({
+        "metadata": { "name": name, "namespace": "web", "uid": format!("uid-{name}") },
+        "spec": { "containers": [], "terminationGracePeriodSeconds": 30 },
+        "status": { "phase": "Running" },
+    });
+    change(&mut pod);
+    pod
+}
+
+fn node(ready: &str, unschedulable: bool) -> Answer {
+    let conditions = json!([{ "type": "Ready", "status": ready }]);
+    let volumes = json!([{ "name": "kubernetes.io/csi/cinder^1", "devicePath": "" }]);
+    let status = json!({ "conditions": conditions, "volumesAttached": volumes });
+    let spec = json!({ "unschedulable": unschedulable });
+    now(200, json!({ "metadata": { "name": "n" }, "spec": spec, "status": status }))
+}
+
+fn list(items: &[Value], token: &str) -> Answer {
+    now(200, json!({ "metadata": { "continue": token }, "items": items }))
+}
+
+async fn client(server: &Scripted) -> Client {
+    KubeconfigConnector.client(&server.kubeconfig()).await.unwrap()
+}
+
+async fn waiting(client: &Client) -> DrainWaiting {
+    match drain(client, "n", &[]).await.unwrap() {
+        DrainProgress::Waiting(waiting) => waiting,
+        DrainProgress::Done => panic!("it is not done"),
+    }
+}
+
+fn web(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("web/{name}")).collect()
+}
+
+/// Two pages of Pods, and one answer to an eviction by the name of the Pod.
+fn busy_node(call: &Call) -> Answer {
+    let labelled = |value: &'static str| {
+        move |pod: &mut Value| pod["metadata"]["labels"] = json!({ "cluster.x-k8s.io/drain": value })
+    };
+    let owned = |name: &'static str| {
+        let owner = json!([{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "1", "controller": true }]);
+        move |pod: &mut Value| pod["metadata"]["ownerReferences"] = owner
+    };
+    let budget = json!([{ "reason": "DisruptionBudget", "message": "The disruption budget web needs 1 healthy pods" }]);
+    match call.what.as_str() {
+        "GET /api/v1/nodes/n" => node("True", false),
+        "PATCH /api/v1/nodes/n" => node("True", true),
+        "GET /api/v1/pods" if call.query.contains("continue=second") => list(
+            &[
+                pod("job", labelled("WaitCompleted")),
+                pod("skipped", labelled("skip")),
+                pod("orphan", owned("lost")),
+            ],
+            "",
+        ),
+        "GET /api/v1/pods" => list(
+            &[
+                pod("accepted", |_| {}),
+                pod("budget", |_| {}),
+                pod("gone", |_| {}),
+                pod("two-budgets", |_| {}),
+                pod("agent", owned("agent")),
+                pod("leaving", |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
+            ],
+            "second",
+        ),
+        "GET /apis/apps/v1/namespaces/web/daemonsets/agent" => now(
+            200,
+            json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": { "name": "agent" } }),
+        ),
+        "POST /api/v1/namespaces/web/pods/budget/eviction" => {
+            failure(429, "Cannot evict pod as it would violate the pod's disruption budget.", &budget)
+        }
+        "POST /api/v1/namespaces/web/pods/two-budgets/eviction" => {
+            failure(500, "This pod has more than one PodDisruptionBudget", &json!([]))
+        }
+        "POST /api/v1/namespaces/web/pods/accepted/eviction"
+        | "POST /api/v1/namespaces/web/pods/orphan/eviction" => {
+            now(201, json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }))
+        }
+        other => failure(404, &format!("{other} not found"), &json!([])),
+    }
+}
+
+#[tokio::test]
+async fn a_pass_cordons_the_node_and_evicts_every_pod_whose_turn_it_is() {
+    let server = Scripted::start(busy_node).await;
+    let client = client(&server).await;
+    let waiting = waiting(&client).await;
+    assert_eq!(waiting.terminating, web(&["leaving", "accepted", "orphan"]));
+    assert_eq!(waiting.completing, web(&["job"]));
+    let reasons: Vec<(&str, &[String])> =
+        waiting.failed.iter().map(|(reason, pods)| (reason.as_str(), pods.as_slice())).collect();
+    let budget = format!("{BUDGET} The disruption budget web needs 1 healthy pods");
+    let expected = [
+        (budget.as_str(), &web(&["budget"])[..]),
+        ("failed to evict Pod, This pod has more than one PodDisruptionBudget", &web(&["two-budgets"])[..]),
+    ];
+    assert_eq!(reasons, expected);
+    let calls = server.take("");
+    let cordon = calls.iter().find(|call| call.what.starts_with("PATCH")).expect("a cordon");
+    assert_eq!(cordon.body, json!({ "spec": { "unschedulable": true } }));
+    let eviction = calls.iter().find(|call| call.what.ends_with("/accepted/eviction")).expect("an eviction");
+    let options = json!({ "gracePeriodSeconds": 30, "preconditions": { "uid": "uid-accepted" } });
+    assert_eq!(eviction.body["deleteOptions"], options);
+    let pages = calls.iter().filter(|call| call.what == "GET /api/v1/pods");
+    assert!(pages.clone().all(|call| call.query.contains("fieldSelector=spec.nodeName%3Dn")));
+    assert_eq!(pages.count(), 2);
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_or_empty_is_drained() {
+    let gone = Scripted::start(|call| failure(404, &call.what, &json!([]))).await;
+    assert_eq!(drain(&client(&gone).await, "n", &[]).await, Ok(DrainProgress::Done));
+    delete_node(&client(&gone).await, "n").await.expect("there is nothing to delete");
+    let elsewhere = Scripted::start(|_| now(404, json!("a page of a load balancer"))).await;
+    drain(&client(&elsewhere).await, "n", &[]).await.expect_err("it is not the API server who says so");
+    delete_node(&client(&elsewhere).await, "n").await.expect_err("nothing was deleted");
+    let empty = Scripted::start(|call| match call.what.as_str() {
+        "GET /api/v1/nodes/n" => node("True", true),
+        _ => list(&[], ""),
+    })
+    .await;
+    assert_eq!(drain(&client(&empty).await, "n", &[]).await, Ok(DrainProgress::Done));
+    assert!(empty.take("PATCH").is_empty(), "it was cordoned before");
+}
+
+#[tokio::test]
+async fn evictions_of_a_pass_end_after_ten_seconds() {
+    let server = Scripted::start(|call| match call.what.as_str() {
+        "GET /api/v1/nodes/n" => node("True", true),
+        "GET /api/v1/pods" => list(&[pod("a", |_| {}), pod("b", |_| {})], ""),
+        _ => (201, json!({}), Duration::from_secs(11)),
+    })
+    .await;
+    let client = client(&server).await;
+    let start = Instant::now();
+    let waiting = waiting(&client).await;
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let mut pods: Vec<String> = waiting.failed.into_values().flatten().collect();
+    pods.sort();
+    assert_eq!(pods, web(&["a", "b"]));
+}
+
+#[tokio::test]
+async fn volumes_of_a_node_that_reports_are_waited_for() {
+    let server = |ready: &'static str| {
+        Scripted::start(move |call| match call.what.as_str() {
+            "GET /api/v1/nodes/n" => node(ready, true),
+            "GET /api/v1/persistentvolumes" => {
+                let claim = json!({ "kind": "PersistentVolumeClaim", "namespace": "web", "name": "data" });
+                let csi = json!({ "driver": "cinder", "volumeHandle": "1" });
+                list(
+                    &[json!({ "metadata": { "name": "pv" }, "spec": { "claimRef": claim, "csi": csi } })],
+                    "",
+                )
+            }
+            _ => list(&[], ""),
+        })
+    };
+    let reporting = server("True").await;
+    let progress = wait_for_volumes(&client(&reporting).await, "n", &[]).await.unwrap();
+    let VolumeProgress::Waiting(waiting) = progress else { panic!("a volume is attached") };
+    assert_eq!(waiting.claims, ["web/data"]);
+    let silent = server("Unknown").await;
+    assert_eq!(wait_for_volumes(&client(&silent).await, "n", &[]).await, Ok(VolumeProgress::Done));
+}
