@@ -303,6 +303,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine),
         takes_endpoint: control_plane && floating && !balanced,
+        is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
         network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),

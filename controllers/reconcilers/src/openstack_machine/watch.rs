@@ -9,6 +9,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackMachineReconciler;
+use super::desired::CONTROL_PLANE_LABEL;
 use crate::object_refs::concerned;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
@@ -41,8 +42,22 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         };
         concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
+    // The port of a deleted machine releases the floating IP of the API, and clients wait until another one takes it.
+    let known = controller.store();
+    let of_sibling = move |gone: OpenStackMachine| {
+        let label = gone.labels().get(crate::CLUSTER_NAME_LABEL);
+        let is_heir = |machine: &OpenStackMachine| {
+            is_control_plane(machine)
+                && machine.metadata.deletion_timestamp.is_none()
+                && label.is_some()
+                && machine.labels().get(crate::CLUSTER_NAME_LABEL) == label
+        };
+        let releases = is_control_plane(&gone) && gone.metadata.deletion_timestamp.is_some();
+        if releases { concerned(&known, &gone, is_heir) } else { Vec::new() }
+    };
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
+        .watches(Api::<OpenStackMachine>::all(client.clone()), of_sibling)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let pass = move |object: Arc<OpenStackMachine>| {
@@ -50,4 +65,9 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns true if a machine has the label of control planes, which it gets from its Machine.
+fn is_control_plane(machine: &OpenStackMachine) -> bool {
+    machine.labels().contains_key(CONTROL_PLANE_LABEL)
 }

@@ -53,7 +53,12 @@ pub(super) fn run(lab: &Lab, openstack: &OpenStack, image: Image) -> anyhow::Res
     let compute = phases.measure("the compute host starts", || Compute::start(openstack, &image))?;
     let cluster = Cluster { lab, openstack, image, before };
     for (name, scenario) in SCENARIOS {
-        super::one(lab, name, || phases.measure(name, || scenario(&cluster)))?;
+        let result = super::one(lab, name, || phases.measure(name, || scenario(&cluster)));
+        if result.is_err() {
+            // The next run uses the same project.
+            let _ = cluster.host(&["delete", "cluster", "guests", "--timeout=120s"]);
+        }
+        result?;
     }
     phases.measure("the compute host stops", || {
         drop(compute);
