@@ -1,6 +1,7 @@
 //! Effects of the steps of a Machine.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
@@ -21,6 +22,10 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 12;
+
+/// Attempts to delete a Node in one pass, and the pause between two of them: 10 seconds in all, as upstream.
+const NODE_DELETIONS: usize = 6;
+const NODE_DELETION_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -225,16 +230,32 @@ impl Actor<'_> {
         Ok(())
     }
 
+    /// Deletes the Node, several times if that fails: the address of the API may just move to another server.
+    async fn try_to_delete_node(&self, machine: &Machine, name: &str) -> Result<(), String> {
+        let mut last = String::new();
+        for attempt in 0..NODE_DELETIONS {
+            if attempt > 0 {
+                tokio::time::sleep(NODE_DELETION_PAUSE).await;
+            }
+            let deleted = match self.workload(machine) {
+                Ok(client) => drain::delete_node(&client, name).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error),
+            };
+            match deleted {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
     async fn delete_node(
         &self,
         machine: &Machine,
         observed: &mut Observed,
         name: &str,
     ) -> Result<(), ReconcileError> {
-        let deleted = match self.workload(machine) {
-            Ok(client) => drain::delete_node(&client, name).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error),
-        };
+        let deleted = self.try_to_delete_node(machine, name).await;
         observed.deletion.node = Some(match deleted {
             Ok(()) => Outcome::Done,
             Err(error) => {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackMachineReconciler;
-use super::desired::CONTROL_PLANE_LABEL;
 use crate::object_refs::concerned;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
@@ -42,24 +41,17 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         };
         concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
-    // The port of a deleted machine releases the floating IP of the API, and clients wait until another one takes it.
-    let known = controller.store();
-    let of_sibling = move |gone: OpenStackMachine| {
-        let label = gone.labels().get(crate::CLUSTER_NAME_LABEL);
-        let is_heir = |machine: &OpenStackMachine| {
-            is_control_plane(machine)
-                && machine.metadata.deletion_timestamp.is_none()
-                && label.is_some()
-                && machine.labels().get(crate::CLUSTER_NAME_LABEL) == label
-        };
-        let releases = is_control_plane(&gone) && gone.metadata.deletion_timestamp.is_some();
-        if releases { concerned(&known, &gone, is_heir) } else { Vec::new() }
+    let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
+    let (known, waking) = (controller.store(), Arc::clone(&reconciler));
+    let of_machines = move |changed: OpenStackMachine| {
+        let heirs = heirs(&known, &changed);
+        heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
+        heirs.iter().map(|heir| ObjectRef::from_obj(&**heir)).collect::<Vec<_>>()
     };
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
-        .watches(Api::<OpenStackMachine>::all(client.clone()), of_sibling)
+        .watches(Api::<OpenStackMachine>::all(client.clone()), of_machines)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);
-    let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let pass = move |object: Arc<OpenStackMachine>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
@@ -67,7 +59,19 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
-/// Returns true if a machine has the label of control planes, which it gets from its Machine.
-fn is_control_plane(machine: &OpenStackMachine) -> bool {
-    machine.labels().contains_key(CONTROL_PLANE_LABEL)
+/// Returns the machines that may take over the API's floating IP from a control plane machine that is being deleted.
+fn heirs(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -> Vec<Arc<OpenStackMachine>> {
+    let is_control_plane =
+        |machine: &OpenStackMachine| machine.labels().contains_key(crate::CONTROL_PLANE_LABEL);
+    if changed.metadata.deletion_timestamp.is_none() || !is_control_plane(changed) {
+        return Vec::new();
+    }
+    let cluster = |machine: &OpenStackMachine| machine.labels().get(crate::CLUSTER_NAME_LABEL).cloned();
+    let is_heir = |machine: &Arc<OpenStackMachine>| {
+        machine.namespace() == changed.namespace()
+            && machine.metadata.deletion_timestamp.is_none()
+            && is_control_plane(machine)
+            && cluster(machine) == cluster(changed)
+    };
+    known.state().into_iter().filter(is_heir).collect()
 }

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use apiserver_types::{Cluster, Condition, KubeadmControlPlane, Machine, MachineDeployment, MachinePhase};
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::{Event, Node, Secret};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
 
 /// Time limit of a state. A slow machine needs a tenth of it.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -113,10 +113,27 @@ impl Observer {
             if (nodes.items.len(), ready) == (count, count) {
                 return;
             }
-            let names: Vec<String> = nodes.iter().map(ResourceExt::name_any).collect();
-            assert!(begun.elapsed() < LIMIT, "{ready} of the Nodes {names:?} are Ready, not {count}");
+            if begun.elapsed() > LIMIT {
+                let nodes: Vec<String> = nodes.iter().map(described).collect();
+                let events = self.events().await;
+                panic!("{ready} Nodes are Ready, not {count}:\n{}\n{events}", nodes.join("\n"));
+            }
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Returns the Events of the namespace, one in a line.
+    async fn events(&self) -> String {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut events = events.list(&ListParams::default()).await.unwrap().items;
+        events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
+        let lines = events.iter().map(|event| {
+            let at = event.last_timestamp.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
+            let object = event.involved_object.name.clone().unwrap_or_default();
+            let reason = event.reason.clone().unwrap_or_default();
+            format!("{at} {object} {reason}: {}", event.message.clone().unwrap_or_default())
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     async fn workload(&self) -> Client {
@@ -151,6 +168,12 @@ fn holds(condition: Option<&Condition>) -> bool {
 fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     conditions.filter(|it| it.type_ == "Ready").any(|it| it.status == "True")
+}
+
+fn described(node: &Node) -> String {
+    let created =
+        node.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
+    format!("Node {} created {created}, ready {}", node.name_any(), is_ready(node))
 }
 
 fn shown(conditions: &[Condition]) -> String {
