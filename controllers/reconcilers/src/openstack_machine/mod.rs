@@ -6,6 +6,7 @@
 //! MachineOperation has claimed the server, a pass only observes.
 
 mod act;
+mod bootstrap;
 mod context;
 mod decide;
 mod delete;
@@ -216,9 +217,15 @@ impl OpenStackMachineReconciler {
             Ok(None) => Ending::Complete,
         };
         let before = object.clone();
+        let server = observed.server.as_ref();
+        let bootstrap = bootstrap::condition(actor.cloud, object, actor.machine, server).await;
         report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
+        report::add(object, bootstrap.clone());
         *object = write_status(actor.api, &before, object).await?;
         self.record_loss(&before, object).await;
+        if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
+            self.context.events.record(object, Severity::Warning, &failed.reason, &failed.message).await;
+        }
         Ok(())
     }
 

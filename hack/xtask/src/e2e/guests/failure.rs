@@ -57,20 +57,14 @@ pub(super) fn plant(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 /// The condition must name the missing program, which only the console log of Nova shows. The Machine can be deleted.
 pub(super) fn explained(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.until(&format!("the condition {CONDITION} names {MISSING}"), || {
-        let kinds = ["machine", "kubeadmconfig"];
-        for kind in kinds {
-            let object = cluster.host_json(&["get", kind, NAME])?;
-            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-            let explains = |it: &&Value| {
-                text(it, "/type") == CONDITION
-                    && text(it, "/status") == "False"
-                    && text(it, "/message").contains(MISSING)
-            };
-            if conditions.into_iter().flatten().any(|it| explains(&it)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let object = cluster.host_json(&["get", "openstackmachine", NAME])?;
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        let explains = |it: &Value| {
+            text(it, "/type") == CONDITION
+                && text(it, "/status") == "False"
+                && text(it, "/message").contains(MISSING)
+        };
+        Ok(conditions.into_iter().flatten().any(explains))
     })?;
     cluster.host(&["delete", "machine", NAME, "--timeout=120s"]).map(|_| ())
 }
