@@ -178,6 +178,10 @@ impl Cloud for OpenStackCloud {
         compute::rebuild_server(&self.0, id, rebuild).await
     }
 
+    async fn console_log(&self, server: &str, lines: u32) -> CloudResult<String> {
+        compute::console_log(&self.0, server, lines).await
+    }
+
     async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>> {
         compute::actions(&self.0, server).await
     }

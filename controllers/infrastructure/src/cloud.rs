@@ -113,6 +113,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn set_power_state(&self, id: &str, state: PowerState) -> CloudResult<Option<String>>;
     /// Requests a rebuild. Returns Nova's request id of the call.
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>>;
+    /// Reads the last lines of a server's console. Nova does not have them before the server is built.
+    async fn console_log(&self, server: &str, lines: u32) -> CloudResult<String>;
     /// Reads the instance-action log, newest entry first.
     async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>>;
 

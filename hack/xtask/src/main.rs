@@ -40,6 +40,8 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Run the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack
     E2e(e2e::Arguments),
+    /// Build the root folder of the nodes of `e2e --only guests`, once
+    Guests,
     /// Benchmark Capstan and a kube-apiserver with CRDs, and write the report
     Bench(bench::Arguments),
     /// Check format, lints, docs, layers, modules, language, dependencies and generated files
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Times => suites::times(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
+        Command::Guests => e2e::guests::image().map(|_| ()),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => generate(),

@@ -135,6 +135,13 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
             "{name} {version} is built with Go, which is missing. Install it, on Debian with: sudo apt-get install -y golang"
         );
     }
+    std::fs::create_dir_all(&home).with_context(|| format!("{}: cannot be created", home.display()))?;
+    // CI builds the programs of guests in the background, and some of them are programs of tests, too.
+    let lock = std::fs::File::create(home.join("lock"))?;
+    lock.lock().with_context(|| format!("{}: cannot be locked", home.display()))?;
+    if binary.exists() {
+        return Ok(binary);
+    }
     eprintln!("building {name} {version}, once (kube-apiserver takes about ten minutes)");
     // Modules of Kubernetes with version 0.36 belong to release 1.36. The programs do not start with another version.
     let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
@@ -144,7 +151,6 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
     let base = "k8s.io/component-base/version";
     let flags =
         format!("-s -w -X {base}.gitVersion={release} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}");
-    std::fs::create_dir_all(&home).with_context(|| format!("{}: cannot be created", home.display()))?;
     // Built under another name and renamed: an interrupted build must not look like a finished one.
     let unfinished = home.join(format!("{name}.unfinished"));
     let mut command = Command::new("go");
@@ -154,6 +160,11 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
     std::fs::rename(&unfinished, &binary)
         .with_context(|| format!("{}: cannot be renamed to its final name", binary.display()))?;
     Ok(binary)
+}
+
+/// Returns the version of a module that the go.mod of a set in `hack/tools` requires.
+pub(crate) fn version(set: &str, module: &str) -> anyhow::Result<String> {
+    pinned(&run::root()?.join("hack/tools").join(set).join("go.mod"), module)
 }
 
 /// Returns the version of a module that a go.mod requires.
@@ -172,7 +183,23 @@ pub(crate) fn current_etcd() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_ETCD_CURRENT") {
         return Ok(path.into());
     }
+    built_etcd()
+}
+
+/// Returns the path of the pinned etcd.
+pub(crate) fn built_etcd() -> anyhow::Result<PathBuf> {
     go_tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "etcd")
+}
+
+/// Returns the path of the client of the pinned etcd.
+pub(crate) fn etcdctl() -> anyhow::Result<PathBuf> {
+    go_tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3", "etcdctl")
+}
+
+/// Returns the path of the DNS server of workload clusters.
+pub(crate) fn coredns() -> anyhow::Result<PathBuf> {
+    let module = "github.com/coredns/coredns";
+    go_tool("coredns", module, module, "coredns")
 }
 
 /// Returns the path of a program of the pinned Kubernetes release.

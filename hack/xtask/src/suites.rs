@@ -27,17 +27,24 @@ pub(crate) struct Suites {
     command: &'static str,
     started: Instant,
     taken: Vec<(String, f64)>,
+    /// End of the last line of the table.
+    note: &'static str,
 }
 
 impl Suites {
     /// Creates an empty list for the suites of a command.
     pub(crate) fn new(command: &'static str) -> Self {
-        Self { command, started: Instant::now(), taken: Vec::new() }
+        Self { command, started: Instant::now(), taken: Vec::new(), note: "" }
     }
 
     /// Records the duration of a suite.
     pub(crate) fn add(&mut self, name: &str, taken: Duration) {
         self.taken.push((name.to_owned(), taken.as_secs_f64()));
+    }
+
+    /// Adds a note to the last line of the table.
+    pub(crate) fn note(&mut self, note: &'static str) {
+        self.note = note;
     }
 
     /// Prints the table, keeps it for `cargo xtask times`, and compares it with the budgets.
@@ -47,7 +54,8 @@ impl Suites {
     /// not every machine is as fast as CI's.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let budgets = budgets()?;
-        let (table, over) = self.table(&budgets);
+        let (mut table, over) = self.table(&budgets);
+        table.push_str(self.note);
         eprintln!("{table}");
         let directory = kept()?;
         std::fs::create_dir_all(&directory)?;

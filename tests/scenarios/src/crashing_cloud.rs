@@ -73,6 +73,7 @@ forward! {
         servers() -> Vec<Server>;
         servers_named(name: &str) -> Vec<Server>;
         server(id: &str) -> Server;
+        console_log(server: &str, lines: u32) -> String;
         actions(server: &str) -> Vec<ActionRecord>;
         volumes_named(name: &str) -> Vec<Volume>;
         volume(id: &str) -> Volume;

@@ -117,6 +117,12 @@ pub(crate) async fn rebuild_server(
     act(session, id, bodies::rebuild(rebuild)).await
 }
 
+pub(crate) async fn console_log(session: &Session, id: &str, lines: u32) -> CloudResult<String> {
+    let body = json!({"os-getConsoleOutput": {"length": lines}});
+    let request = Request::post(Service::Compute, format!("{}/action", path(id)), body);
+    session.under(&request, "output").await
+}
+
 async fn act(session: &Session, id: &str, body: Value) -> CloudResult<Option<String>> {
     session.done(&Request::post(Service::Compute, format!("{}/action", path(id)), body)).await
 }

@@ -248,6 +248,10 @@ impl Cloud for FakeCloud {
         self.effect(move |nova| nova.rebuild(&id, &rebuild))
     }
 
+    async fn console_log(&self, server: &str, _lines: u32) -> CloudResult<String> {
+        self.look(|nova| nova.instance(server).map(|_| String::new()))
+    }
+
     async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>> {
         self.look(|nova| {
             let instance = nova.instance(server)?;

@@ -7,7 +7,8 @@ use apiserver_types::{
     Machine, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec, ResolvedPortSpec, SchedulerHintType,
 };
 use controllers_infrastructure::{
-    Cloud, CloudError, ErrorClass, FixedIp, NewPort, NewServer, NewVolume, PortUpdate, Server, TaggedKind,
+    Cloud, CloudError, ErrorClass, FixedIp, FloatingIpQuery, NewPort, NewServer, NewVolume, PortUpdate,
+    Server, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
@@ -83,17 +84,31 @@ impl Actor<'_> {
             Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port } => {
-                self.cloud.associate_floating_ip(&floating_ip, Some(&port)).await?;
-                if let Some(known) = &mut observed.endpoint_ip {
-                    known.port_id = Some(port.clone());
-                }
-                Ok(Some((
-                    "FloatingIPAssociated",
-                    format!("associated floating IP {floating_ip} with port {port}"),
-                )))
+                self.take_endpoint(observed, &floating_ip, port).await
             }
             Step::Wait(_) | Step::Nothing => Ok(None),
         }
+    }
+
+    /// Associates the floating IP of the API, unless another machine has taken it since the observation. Neutron would
+    /// move it without an error, away from a machine that clients already use.
+    async fn take_endpoint(
+        &self,
+        observed: &mut Observed,
+        floating_ip: &str,
+        port: String,
+    ) -> Result<EventText, ReconcileError> {
+        let Some(known) = &mut observed.endpoint_ip else { return Ok(None) };
+        let query = FloatingIpQuery { address: Some(known.address.clone()), ..FloatingIpQuery::default() };
+        let now = self.cloud.floating_ips(&query).await?.into_iter().find(|it| it.id == floating_ip);
+        if let Some(taken) = now.filter(|it| it.port_id.is_some()) {
+            *known = taken;
+            return Ok(None);
+        }
+        self.cloud.associate_floating_ip(floating_ip, Some(&port)).await?;
+        let text = format!("associated floating IP {floating_ip} with port {port}");
+        known.port_id = Some(port);
+        Ok(Some(("FloatingIPAssociated", text)))
     }
 
     async fn create_volume(

@@ -17,6 +17,8 @@ pub(super) struct Desired {
     pub volumes: Vec<VolumeWish>,
     /// The machine may take the floating IP of the cluster's API.
     pub takes_endpoint: bool,
+    /// The Machine is being deleted, so clients must not be sent to it any more.
+    pub is_leaving: bool,
     /// Load balancer of the API, of which the machine is a member.
     pub balancer: Option<String>,
     /// Number of ports of the load balancer.
@@ -236,7 +238,8 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {
         return Step::Wait(Waiting::Member);
     }
-    let free = observed.endpoint_ip.as_ref().filter(|ip| desired.takes_endpoint && ip.port_id.is_none());
+    let takes = desired.takes_endpoint && !desired.is_leaving;
+    let free = observed.endpoint_ip.as_ref().filter(|ip| takes && ip.port_id.is_none());
     match (free, management_port(desired, observed)) {
         (Some(ip), Some(port)) => Step::TakeEndpoint { floating_ip: ip.id.clone(), port: port.id.clone() },
         _ => Step::Nothing,
@@ -391,6 +394,8 @@ mod tests {
         let taken = FloatingIp { port_id: Some("api-id".to_owned()), ..FloatingIp::default() };
         let taken = Observed { endpoint_ip: Some(taken), ..observed.clone() };
         assert_eq!(next_step(&desired, &tag, &taken), Step::Nothing);
+        let leaving = Desired { is_leaving: true, ..desired.clone() };
+        assert_eq!(next_step(&leaving, &tag, &observed), Step::Nothing);
         let worker = Desired { takes_endpoint: false, ..desired };
         assert_eq!(next_step(&worker, &tag, &observed), Step::Nothing);
     }

@@ -6,6 +6,7 @@
 //! MachineOperation has claimed the server, a pass only observes.
 
 mod act;
+mod bootstrap;
 mod context;
 mod decide;
 mod delete;
@@ -216,9 +217,15 @@ impl OpenStackMachineReconciler {
             Ok(None) => Ending::Complete,
         };
         let before = object.clone();
+        let server = observed.server.as_ref();
+        let bootstrap = bootstrap::condition(actor.cloud, object, actor.machine, server).await;
         report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
+        report::add(object, bootstrap.clone());
         *object = write_status(actor.api, &before, object).await?;
         self.record_loss(&before, object).await;
+        if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
+            self.context.events.record(object, Severity::Warning, &failed.reason, &failed.message).await;
+        }
         Ok(())
     }
 
@@ -303,6 +310,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine),
         takes_endpoint: control_plane && floating && !balanced,
+        is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
         network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),

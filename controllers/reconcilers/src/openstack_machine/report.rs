@@ -54,6 +54,15 @@ pub(super) fn report(
     }
 }
 
+/// Writes one more condition.
+pub(super) fn add(object: &mut OpenStackMachine, condition: Option<Condition>) {
+    let generation = object.metadata.generation;
+    let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
+    if let Some(condition) = condition {
+        set_condition(conditions, condition.at_generation(generation));
+    }
+}
+
 /// Writes the server's id, state and addresses, or that there is none.
 fn report_server(status: &mut OpenStackMachineStatus, observed: &Observed, ending: &Ending<'_>) {
     let Some(server) = &observed.server else {

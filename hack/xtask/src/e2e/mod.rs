@@ -5,6 +5,7 @@ mod certificates;
 mod clients;
 mod garbage_collection;
 mod guest;
+pub(crate) mod guests;
 mod host_data;
 mod lab;
 mod openstack;
@@ -100,8 +101,8 @@ const CLOUD_SCENARIOS: [CloudScenario; 3] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: workflows behind a host cluster, client programs, comparison with a kube-apiserver, or a real
-    /// OpenStack
+    /// Run only one part: workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real
+    /// OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -113,6 +114,10 @@ impl Arguments {
     fn wants(&self, part: Part) -> bool {
         self.only.is_none_or(|only| only == part)
     }
+
+    fn wants_cloud(&self) -> bool {
+        self.wants(Part::Openstack) || self.wants(Part::Guests)
+    }
 }
 
 /// Part of the end-to-end tests.
@@ -122,6 +127,7 @@ enum Part {
     Clients,
     Conformance,
     Openstack,
+    Guests,
 }
 
 impl Part {
@@ -131,6 +137,7 @@ impl Part {
             Self::Clients => "clients",
             Self::Conformance => "conformance",
             Self::Openstack => "openstack",
+            Self::Guests => "guests",
         }
     }
 }
@@ -142,13 +149,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::lab()?;
     let mut outcome = Outcome::new();
     let started = Instant::now();
-    let programs = programs::build()?;
+    let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
-    let has_openstack = arguments.wants(Part::Openstack) && can_have_openstack(arguments, &mut outcome)?;
+    let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
-    let first = (has_openstack && !beside).then(start_openstack).transpose()?;
+    let start = || start_openstack(arguments.wants(Part::Openstack));
+    let first = (has_openstack && !beside).then(start).transpose()?;
     std::thread::scope(|scope| {
-        let starting = beside.then(|| scope.spawn(start_openstack));
+        let starting = beside.then(|| scope.spawn(start));
         let lab = start_lab(&mut outcome)?;
         in_lab(&lab, arguments, &mut outcome)?;
         let started = match starting {
@@ -157,7 +165,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         if let Some((openstack, taken)) = started {
             outcome.add("openstack, start", taken);
-            in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
+            if arguments.wants(Part::Openstack) {
+                in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
+            }
+            if arguments.wants(Part::Guests) && guests::has(&arguments.scenario) {
+                with_guests(&lab, &openstack, &mut outcome)?;
+            }
         }
         // This part replaces Capstan with the program of the suite, so it runs last.
         if arguments.wants(Part::Conformance) {
@@ -168,6 +181,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         anyhow::Ok(())
     })?;
     outcome.finish()
+}
+
+/// Builds the test programs. Real nodes need only `capstan`.
+fn build(arguments: &Arguments) -> anyhow::Result<Vec<programs::Program>> {
+    if arguments.only != Some(Part::Guests) {
+        return programs::build();
+    }
+    run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan"])?)?;
+    Ok(Vec::new())
 }
 
 fn start_lab(outcome: &mut Outcome) -> anyhow::Result<Lab> {
@@ -193,12 +215,14 @@ fn tools() -> anyhow::Result<Tools> {
 struct Outcome {
     passed: usize,
     skipped: usize,
+    /// Note on scenarios that did not run.
+    note: &'static str,
     suites: Suites,
 }
 
 impl Outcome {
     fn new() -> Self {
-        Self { passed: 0, skipped: 0, suites: Suites::new("e2e") }
+        Self { passed: 0, skipped: 0, note: "", suites: Suites::new("e2e") }
     }
 
     fn add(&mut self, part: &str, taken: Duration) {
@@ -207,7 +231,13 @@ impl Outcome {
 
     fn finish(self) -> anyhow::Result<()> {
         let budgets = self.suites.finish();
-        writeln!(std::io::stdout(), "{} passed, 0 failed, {} skipped", self.passed, self.skipped)?;
+        writeln!(
+            std::io::stdout(),
+            "{} passed, 0 failed, {} skipped{}",
+            self.passed,
+            self.skipped,
+            self.note
+        )?;
         budgets
     }
 }
@@ -234,17 +264,17 @@ fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -> anyhow::R
         return Ok(true);
     };
     let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    if in_ci || arguments.only == Some(Part::Openstack) {
+    if in_ci || arguments.only.is_some() {
         return Err(reason.context("cannot run scenarios in a real OpenStack"));
     }
-    outcome.skipped = CLOUD_SCENARIOS.len() + 1;
+    outcome.skipped = CLOUD_SCENARIOS.len() + 1 + guests::COUNT;
     eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
     Ok(false)
 }
 
-fn start_openstack() -> anyhow::Result<(OpenStack, Duration)> {
+fn start_openstack(has_emulation: bool) -> anyhow::Result<(OpenStack, Duration)> {
     let started = Instant::now();
-    let openstack = OpenStack::start().context("cannot start OpenStack")?;
+    let openstack = OpenStack::start(has_emulation).context("cannot start OpenStack")?;
     let taken = started.elapsed();
     eprintln!("ok      a real OpenStack has started ({:.1} s)", taken.as_secs_f64());
     Ok((openstack, taken))
@@ -268,6 +298,24 @@ fn in_openstack(
         outcome.passed += 1;
     }
     outcome.add(Part::Openstack.name(), started.elapsed());
+    Ok(())
+}
+
+/// Runs the scenarios with real nodes, unless their root folder is not built in time.
+fn with_guests(lab: &Lab, openstack: &OpenStack, outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let image = guests::image().context("cannot build the root folder of the guests")?;
+    outcome.add("guests, build", started.elapsed());
+    let Some(image) = image else {
+        outcome.skipped += guests::COUNT;
+        outcome.note = guests::PUT_OFF;
+        outcome.suites.note(guests::PUT_OFF);
+        return Ok(());
+    };
+    let started = Instant::now();
+    guests::run(lab, openstack, image)?;
+    outcome.passed += guests::COUNT;
+    outcome.add(Part::Guests.name(), started.elapsed());
     Ok(())
 }
 

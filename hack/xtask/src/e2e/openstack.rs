@@ -1,7 +1,7 @@
 //! Life cycle of a cluster in a real OpenStack: create, reboot, upgrade and delete, verified by the records of Nova and
 //! Neutron.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -23,25 +23,27 @@ pub(super) struct OpenStack {
 }
 
 impl OpenStack {
-    /// Starts OpenStack, unless it runs already. It can also run real guests under emulation.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    /// Starts OpenStack, unless it runs already. If requested, it can also run real guests under emulation.
+    pub(super) fn start(has_emulation: bool) -> anyhow::Result<Self> {
         let scripts = run::root()?.join("hack/openstack");
-        let home = Self::home()?;
+        let home = Self::home_of_cache()?;
         std::fs::create_dir_all(&home)?;
         let is_started_here = std::net::TcpStream::connect("127.0.0.1:5000").is_err();
         let openstack = Self { home, scripts, is_started_here };
         openstack.script("up.sh")?;
-        openstack.script("up-libvirt.sh")?;
+        if has_emulation {
+            openstack.script("up-libvirt.sh")?;
+        }
         Ok(openstack)
     }
 
     /// Returns true if OpenStack has run on this machine. Otherwise its first start installs hundreds of packages and
     /// creates the databases, which keeps both processors busy for minutes.
     pub(super) fn has_run() -> anyhow::Result<bool> {
-        Ok(Self::home()?.join("clouds.yaml").exists())
+        Ok(Self::home_of_cache()?.join("clouds.yaml").exists())
     }
 
-    fn home() -> anyhow::Result<PathBuf> {
+    fn home_of_cache() -> anyhow::Result<PathBuf> {
         match std::env::var_os("OPENSTACK_HOME") {
             Some(home) => Ok(PathBuf::from(home)),
             None => Ok(run::cache()?.join("openstack-zed")),
@@ -56,6 +58,11 @@ impl OpenStack {
         command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
         ensure!(command.status()?.success(), "{name} failed; see {}", log.display());
         Ok(())
+    }
+
+    /// Returns the folder of its data.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// Returns the path of the `clouds.yaml` of the cloud.

@@ -1,0 +1,183 @@
+//! Failed bootstraps: what the console of a server says about them.
+//!
+//! A server can be ACTIVE and still never become a node, and then only its console says why.
+
+use std::sync::Arc;
+
+use apiserver_types::{Condition, ConditionStatus, Machine, OpenStackMachine, Time};
+use controllers_infrastructure::{Cloud, Server};
+use controllers_runtime::now;
+use jiff::{SignedDuration, Timestamp};
+
+/// Condition that explains a failed bootstrap. It is no part of the condition `Ready`.
+pub(super) const CONDITION: &str = "BootstrapSucceeded";
+
+/// Time that a machine has to become a node before its console is read. On a fast cloud, it needs less.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Number of lines of the console that are read. The report of a failure has about a hundred.
+const LINES: u32 = 200;
+
+/// Start of the line with which a node of Capstan reports a failure: machine, phase and exit code follow.
+const REPORT: &str = "capstan-bootstrap:";
+
+/// Text of cloud-init when the commands of the bootstrap data have failed.
+const CLOUD_INIT: &str = "Failed to run module scripts";
+
+/// Text of kubeadm before the cause of a failure.
+const KUBEADM: &str = "error execution phase";
+
+/// Number of lines that precede cloud-init's own, and of lines that follow the report. They contain the cause.
+const AROUND: usize = 8;
+
+/// Longest line of the message. Unit: characters.
+const LONGEST_LINE: usize = 240;
+
+/// Reads the console if it may say why the machine is no node. Returns the condition if it changes.
+pub(super) async fn condition(
+    cloud: &Arc<dyn Cloud>,
+    object: &OpenStackMachine,
+    machine: &Machine,
+    server: Option<&Server>,
+) -> Option<Condition> {
+    if has_node(machine) {
+        let failed = object.condition(CONDITION).is_some_and(|it| !it.holds());
+        return failed.then(|| Condition::new(CONDITION, ConditionStatus::True, "Succeeded", "", now()));
+    }
+    let server = server.filter(|server| server.status == "ACTIVE")?;
+    if !is_due(object, machine, Timestamp::now()) {
+        return None;
+    }
+    // A cloud need not give consoles to its users.
+    let console = cloud.console_log(&server.id, LINES).await.ok()?;
+    failure(&console, now())
+}
+
+/// Returns true if the console may say why the machine is no node.
+///
+/// Only bootstrap data of a bootstrap provider is expected to make a node.
+fn is_due(object: &OpenStackMachine, machine: &Machine, now: Timestamp) -> bool {
+    let created = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
+    machine.spec.bootstrap.config_ref.is_some()
+        && object.condition(CONDITION).is_none()
+        && created.is_some_and(|created| now.duration_since(created) >= PATIENCE)
+}
+
+/// Returns true if the machine is a node.
+fn has_node(machine: &Machine) -> bool {
+    machine.status.as_ref().is_some_and(|status| status.node_ref.is_some())
+}
+
+/// Returns the condition if the console reports a failure.
+fn failure(console: &str, now: Time) -> Option<Condition> {
+    let lines: Vec<String> = console.lines().map(plain).collect();
+    let at = |text: &str| lines.iter().rposition(|line| line.contains(text));
+    let (first, last) = match (at(REPORT), at(CLOUD_INIT)) {
+        (Some(report), _) => (report, report + AROUND),
+        (None, Some(end)) => (end.saturating_sub(AROUND), end),
+        (None, None) => return None,
+    };
+    let shown = lines.get(first..=last.min(lines.len().saturating_sub(1))).unwrap_or_default();
+    let is_kubeadm = lines.iter().any(|line| line.contains(KUBEADM));
+    let reason = if is_kubeadm { "KubeadmFailed" } else { "CloudInitFailed" };
+    let shown: Vec<String> =
+        shown.iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
+    let message = format!("The console of the server says:\n{}", shown.join("\n"));
+    Some(Condition::new(CONDITION, ConditionStatus::False, reason, &message, now))
+}
+
+/// Returns a line without escape sequences, and without the time and the process that systemd puts before it.
+fn plain(line: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = line.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' => {
+                let _ = rest.by_ref().find(char::is_ascii_alphabetic);
+            }
+            character if character.is_control() => {}
+            character => plain.push(character),
+        }
+    }
+    let text = plain.split_once("]: ").filter(|(before, _)| before.contains("cloud-init["));
+    text.map_or(plain.as_str(), |(_, text)| text).trim().chars().take(LONGEST_LINE).collect()
+}
+
+/// Returns a line without tokens and keys.
+fn redacted(line: &str) -> String {
+    let words = line.split(' ').map(|word| if is_secret(word) { "<redacted>" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true for bootstrap tokens and certificate keys, in the form that kubeadm requires.
+fn is_secret(word: &str) -> bool {
+    let word = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
+    let is_token = word.split_once('.').is_some_and(|(id, secret)| id.len() == 6 && secret.len() == 16);
+    let is_key = word.len() == 64 && word.chars().all(|it| it.is_ascii_hexdigit());
+    is_token || is_key
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{ContractVersionedObjectReference, MachineSpec, OpenStackMachineSpec};
+
+    use super::*;
+
+    #[test]
+    fn the_line_before_cloud_inits_own_names_the_cause() {
+        let console = "[1.9] cloud-init[256]: Cloud-init v. 22.4.2 running 'modules:final'\n\
+            [2.0] cloud-init[256]: /var/lib/cloud/instance/scripts/runcmd: 2: prepare-storage: not found\n\
+            [2.1] cloud-init[256]: cc_scripts_user.py[WARNING]: Failed to run module scripts-user\n\
+            [\u{1b}[0;1;31mFAILED\u{1b}[0m] Failed to start cloud-final\nlogin: ";
+        let condition = failure(console, now()).unwrap();
+        assert_eq!((condition.kind.as_str(), condition.reason.as_str()), (CONDITION, "CloudInitFailed"));
+        assert_eq!(condition.status, ConditionStatus::False);
+        let cause = "\n/var/lib/cloud/instance/scripts/runcmd: 2: prepare-storage: not found\n";
+        assert!(condition.message.contains(cause), "{}", condition.message);
+        assert!(!condition.message.contains("login"), "{}", condition.message);
+    }
+
+    #[test]
+    fn the_report_of_a_node_precedes_cloud_init() {
+        let console = "Failed to run module scripts-user\ncapstan-bootstrap: m kubeadm 1\n\
+            error execution phase preflight: couldn't validate the identity of the API Server\n";
+        let condition = failure(console, now()).unwrap();
+        assert_eq!(condition.reason, "KubeadmFailed");
+        assert!(condition.message.contains("\ncapstan-bootstrap: m kubeadm 1\nerror execution"));
+    }
+
+    #[test]
+    fn a_running_bootstrap_is_no_failure() {
+        assert_eq!(failure("cloud-init[1]: [kubelet-check] Waiting\n", now()), None);
+        assert_eq!(failure("", now()), None);
+    }
+
+    #[test]
+    fn tokens_and_keys_are_not_in_the_message() {
+        let key = "0f5ab0afc2c0e86e72fced8e6c08389d914b4f3f3ad482e9d23a78c5861f43c3";
+        let line = format!("kubeadm join 10.0.0.1:6443 --token f65ctx.poliuqfumoejcpmr --key sha256:{key}");
+        let shown = redacted(&line);
+        assert!(!shown.contains("poliuq"), "{shown}");
+        assert_eq!(redacted(key), "<redacted>");
+    }
+
+    #[test]
+    fn the_console_is_read_after_a_minute_until_there_is_a_node_or_a_cause() {
+        let later = Timestamp::now();
+        let created = |created: Timestamp| {
+            let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
+            object.metadata.creation_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created));
+            object
+        };
+        let mut machine = Machine::new("m1", MachineSpec::default());
+        assert!(!is_due(&created(later - PATIENCE), &machine, later), "no bootstrap provider");
+        machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
+        assert!(is_due(&created(later - PATIENCE), &machine, later));
+        assert!(!is_due(&created(later), &machine, later), "too early");
+        let mut explained = created(later - PATIENCE);
+        let condition = failure("capstan-bootstrap: m kubeadm 1", now());
+        explained.status.get_or_insert_default().conditions = condition.map(|condition| vec![condition]);
+        assert!(!is_due(&explained, &machine, later), "the cause is known");
+    }
+}

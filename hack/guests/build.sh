@@ -1,0 +1,112 @@
+#!/bin/bash
+# Builds the root folder of the guests: Debian 12 with systemd, cloud-init, containerd, kubelet and kubeadm, and with all
+# container images of a control plane already unpacked. `cargo xtask e2e` builds the programs and calls this script.
+#   build.sh FOLDER          FOLDER must not exist. It appears when it is complete.
+#   KUBERNETES ETCD COREDNS  folders with the programs of these projects
+#   KUBERNETES_VERSION ETCD_VERSION COREDNS_VERSION   their versions, e.g. v1.36.3
+set -euo pipefail
+export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TARGET=$1
+ROOT=$TARGET.unfinished WORK=$TARGET.work
+say() { echo "[build +${SECONDS}s] $*"; }
+PAUSE_VERSION=3.10.2   # what kubeadm 1.36 requests
+PACKAGES=systemd-sysv,udev,cloud-init,iproute2,ifupdown,net-tools,netbase,login,dbus,containerd,runc,\
+containernetworking-plugins,conntrack,iptables,nftables,ethtool,socat,kmod,procps,ca-certificates,mount,util-linux,\
+iputils-ping,curl
+
+if [[ -e $TARGET ]]; then say "$TARGET exists"; exit 0; fi
+# An interrupted build leaves mounts only in its own mount namespace, so the folders can be removed.
+rm -rf --one-file-system "$ROOT" "$WORK"
+mkdir -p "$ROOT" "$WORK"
+
+# ---------------------------------------------------------------- packages
+install_host_packages() {
+  local p miss=
+  for p in mmdebstrap gcc libc6-dev python3; do
+    [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null || true) == ii* ]] || miss="$miss $p"
+  done
+  [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $miss
+}
+
+debian() {
+  mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Apt::Install-Recommends "false"' --include="$PACKAGES" \
+    bookworm "$ROOT"
+  rm -rf "$ROOT"/var/cache/apt/archives/*.deb "$ROOT"/var/lib/apt/lists/* "$ROOT"/usr/share/{doc,man,locale}
+}
+
+# ---------------------------------------------------------------- guest system
+system() {
+  cp -r --no-preserve=ownership "$HERE/root/." "$ROOT/"
+  chmod 755 "$ROOT"/usr/local/sbin/*
+  sed -i "s/@PAUSE@/$PAUSE_VERSION/" "$ROOT/etc/containerd/config.toml"
+  mkdir -p "$ROOT/var/lib/guest-disk"
+  install -m 755 "$KUBERNETES"/{kubeadm,kubelet,kubectl} "$ROOT/usr/bin/"
+  chroot "$ROOT" systemctl --quiet enable containerd.service kubelet.service guest-prepare.service guest-network.service
+  chroot "$ROOT" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
+    e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-timesyncd.service
+}
+
+# ---------------------------------------------------------------- container images
+# kube-proxy calls nft and iptables: copies them with their libraries from the guest system.
+proxy_tree() {
+  local tree=$1 file
+  mkdir -p "$tree"/usr/sbin "$tree"/lib64
+  for file in $(chroot "$ROOT" ldd /usr/sbin/nft /usr/sbin/xtables-nft-multi | grep -o '/lib[^ ]*' | grep -v ':$' | sort -u) \
+      $(cd "$ROOT" && find usr/lib/x86_64-linux-gnu/xtables -name '*.so') /usr/sbin/nft /usr/sbin/xtables-nft-multi; do
+    mkdir -p "$tree/$(dirname "$file")"
+    cp -L "$ROOT/$file" "$tree/$file"
+  done
+  for file in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+    ln -s xtables-nft-multi "$tree/usr/sbin/$file"
+  done
+  chroot "$tree" /usr/sbin/nft --version > /dev/null
+}
+
+image() { # NAME:TAG arguments of oci.py...
+  local name=$1 archive
+  archive=$WORK/$(basename "${name%%:*}").tar; shift
+  python3 "$HERE/oci.py" "$archive" "registry.k8s.io/$name" "$@"
+}
+
+images() {
+  local program
+  for program in kube-apiserver kube-controller-manager kube-scheduler; do
+    image "$program:$KUBERNETES_VERSION" --file "$KUBERNETES/$program=usr/local/bin/$program"
+  done
+  proxy_tree "$WORK/proxy"
+  image "kube-proxy:$KUBERNETES_VERSION" --tree "$WORK/proxy" --file "$KUBERNETES/kube-proxy=usr/local/bin/kube-proxy"
+  image "etcd:${ETCD_VERSION#v}-0" --file "$ETCD/etcd=usr/local/bin/etcd" --file "$ETCD/etcdctl=usr/local/bin/etcdctl"
+  image "coredns/coredns:$COREDNS_VERSION" --entrypoint /coredns --file "$COREDNS/coredns=coredns"
+  cc -Os -static -s -o "$WORK/pause" "$HERE/pause.c"
+  image "pause:$PAUSE_VERSION" --entrypoint /pause --file "$WORK/pause=pause"
+}
+
+# A containerd in a chroot imports and unpacks the images, so no guest has to. The mount namespace ends with this
+# function: nothing stays mounted.
+unpack() {
+  ROOT=$ROOT WORK=$WORK unshare --mount --propagation private bash -euc '
+    mount -t proc proc "$ROOT/proc"; mount -t sysfs -o ro sysfs "$ROOT/sys"; mkdir -p "$ROOT/run/containerd"
+    chroot "$ROOT" containerd > "$WORK/containerd.log" 2>&1 & containerd=$!
+    trap "kill $containerd" EXIT
+    for i in $(seq 1 200); do chroot "$ROOT" ctr version > /dev/null 2>&1 && break; sleep 0.3; done
+    ctr() { chroot "$ROOT" ctr --namespace k8s.io "$@"; }
+    for archive in "$WORK"/*.tar; do ctr images import --snapshotter overlayfs - < "$archive"; done
+    # Unpacked layers are enough. The packed ones have 450 MB, and containerd would delete their files later.
+    layers=$(ctr content ls --quiet "labels.\"containerd.io/uncompressed\"")
+    ctr content rm $layers > /dev/null
+    cd "$ROOT/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256" && rm -f ${layers//sha256:/}
+    trap - EXIT; kill $containerd; wait $containerd || true'
+  rm -rf --one-file-system "$ROOT"/run/* "$ROOT"/tmp/*
+}
+
+install_host_packages
+debian
+say "Debian is installed"
+system
+images
+say "the images are written"
+unpack
+rm -rf "$WORK"
+mv "$ROOT" "$TARGET"
+say "$TARGET: $(du -sh "$TARGET" | cut -f1)"
