@@ -18,7 +18,7 @@ const ENTRY: &str = "default";
 /// Version of the credential program's API, if the user sets none.
 const EXEC_API: &str = "client.authentication.k8s.io/v1";
 
-/// What a joining node is told about its cluster.
+/// Facts about the cluster that a joining node receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// Control plane endpoint as `host:port`, once it is known.

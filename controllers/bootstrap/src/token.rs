@@ -151,7 +151,7 @@ pub fn with_expiration(expiration: Timestamp) -> BTreeMap<String, ByteString> {
     BTreeMap::from([(EXPIRATION.to_owned(), ByteString(time(expiration).into_bytes()))])
 }
 
-/// What a token needs now.
+/// Next action for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Care {
     /// Nothing.

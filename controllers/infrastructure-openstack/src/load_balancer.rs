@@ -64,7 +64,7 @@ fn get(collection: &str) -> Request {
     Request::get(Service::LoadBalancer, format!("/lbaas/{collection}"))
 }
 
-fn post(collection: &str, key: &str, body: Map<String, Value>) -> Request {
+fn post(collection: &str, key: &str, body: &Map<String, Value>) -> Request {
     Request::post(Service::LoadBalancer, format!("/lbaas/{collection}"), json!({key: body}))
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn create_load_balancer(
         ("flavor_id", text(new.flavor_id.as_ref())),
         ("availability_zone", text(new.availability_zone.as_ref())),
     ]);
-    let request = post("loadbalancers", "loadbalancer", body);
+    let request = post("loadbalancers", "loadbalancer", &body);
     Ok(session.under::<ResponseBody>(&request, "loadbalancer").await?.into())
 }
 

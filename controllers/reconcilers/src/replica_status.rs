@@ -344,7 +344,7 @@ mod tests {
         let due =
             machine("a", &[unhealthy, ("OwnerRemediated", ConditionStatus::False, "Machine is deleting")]);
         let other = machine("b", &[unhealthy]);
-        let none = remediating(&[other.clone()], None, "MachineSet", &now);
+        let none = remediating(std::slice::from_ref(&other), None, "MachineSet", &now);
         assert_eq!(none.message, "Machine b is not healthy (not to be remediated by MachineSet)");
         assert_eq!(none.status, ConditionStatus::False);
         let some = remediating(&[due, other], None, "MachineSet", &now);

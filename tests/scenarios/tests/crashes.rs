@@ -82,22 +82,22 @@ async fn create_and_delete(
 
 #[tokio::test]
 async fn a_crash_before_any_step_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(MANIFEST, Side::Before).await;
+    Box::pin(crash_everywhere(MANIFEST, Side::Before)).await;
 }
 
 #[tokio::test]
 async fn a_crash_before_any_step_of_a_load_balancer_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(BALANCED, Side::Before).await;
+    Box::pin(crash_everywhere(BALANCED, Side::Before)).await;
 }
 
 #[tokio::test]
 async fn a_crash_after_any_step_of_a_load_balancer_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(BALANCED, Side::After).await;
+    Box::pin(crash_everywhere(BALANCED, Side::After)).await;
 }
 
 #[tokio::test]
 async fn a_crash_after_any_step_neither_loses_nor_duplicates_resources() {
-    crash_everywhere(MANIFEST, Side::After).await;
+    Box::pin(crash_everywhere(MANIFEST, Side::After)).await;
 }
 
 /// Returns true if a step is tested. Writes to the API are the same with a load balancer, which needs many passes.

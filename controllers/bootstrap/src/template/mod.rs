@@ -29,7 +29,7 @@ pub enum TemplateError {
         line: usize,
         /// Column in characters, from 1 on.
         column: usize,
-        /// What is wrong.
+        /// Error, for people.
         message: String,
     },
     /// A value that is written is not set.

@@ -51,7 +51,7 @@ impl Function {
     }
 }
 
-/// What ends a list of nodes.
+/// End of a list of nodes.
 enum Ending {
     Template(usize),
     /// `end`, with its position.

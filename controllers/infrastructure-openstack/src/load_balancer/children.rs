@@ -63,7 +63,7 @@ pub(crate) async fn create_listener(session: &Session, new: &NewListener) -> Clo
         ("timeout_client_data", timeout.clone()),
         ("timeout_member_data", timeout),
     ]);
-    let request = post("listeners", "listener", body);
+    let request = post("listeners", "listener", &body);
     Ok(session.under::<ListenerBody>(&request, "listener").await?.into())
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn create_pool(session: &Session, new: &NewPool) -> CloudResult
         ("protocol", Some(json!("TCP"))),
         ("lb_algorithm", Some(json!(new.algorithm))),
     ]);
-    Ok(session.under::<PoolBody>(&post("pools", "pool", body), "pool").await?.into())
+    Ok(session.under::<PoolBody>(&post("pools", "pool", &body), "pool").await?.into())
 }
 
 pub(crate) async fn delete_pool(session: &Session, id: &str) -> CloudResult<()> {
@@ -168,7 +168,7 @@ pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember
         ("subnet_id", text(new.subnet_id.as_ref())),
         ("weight", Some(json!(1))),
     ]);
-    let request = post(&members_of(pool), "member", body);
+    let request = post(&members_of(pool), "member", &body);
     Ok(session.under::<MemberBody>(&request, "member").await?.into())
 }
 
@@ -224,7 +224,7 @@ pub(crate) async fn create_health_monitor(
         ("type", Some(json!("TCP"))),
     ]);
     body.extend(object(numbers(&new.times)));
-    let request = post("healthmonitors", "healthmonitor", body);
+    let request = post("healthmonitors", "healthmonitor", &body);
     Ok(session.under::<MonitorBody>(&request, "healthmonitor").await?.into())
 }
 

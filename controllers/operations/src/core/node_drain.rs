@@ -34,7 +34,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_hours(1);
 /// Time limit of the wait until the Node is Ready again: a kubelet needs a minute on a slow machine.
 const READY_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Interval between two looks at a Node. A drain asks for the eviction of each pod again.
+/// Interval between two looks at a Node. A drain requests the eviction of each pod again.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports whether an operation drains the Node of its Machine: unless it says otherwise, if there is a Node.
@@ -102,7 +102,7 @@ pub(crate) async fn before(target: &Target) -> Result<Option<Requeue>, kube::Err
     Ok(Some(Requeue::After(INTERVAL)))
 }
 
-/// What follows when an operation is about to end.
+/// Decision at the end of an operation.
 pub(crate) enum End {
     /// Another pass: the Node is not Ready yet.
     Later(Requeue),

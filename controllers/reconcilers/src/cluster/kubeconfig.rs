@@ -40,7 +40,7 @@ pub(super) async fn authority(
     Ok(text("tls.crt").zip(text("tls.key")).map(|(certificate, key)| PemPair { certificate, key }))
 }
 
-/// Creates the Secret with the kubeconfig. One that another client has created meanwhile is left as it is.
+/// Creates the Secret with the kubeconfig. One that another client has created before is left as it is.
 pub(super) async fn create(
     context: &ControllerContext,
     cluster: &Cluster,

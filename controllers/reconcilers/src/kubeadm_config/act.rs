@@ -105,8 +105,8 @@ impl Actor<'_> {
         })
     }
 
-    /// Returns all certificates of a control plane node. Without an object that manages the control plane, nobody else
-    /// generates them.
+    /// Returns all certificates of a control plane node. Without an object that manages the control plane, no other
+    /// controller generates them.
     async fn certificates_for_init(&self, config: &KubeadmConfig) -> Result<Certificates, Failure> {
         let configuration = config.spec.cluster_configuration.as_ref();
         let in_part = Failure::in_part(Part::InitCertificates);

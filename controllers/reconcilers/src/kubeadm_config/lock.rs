@@ -52,7 +52,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// Releases the lock, whoever holds it. A lock that does not exist is no error.
+    /// Releases the lock of any Machine. A lock that does not exist is no error.
     pub(super) async fn release(&self) -> Result<(), ReconcileError> {
         match self.api.get_opt(&self.name()).await? {
             Some(lock) => ownership::delete(&self.api, &self.name(), lock.uid()).await,

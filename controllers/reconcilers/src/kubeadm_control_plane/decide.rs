@@ -138,10 +138,10 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         _ => (unknown, Err("the workload cluster is not inspected")),
     };
     let managed_etcd = managed_etcd(control_plane);
-    if let Some(members) = members.ok().filter(|_| managed_etcd) {
-        if let Some(surplus) = surplus::find(members, &observed.replicas) {
-            return Some(Step::RemoveMember(surplus));
-        }
+    if let Some(members) = members.ok().filter(|_| managed_etcd)
+        && let Some(surplus) = surplus::find(members, &observed.replicas)
+    {
+        return Some(Step::RemoveMember(surplus));
     }
     let known = Known { nodes, members, managed_etcd };
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)

@@ -44,10 +44,10 @@ pub(super) fn report(
     let replicas = observed.replicas.len();
     let updated = observed.replicas.iter().filter(|it| it.causes.is_empty()).count();
     let status = control_plane.status.get_or_insert_default();
-    let deprecated = status.deprecated.get_or_insert_with(|| apiserver_types::Deprecated { v1beta1: None });
+    let deprecated = status.deprecated.get_or_insert(apiserver_types::Deprecated { v1beta1: None });
     let old = deprecated.v1beta1.get_or_insert_with(KubeadmControlPlaneDeprecated::default);
     // Without a connection the last count stays.
-    let ready = ready.map_or(old.ready_replicas.unwrap_or_default(), count).min(count(replicas));
+    let ready = ready.map_or_else(|| old.ready_replicas.unwrap_or_default(), count).min(count(replicas));
     old.updated_replicas = Some(count(updated));
     old.ready_replicas = Some(ready);
     old.unavailable_replicas = Some(count(replicas).saturating_sub(ready));

@@ -78,10 +78,11 @@ impl Credentials {
         (&authority.certificate, &authority.key, format!("{algorithm:?}")).hash(&mut hasher);
         let hash = hasher.finish();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
-        if let Some((of, at, credentials)) = known {
-            if of == hash && at.elapsed() < KEPT {
-                return Ok(credentials);
-            }
+        if let Some((of, at, credentials)) = known
+            && of == hash
+            && at.elapsed() < KEPT
+        {
+            return Ok(credentials);
         }
         let made = make(authority.clone(), algorithm).await?;
         let entry = (hash, Instant::now(), made.clone());
@@ -145,7 +146,8 @@ pub(super) async fn forward_leadership(
 ) -> Result<Option<String>, ReconcileError> {
     let etcd = observed.etcd.as_deref().ok_or_else(not_connected)?;
     let (members, leader) = (etcd.members().await, etcd.leader().await);
-    let (members, leader) = (members.map_err(unreachable)?, leader.map_err(unreachable)?);
+    let (members, leader) =
+        (members.map_err(|error| unreachable(&error))?, leader.map_err(|error| unreachable(&error))?);
     if !members.iter().any(|member| member.id == leader && member.name == leaving) {
         return Ok(None);
     }
@@ -180,14 +182,14 @@ fn successors<'a>(replicas: &'a [Replica], leaving: &str) -> Vec<&'a str> {
 /// The call failed.
 pub(super) async fn remove_member(observed: &Observed, id: u64) -> Result<(), ReconcileError> {
     let etcd = observed.etcd.as_deref().ok_or_else(not_connected)?;
-    etcd.remove_member(id).await.map_err(unreachable)
+    etcd.remove_member(id).await.map_err(|error| unreachable(&error))
 }
 
 fn not_connected() -> ReconcileError {
     ReconcileError::waiting("EtcdUnreachable", "there is no connection to etcd of the workload cluster")
 }
 
-fn unreachable(error: WorkloadError) -> ReconcileError {
+fn unreachable(error: &WorkloadError) -> ReconcileError {
     ReconcileError::waiting("EtcdUnreachable", error.to_string())
 }
 

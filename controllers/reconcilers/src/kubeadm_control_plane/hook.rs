@@ -30,7 +30,7 @@ pub(super) enum Departure {
     },
 }
 
-/// What is known of the workload cluster.
+/// Facts about the workload cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     /// The Nodes, or the error of their list.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::etcd_projection::Member;
 
-/// What is known of the workload cluster.
+/// Observed state of the workload cluster.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Workload {
     /// It was not looked at in this pass.

@@ -12,6 +12,7 @@ use super::replica::Replica;
 use super::replica::examples::replica;
 use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
 
+#[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn control_plane(config: Value) -> KubeadmControlPlane {
     let template = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": "t"});
     let spec = json!({

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::observe::Observed;
 
-/// What is known of the Node of a Machine.
+/// Observed state of the Node of a Machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum NodeObservation {
     /// The infrastructure of the Cluster is not provisioned, so there is no workload API.

@@ -17,8 +17,8 @@ const HEALTHY: &str = "NodeHealthy";
 pub(super) fn conditions(machine: &Machine, observed: &Observed, now: &Time) -> Vec<Condition> {
     if let NodeObservation::Found(node) = &observed.node {
         return vec![
-            of_node(READY, health::node_ready(node), now),
-            of_node(HEALTHY, health::node_healthy(node), now),
+            of_node(READY, &health::node_ready(node), now),
+            of_node(HEALTHY, &health::node_healthy(node), now),
         ];
     }
     let verdict = absent(machine, observed);
@@ -116,7 +116,7 @@ fn initialized_at(observed: &Observed) -> Option<Timestamp> {
 }
 
 /// Returns a condition with the Node's own time of transition, where it has one.
-fn of_node(kind: &str, found: NodeCondition, now: &Time) -> Condition {
+fn of_node(kind: &str, found: &NodeCondition, now: &Time) -> Condition {
     let at = found.transition.map(|at| Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
     Condition::new(kind, found.status, found.reason, &found.message, at.unwrap_or_else(|| now.clone()))
 }

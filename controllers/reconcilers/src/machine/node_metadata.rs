@@ -139,7 +139,7 @@ fn taints(machine: &Machine, observed: &Observed, node: &Node, present: &[Taint]
             && !wanted
                 .iter()
                 .any(|wish| wish.propagation == TaintPropagation::Always && identity(wish) == name);
-        !is(taint, UNINITIALIZED) && !(is(taint, OUTDATED) && !outdated) && !dropped
+        !is(taint, UNINITIALIZED) && (outdated || !is(taint, OUTDATED)) && !dropped
     };
     let mut taints: Vec<Taint> = present.iter().filter(kept).cloned().collect();
     if outdated && !taints.iter().any(|taint| is(taint, OUTDATED)) {

@@ -80,13 +80,15 @@ fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
         .watches(Api::<MachineSet>::all(client.clone()), of_set)
         .watches(Api::<MachineDeployment>::all(client.clone()), of_deployment)
         .watches(Api::<Cluster>::all(client), of_cluster)
-        .triggered_by(workload_changes::stream(&context.workloads), move |change| of_workload(&known, change))
+        .triggered_by(workload_changes::stream(&context.workloads), move |change| {
+            of_workload(&known, change.as_ref())
+        })
 }
 
 /// Returns the Machines that a change in a workload cluster concerns; without a change, all: some were missed.
-fn of_workload(known: &Store<Machine>, change: Option<WorkloadChange>) -> Vec<ObjectRef<Machine>> {
+fn of_workload(known: &Store<Machine>, change: Option<&WorkloadChange>) -> Vec<ObjectRef<Machine>> {
     let machines = known.state();
-    let concerns = |machine: &Machine| match &change {
+    let concerns = |machine: &Machine| match change {
         None => true,
         Some(
             WorkloadChange::Connected(key)

@@ -17,6 +17,9 @@ const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 /// Minor versions by which a kubelet may be older than the API server: Kubernetes' policy.
 const OLDEST_KUBELET: u64 = 3;
 
+/// Check of a subject. Returns the reason of a failure.
+type Check = fn(&Subject<'_>) -> Option<String>;
+
 /// Objects and versions that are checked.
 struct Subject<'a> {
     cluster: &'a Cluster,
@@ -77,7 +80,7 @@ fn failures(
     let is_kubeadm = spec.bootstrap.config_ref.as_ref().is_some_and(|it| it.kind == "KubeadmConfigTemplate");
     let machines = spec.version.as_deref().and_then(parse);
     let subject = Subject { cluster, control_plane, name, wanted, machines, is_kubeadm };
-    let checks: [(&str, fn(&Subject<'_>) -> Option<String>); 4] = [
+    let checks: [(&str, Check); 4] = [
         ("ControlPlaneIsStable", unstable),
         ("KubernetesVersionSkew", kubernetes_skew),
         ("KubeadmVersionSkew", kubeadm_skew),
@@ -170,6 +173,7 @@ mod tests {
         ContractVersionedObjectReference { api_group, kind: kind.to_owned(), name }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
     fn check(
         machines: &str,
         spec: &str,

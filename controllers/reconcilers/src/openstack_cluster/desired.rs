@@ -91,7 +91,7 @@ impl Desired {
         let name = format!("k8s-clusterapi-cluster-{namespace}-{cluster}");
         let server = spec.api_server.as_ref();
         let given = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port);
-        let port = given.or(server.and_then(|server| server.port)).filter(|port| *port > 0);
+        let port = given.or_else(|| server.and_then(|server| server.port)).filter(|port| *port > 0);
         let port = port.unwrap_or(API_PORT);
         let external_wanted = spec.enable_external_network != Some(false);
         Self {

@@ -250,7 +250,7 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
 /// without such a port has only its first one.
 fn management_port<'a>(desired: &Desired, observed: &'a Observed) -> Option<&'a Port> {
     let on_network = |spec: &&ResolvedPortSpec| Some(&spec.network_id) == desired.network.as_ref();
-    let spec = desired.ports.iter().find(on_network).or(desired.ports.first())?;
+    let spec = desired.ports.iter().find(on_network).or_else(|| desired.ports.first())?;
     observed.ports.get(&spec.name)
 }
 

@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
     fn patched(kind: PatchType, mut target: Value, patch: Value) -> Value {
         apply(kind, &mut target, &patch).unwrap();
         target

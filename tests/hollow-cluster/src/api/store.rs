@@ -253,7 +253,7 @@ pub(crate) fn merge_part(
         ));
     }
     if status {
-        set(value, &["status"], new.get("status").cloned().unwrap_or(json!({})));
+        set(value, &["status"], new.get("status").cloned().unwrap_or_else(|| json!({})));
         return Ok(());
     }
     if kind.status {

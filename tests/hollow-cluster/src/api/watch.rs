@@ -97,11 +97,11 @@ impl Watcher {
         self.revision = revision;
         if streaming_list {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
-            self.bookmark(annotations);
+            self.bookmark(&annotations);
         }
     }
 
-    fn bookmark(&mut self, annotations: Value) {
+    fn bookmark(&mut self, annotations: &Value) {
         let object = json!({
             "apiVersion": self.target.kind.api_version(), "kind": self.target.kind.kind,
             "metadata": {"resourceVersion": self.revision.to_string(), "annotations": annotations},
@@ -149,7 +149,7 @@ impl Watcher {
             }
             tokio::select! {
                 changed = self.changes.changed() => changed.ok()?,
-                () = tokio::time::sleep(BOOKMARKS), if self.bookmarks => self.bookmark(json!({})),
+                () = tokio::time::sleep(BOOKMARKS), if self.bookmarks => self.bookmark(&json!({})),
                 () = tokio::time::sleep_until(self.end) => return None,
                 () = self.stop.cancelled() => return None,
             }

@@ -45,7 +45,7 @@ pub(crate) fn completed(cluster: &Value, version: &Version) -> Value {
     completed
 }
 
-fn config_map(namespace: &str, name: &str, data: Value) -> (&'static str, String, Value) {
+fn config_map(namespace: &str, name: &str, data: &Value) -> (&'static str, String, Value) {
     let body = json!({"metadata": {"name": name}, "data": data});
     ("configmaps", namespace.to_owned(), body)
 }
@@ -167,19 +167,19 @@ pub(crate) fn create(cluster: &Cluster, configuration: &Value, version: &Version
     });
     let proxy = json!({"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"});
     let mut objects = vec![
-        config_map(system, "kubeadm-config", json!({"ClusterConfiguration": yaml(configuration)?})),
-        config_map(system, "kubelet-config", json!({"kubelet": yaml(&kubelet)?})),
-        config_map("kube-public", "cluster-info", json!({"kubeconfig": cluster_info(cluster)})),
+        config_map(system, "kubeadm-config", &json!({"ClusterConfiguration": yaml(configuration)?})),
+        config_map(system, "kubelet-config", &json!({"kubelet": yaml(&kubelet)?})),
+        config_map("kube-public", "cluster-info", &json!({"kubeconfig": cluster_info(cluster)})),
     ];
     objects.extend(role_bindings());
     let repository = text(configuration, "/imageRepository");
     let disabled = |part: &str| crate::json::flag(configuration, &format!("/{part}/disabled"));
     if !disabled("proxy") {
-        objects.push(config_map(system, "kube-proxy", json!({"config.conf": yaml(&proxy)?})));
+        objects.push(config_map(system, "kube-proxy", &json!({"config.conf": yaml(&proxy)?})));
         objects.push(kube_proxy(repository, &version.text.replace('+', "_")));
     }
     if !disabled("dns") {
-        objects.push(config_map(system, "coredns", json!({"Corefile": COREFILE})));
+        objects.push(config_map(system, "coredns", &json!({"Corefile": COREFILE})));
         objects.push(coredns(&coredns_image(configuration, version)));
     }
     for (plural, namespace, body) in objects {

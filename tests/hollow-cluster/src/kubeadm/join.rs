@@ -127,7 +127,8 @@ fn reach(lab: &Lab, endpoint: &str) -> Result<Arc<Cluster>, String> {
 /// Checks the token and the pins. An error with `true` may go away.
 fn check_discovery(cluster: &Cluster, discovery: &Value) -> Result<(), (bool, String)> {
     let written = text(discovery, "/token");
-    let (id, secret) = written.split_once('.').ok_or((false, format!("the token {written:?} is invalid")))?;
+    let (id, secret) =
+        written.split_once('.').ok_or_else(|| (false, format!("the token {written:?} is invalid")))?;
     let now = Timestamp::now();
     let known = token::find(&cluster.store, id).filter(|token| token.signs && !token.has_expired(now));
     let known = known.ok_or_else(|| {

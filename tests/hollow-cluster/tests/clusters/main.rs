@@ -1,4 +1,5 @@
 //! Tests of hollow clusters, with documents that are written by hand.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, which clippy does not know as such")]
 mod cloud;

@@ -9,7 +9,7 @@ use crate::object::{set, text};
 pub(crate) struct Transition {
     /// End of the change.
     until: Timestamp,
-    /// What is changed: the load balancer itself, or parts of it.
+    /// Changed objects: the load balancer itself, or parts of it.
     targets: Vec<(BalancerKind, String)>,
     /// The change ends in ERROR.
     fails: bool,

@@ -15,7 +15,9 @@ async fn active(client: &Client, id: &str) -> Value {
 async fn balancer(client: &Client, attributes: Value) -> Value {
     let subnet = client.id_of("/network/v2.0/subnets", "private-subnet").await;
     let mut body = json!({"name": "lb", "vip_subnet_id": subnet});
-    body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+    for (key, value) in attributes.as_object().into_iter().flatten() {
+        body[key.as_str()] = value.clone();
+    }
     let response = client.post(&format!("{LBAAS}/loadbalancers"), json!({"loadbalancer": body})).await;
     assert_eq!((response.status, &response.object()["provisioning_status"]), (201, &json!("PENDING_CREATE")));
     active(client, &response.id()).await

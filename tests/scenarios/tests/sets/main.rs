@@ -1,5 +1,5 @@
 //! Tests of MachineDeployments and MachineSets with the whole server. Machines become available without a cloud.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod crashes;
 mod life;

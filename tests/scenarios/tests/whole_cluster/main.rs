@@ -1,5 +1,5 @@
 //! Tests of whole clusters: from manifests to Nodes that are Ready, on hollow clusters.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod observer;
 

@@ -1,6 +1,6 @@
 //! Load balancer of the API servers: Octavia's, at an address on a port of our own.
 //!
-//! Octavia changes one thing at a time and refuses all others meanwhile. So one pass makes at most one change
+//! Octavia changes one thing at a time and refuses all others until then. So one pass makes at most one change
 //! of the load balancer, and later passes continue when Octavia has finished. The address outlives the load
 //! balancer: a broken one is replaced behind the same address.
 
@@ -109,7 +109,9 @@ impl BalancerView {
     /// Returns the port of the address: our own, or Octavia's.
     pub(super) fn vip_port_id(&self) -> Option<&str> {
         let of_balancer = self.balancer.as_ref().map(|it| it.vip_port_id.as_str());
-        of_balancer.filter(|id| !id.is_empty()).or(self.vip_port.as_ref().map(|port| port.id.as_str()))
+        of_balancer
+            .filter(|id| !id.is_empty())
+            .or_else(|| self.vip_port.as_ref().map(|port| port.id.as_str()))
     }
 
     /// Returns the listener of a port.

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::observe::Observed;
 use super::{Backend, BalancerView, BalancerWish, PoolView, decide};
 
+#[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn wish(managed: serde_json::Value, floating: bool) -> BalancerWish {
     let server = json!({"managedLoadBalancer": managed, "fixedIP": "10.6.0.100"});
     let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "apiServer": server});

@@ -11,6 +11,7 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn rule(name: &str, spec: Value) -> MachineDrainRule {
     serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap()
 }
