@@ -32,7 +32,10 @@ pub(super) async fn reboot(world: World) {
         assert!(!requests.contains(&request), "request ids must be unique");
         requests.push(request);
     }
+    let console = cloud.console_log(&id, 1).await.unwrap();
+    assert!(console.lines().count() <= 1, "{console}");
     world.remove_server(&id).await;
+    refused(cloud.console_log(&id, 1).await, ErrorClass::NotFound);
     refused(cloud.reboot_server(&id, RebootKind::Hard).await, ErrorClass::NotFound);
 }
 

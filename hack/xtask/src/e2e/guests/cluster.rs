@@ -88,7 +88,7 @@ impl Cluster<'_> {
         self.workload(&["apply", "-f", &file]).map(|_| ())
     }
 
-    /// Waits until a condition is met. An error counts as not met, because API servers start and end meanwhile.
+    /// Waits until a condition is met. An error counts as not met, because API servers start and end.
     pub(super) fn until(
         &self,
         condition: &str,

@@ -9,7 +9,7 @@ use crate::e2e::openstack::{Access, post, text};
 
 const ACCESS: Access = Access { user: "admin", namespace: NAMESPACE };
 
-/// What was seen of a node while it was drained.
+/// Observations of a node that is drained.
 #[derive(Debug, Default)]
 struct Seen {
     /// No pod was scheduled to it.
