@@ -116,7 +116,7 @@ fn build(image: &Image) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes folders that were built from other sources: each has 1.5 GB.
+/// Removes folders that were built from other sources: each has 1.1 GB.
 fn remove_others(cache: &Path, key: &str) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(cache)? {
         let entry = entry?;
