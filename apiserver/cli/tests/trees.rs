@@ -138,7 +138,9 @@ fn control_characters_of_messages_do_not_reach_the_terminal() {
 #[test]
 fn recorded_objects_of_upstream_become_the_lines_of_their_goldens() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream/observed/without-lb");
-    let recorded = [recorded, PathBuf::from("/work/shared/upstream/observed/without-lb")];
-    let Some(recorded) = recorded.iter().find(|it| it.is_dir()) else { return };
-    compare_all(recorded, "goldens/upstream", |path| rendered_short_and_whole(path, "2026-11-26T02:10:00Z"));
+    if recorded.is_dir() {
+        compare_all(&recorded, "goldens/upstream", |path| {
+            rendered_short_and_whole(path, "2026-11-26T02:10:00Z")
+        });
+    }
 }

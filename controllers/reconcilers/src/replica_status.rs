@@ -211,7 +211,7 @@ pub(crate) fn remediating(
     now.condition(kind, ConditionStatus::False, "NotRemediating", &message)
 }
 
-/// Returns the condition Deleting. `remaining` is the text about what is left beside Machines.
+/// Returns the condition Deleting. `remaining` describes the remaining objects that are not Machines.
 pub(crate) fn deleting(
     is_deleting: bool,
     machines: &[Machine],

@@ -60,7 +60,7 @@ async fn cordon(nodes: &Api<Node>, name: &str) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Puts together what is left after the evictions.
+/// Combines the plan and the results of the evictions into the Pods that the drain still waits for.
 fn waiting(plan: &Plan<'_>, evicted: Vec<(String, Evicted)>) -> DrainWaiting {
     let mut terminating = names(&plan.terminating);
     let mut failed: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -126,7 +126,7 @@ impl Attached {
         self.on_node.is_empty() && self.by_attachment.is_empty()
     }
 
-    /// Returns what is left without the volumes of the claims in `ignored`.
+    /// Returns the volumes that are still attached, without those of the claims in `ignored`.
     fn waiting(mut self, volumes: &[PersistentVolume], ignored: &BTreeSet<String>) -> VolumesWaiting {
         let mut waiting = VolumesWaiting::default();
         for volume in volumes {
