@@ -85,7 +85,6 @@ pub(crate) fn secret_name(cluster: &str, purpose: Purpose) -> String {
 }
 
 /// Returns the name of the Secret with the administrator's kubeconfig, whose key is `value`.
-#[allow(dead_code, reason = "used once the controller of control planes is there")]
 pub(crate) fn kubeconfig_secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
@@ -151,7 +150,6 @@ pub(crate) async fn generate_missing(
 ///
 /// # Errors
 /// A conflict, if another client has written since, or the API's own failure.
-#[allow(dead_code, reason = "used once the controller of control planes is there")]
 pub(crate) async fn take_control(
     context: &ControllerContext,
     certificates: &Certificates,

@@ -74,7 +74,6 @@ pub(crate) async fn read(
 ///
 /// # Errors
 /// The template does not exist, its kind is not served, or the API's own failure.
-#[allow(dead_code, reason = "used once the control plane's controller is there")]
 pub(crate) async fn clone(
     context: &ControllerContext,
     wish: &Clone<'_>,

@@ -1,8 +1,14 @@
 //! Changes in workload clusters, as a stream that triggers passes.
 
-use controllers_workload::{WorkloadChange, WorkloadClusters};
+use std::fmt::Debug;
+
+use controllers_workload::{ClusterKey, WorkloadChange, WorkloadClusters};
 use futures::Stream;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 use tokio::sync::broadcast::error::RecvError;
+
+use crate::CLUSTER_NAME_LABEL;
 
 /// Returns the changes from now on. `None` stands for changes that were missed, because the receiver was too slow.
 pub(crate) fn stream(workloads: &WorkloadClusters) -> impl Stream<Item = Option<WorkloadChange>> + use<> {
@@ -11,4 +17,23 @@ pub(crate) fn stream(workloads: &WorkloadClusters) -> impl Stream<Item = Option<
         Err(RecvError::Lagged(_)) => Some((None, changes)),
         Err(RecvError::Closed) => None,
     })
+}
+
+/// Returns the objects with the label of a Cluster; without a Cluster, all.
+pub(crate) fn labelled<K>(store: &Store<K>, cluster: Option<&ClusterKey>) -> Vec<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + 'static,
+{
+    let concerns = |object: &K| {
+        cluster.is_none_or(|key| {
+            let label = object.labels().get(CLUSTER_NAME_LABEL);
+            object.namespace().as_ref() == Some(&key.namespace) && label == Some(&key.name)
+        })
+    };
+    store
+        .state()
+        .iter()
+        .filter(|object| concerns(object))
+        .map(|object| ObjectRef::from_obj(&**object))
+        .collect()
 }

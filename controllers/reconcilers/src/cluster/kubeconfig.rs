@@ -13,10 +13,8 @@ use kube::ResourceExt;
 use kube::core::ObjectMeta;
 
 use super::observe::Observed;
+use crate::cluster_certificates::{SECRET_TYPE, kubeconfig_secret_name};
 use crate::{CLUSTER_NAME_LABEL, ownership};
-
-/// Type of the Secrets that controllers of Cluster API create.
-const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
 /// Returns the URL of the workload API, if a kubeconfig is to be created.
 pub(super) fn missing(cluster: &Cluster, observed: &Observed) -> Option<String> {
@@ -57,7 +55,7 @@ pub(super) async fn create(
     })?;
     let secret = Secret {
         metadata: ObjectMeta {
-            name: Some(format!("{name}-kubeconfig")),
+            name: Some(kubeconfig_secret_name(&name)),
             namespace: cluster.namespace(),
             labels: Some(BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), name)])),
             owner_references: Some(vec![ownership::reference(cluster, false)]),

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::descendants::{self, Descendant};
 use super::kubeconfig;
+use crate::cluster_certificates::kubeconfig_secret_name;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
 
@@ -133,7 +134,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let namespace = self.cluster.namespace().unwrap_or_default();
-        let name = format!("{}-kubeconfig", self.cluster.name_any());
+        let name = kubeconfig_secret_name(&self.cluster.name_any());
         let secret = self.context.secrets.secret(&namespace, &name).await?;
         observed.kubeconfig = secret.and_then(|it| Some(it.data?.get("value")?.0.clone()));
         if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {

@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use apiserver_types::{Cluster, KubeadmControlPlane, Machine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
-use controllers_workload::{ClusterKey, WorkloadChange};
-use futures::stream::{self, Stream};
+use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::KubeadmControlPlaneReconciler;
-use crate::CLUSTER_NAME_LABEL;
 use crate::object_refs::concerned;
+use crate::workload_changes;
 
 /// Number of control planes that are reconciled at the same time. A pass waits for calls to a workload cluster.
 const CONCURRENCY: u16 = 16;
@@ -39,11 +36,11 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let name = reference.filter(|it| it.kind == "KubeadmControlPlane").map(|it| it.name.clone());
         concerned(&known, &cluster, |it: &KubeadmControlPlane| Some(it.name_any()) == name)
     };
-    let changes = changes(context.workloads.changes());
+    let changes = workload_changes::stream(&context.workloads);
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
         .watches(Api::<Cluster>::all(client), of_cluster)
-        .triggered_by(changes, move |key| of_key(&known_too, key.as_ref()));
+        .triggered_by(changes, move |change| of_workload(&known_too, change.as_ref()));
     let reconciler = Arc::new(KubeadmControlPlaneReconciler::new(context));
     let pass = move |object: Arc<KubeadmControlPlane>| {
         let reconciler = Arc::clone(&reconciler);
@@ -52,35 +49,18 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
-/// Returns the control planes of a cluster, or all.
-fn of_key(
+/// Returns the control planes that a change of a connection concerns; without a change, all: some were missed.
+fn of_workload(
     store: &Store<KubeadmControlPlane>,
-    key: Option<&ClusterKey>,
+    change: Option<&WorkloadChange>,
 ) -> Vec<ObjectRef<KubeadmControlPlane>> {
-    let concerns = |it: &KubeadmControlPlane| {
-        key.is_none_or(|key| {
-            let label = it.labels().get(CLUSTER_NAME_LABEL);
-            it.namespace().as_ref() == Some(&key.namespace) && label == Some(&key.name)
-        })
-    };
-    store.state().iter().filter(|it| concerns(it)).map(|it| ObjectRef::from_obj(&**it)).collect()
-}
-
-/// Returns the clusters whose connection changes. `None` stands for all, after changes were missed.
-fn changes(receiver: Receiver<WorkloadChange>) -> impl Stream<Item = Option<ClusterKey>> + Send {
-    stream::unfold(receiver, |mut receiver| async move {
-        loop {
-            match receiver.recv().await {
-                Ok(
-                    WorkloadChange::Connected(key)
-                    | WorkloadChange::Disconnected(key)
-                    | WorkloadChange::ProbeIsOld(key),
-                ) => return Some((Some(key), receiver)),
-                // The Machine of the Node changes, too, and is watched.
-                Ok(WorkloadChange::Node { .. }) => {}
-                Err(RecvError::Lagged(_)) => return Some((None, receiver)),
-                Err(RecvError::Closed) => return None,
-            }
+    use WorkloadChange::{Connected, Disconnected, Node, ProbeIsOld};
+    match change {
+        None => workload_changes::labelled(store, None),
+        Some(Connected(key) | Disconnected(key) | ProbeIsOld(key)) => {
+            workload_changes::labelled(store, Some(key))
         }
-    })
+        // The Machine of the Node changes, too, and is watched.
+        Some(Node { .. }) => Vec::new(),
+    }
 }
