@@ -26,7 +26,7 @@ install_host_packages() {
   for p in mmdebstrap gcc libc6-dev python3; do
     [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null || true) == ii* ]] || miss="$miss $p"
   done
-  [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $miss
+  [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends $miss
 }
 
 debian() {

@@ -20,7 +20,7 @@ miss=
 for p in libvirt-daemon libvirt-daemon-driver-lxc libvirt-clients python3-libvirt nftables conntrack iproute2 procps; do
   [[ $(dpkg-query -W -f '${db:Status-Abbrev}' $p 2>/dev/null || true) == ii* ]] || miss="$miss $p"
 done
-[[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $miss > "$H/log/apt-guests.out" 2>&1
+[[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends $miss > "$H/log/apt-guests.out" 2>&1
 
 # A compute host of another root folder has other servers.
 mkdir -p "$L"/{run,drivers} "$H/state/nova-guests/instances"

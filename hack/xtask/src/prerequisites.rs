@@ -102,7 +102,9 @@ fn install(packages: &[Package]) -> anyhow::Result<()> {
     let environment = [("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")];
     run::shown(Command::new("apt-get").args(["update", "-qq"]).envs(environment))?;
     let mut command = Command::new("apt-get");
-    command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing).envs(environment);
+    // CI builds the guests in the background, which may install packages at the same time.
+    command.args(["-o", "DPkg::Lock::Timeout=600", "install", "-y", "-qq", "--no-install-recommends"]);
+    command.args(&missing).envs(environment);
     run::shown(&mut command)
 }
 
