@@ -69,6 +69,9 @@ pub(crate) fn endless() -> controllers_runtime::ReconcileError {
     controllers_infrastructure::CloudError::new(class, "reconcile the object with the cloud", message).into()
 }
 
+/// Annotation with the time at which the certificates of a control plane Machine expire, in RFC 3339.
+pub(crate) const CERTIFICATES_EXPIRY_ANNOTATION: &str = "machine.cluster.x-k8s.io/certificates-expiry";
+
 /// Label of every object of a Cluster.
 pub(crate) const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 

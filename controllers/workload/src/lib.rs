@@ -1,5 +1,7 @@
 //! Access to workload clusters: one connection per Cluster, which all controllers share.
 
+mod api_server_certificate;
+mod authority;
 mod clusters;
 mod connector;
 pub mod drain;
@@ -7,11 +9,13 @@ mod drive;
 mod error;
 pub mod etcd;
 mod followed;
+mod forward;
 pub mod health;
 mod limits;
 mod nodes;
 mod timing;
 
+pub use api_server_certificate::api_server_certificates;
 pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
 pub use error::{WorkloadError, describe, found};

@@ -4,6 +4,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
 use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::time::ASN1Time;
 
 use super::{CertificateError, PemPair, key};
@@ -24,6 +25,23 @@ pub(super) struct Parsed {
 pub fn expiry(certificate_pem: &str) -> Result<Timestamp, CertificateError> {
     let first = bundle(certificate_pem)?.into_iter().next();
     first.map(|it| it.not_after).ok_or_else(|| CertificateError::Certificate("the text is empty".to_owned()))
+}
+
+/// Returns the end of validity of the certificate with a common name, among certificates in DER; `None` if there is none.
+///
+/// # Errors
+/// A part is no certificate in DER.
+pub fn expiry_of(certificates: &[Vec<u8>], common_name: &str) -> Result<Option<Timestamp>, CertificateError> {
+    let failed = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
+    for der in certificates {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| failed(&error))?;
+        let mut names = certificate.subject().iter_common_name();
+        if names.any(|name| name.as_str().is_ok_and(|name| name == common_name)) {
+            let end = certificate.validity().not_after.timestamp();
+            return Timestamp::from_second(end).map(Some).map_err(|error| failed(&error));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the hash of each certificate's public key, in the form of kubeadm's `caCertHashes`.

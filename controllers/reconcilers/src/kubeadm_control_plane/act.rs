@@ -11,7 +11,7 @@ use super::decide::{self, Step};
 use super::hook::Departure;
 use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
-use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, sync};
+use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync};
 use crate::applied::Applied;
 use crate::{ownership, templates};
 
@@ -22,6 +22,7 @@ pub(super) struct Actor<'a> {
     pub applied: &'a Applied,
     pub etcd: &'a dyn etcd::EtcdConnector,
     pub credentials: &'a etcd::Credentials,
+    pub expiry_reads: &'a expiry::Reads,
 }
 
 impl Actor<'_> {
@@ -39,6 +40,9 @@ impl Actor<'_> {
             }
         };
         self.act(&step, control_plane, observed).await?;
+        if step == Step::Nothing {
+            expiry::record(self, control_plane, observed).await;
+        }
         Ok(step)
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Certificates {
     pub error: Option<String>,
     /// Reason for which there is no kubeconfig.
     pub kubeconfig: Option<String>,
+    /// Authority of the API servers.
+    pub cluster: Option<PemPair>,
     /// Authority of etcd.
     pub etcd: Option<PemPair>,
 }
@@ -86,6 +88,7 @@ pub(super) async fn ensure(
     let names = found.missing.iter().map(|purpose| cluster_certificates::secret_name(&cluster, *purpose));
     observed.certificates.missing = names.collect();
     observed.certificates.examined = true;
+    observed.certificates.cluster = found.get(Purpose::ClusterCa).cloned();
     observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
     let server = format!("https://{}", authority(host, port));

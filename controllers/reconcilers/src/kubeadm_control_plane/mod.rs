@@ -15,6 +15,7 @@ mod deprecated;
 mod desired;
 mod etcd;
 mod etcd_projection;
+mod expiry;
 mod health;
 mod hook;
 mod inspection;
@@ -103,6 +104,7 @@ pub struct KubeadmControlPlaneReconciler {
     applied: Applied,
     etcd: Arc<dyn EtcdConnector>,
     credentials: etcd::Credentials,
+    expiry_reads: expiry::Reads,
 }
 
 impl KubeadmControlPlaneReconciler {
@@ -113,7 +115,13 @@ impl KubeadmControlPlaneReconciler {
 
     /// Creates a reconciler that reaches etcd in another way than through forwarded ports.
     pub fn with_etcd(context: ControllerContext, etcd: Arc<dyn EtcdConnector>) -> Self {
-        Self { context, applied: Applied::default(), etcd, credentials: etcd::Credentials::default() }
+        Self {
+            context,
+            applied: Applied::default(),
+            etcd,
+            credentials: etcd::Credentials::default(),
+            expiry_reads: expiry::Reads::default(),
+        }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -137,6 +145,7 @@ impl KubeadmControlPlaneReconciler {
             applied: &self.applied,
             etcd: self.etcd.as_ref(),
             credentials: &self.credentials,
+            expiry_reads: &self.expiry_reads,
         };
         let outcome = actor.work(&mut control_plane, &mut observed).await;
         if matches!(outcome, Ok(Step::Ignore | Step::AddFinalizer)) {

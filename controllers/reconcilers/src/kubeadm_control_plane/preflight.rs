@@ -65,8 +65,10 @@ pub(super) fn check(
     };
     let stay = replicas.iter().filter(|it| Some(it.machine.name_any().as_str()) != leaving);
     let managed = managed_etcd(control_plane);
-    let reasons: Vec<String> = stay.flat_map(|it| unhealthy(it, managed)).collect();
-    if reasons.is_empty() { None } else { blocked(reasons, UNHEALTHY, true) }
+    let stay: Vec<&Replica> = stay.collect();
+    let reasons: Vec<String> = stay.iter().flat_map(|it| unhealthy(it, managed)).collect();
+    let is_unhealthy = stay.iter().any(|it| is_broken(it, managed));
+    if reasons.is_empty() { None } else { blocked(reasons, UNHEALTHY, is_unhealthy) }
 }
 
 /// Returns the reason to wait for the version of the Cluster's topology.
@@ -93,6 +95,17 @@ fn unhealthy(replica: &Replica, managed_etcd: bool) -> Vec<String> {
         None => format!("Machine {name}: {kind}: condition not yet reported"),
     };
     Replica::components(managed_etcd).filter(broken).map(line).collect()
+}
+
+/// Reports whether a component of a Machine is broken. One that has yet to start is not: a Machine that joins would
+/// record an Event in every pass.
+fn is_broken(replica: &Replica, managed_etcd: bool) -> bool {
+    let starts = |reason: &str| matches!(reason, "Provisioning" | "DoesNotExist");
+    let of_pods = Replica::components(managed_etcd).filter(|kind| *kind != "EtcdMemberHealthy");
+    let broken = |kind: &str| replica.machine.condition(kind).filter(|_| replica.fails(kind));
+    let mut pods = of_pods.filter_map(broken);
+    let member_fails = replica.holds("EtcdPodHealthy") && replica.fails("EtcdMemberHealthy");
+    replica.node().is_some() && (pods.any(|it| !starts(&it.reason)) || (managed_etcd && member_fails))
 }
 
 #[cfg(test)]
@@ -139,6 +152,23 @@ mod tests {
                 _ => false,
             };
             assert!(matches, "{case}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_joins_blocks_without_an_event_and_a_broken_one_blocks_with_one() {
+        let mut joins = healthy("2", 1);
+        set(&mut joins, "EtcdMemberHealthy", ConditionStatus::False);
+        set(&mut joins, "EtcdPodHealthy", ConditionStatus::Unknown);
+        let mut broken = healthy("2", 1);
+        set(&mut broken, "SchedulerPodHealthy", ConditionStatus::False);
+        for (case, replica, expected) in
+            [("no Node", replica("2", 1), false), ("joins", joins, false), ("broken", broken, true)]
+        {
+            let replicas = [healthy("1", 1), replica];
+            let control_plane = KubeadmControlPlane::default();
+            let found = check(&control_plane, &Cluster::default(), &replicas, true, Operation::ScaleUp);
+            assert_eq!(found.map(|it| it.is_unhealthy), Some(expected), "{case}");
         }
     }
 

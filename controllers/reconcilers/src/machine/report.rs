@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
 use super::{conditions, deprecated, node, node_conditions, up_to_date};
-use crate::{paused, summary};
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, paused, summary};
 
 /// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
 const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
@@ -31,8 +31,12 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let phase = phase(machine, observed);
     let bootstrapped = is_bootstrapped(machine);
     let deletion = machine.metadata.deletion_timestamp.is_some();
+    let certificates_expiry = certificates_expiry(machine, observed);
     let status = machine.status.get_or_insert_default();
     copy(status, observed, bootstrapped);
+    if let Some(expiry) = certificates_expiry {
+        status.certificates_expiry_date = Some(Time(expiry));
+    }
     if deletion {
         begin_wait(status, step, now);
     }
@@ -94,6 +98,15 @@ fn copy(status: &mut MachineStatus, observed: &Observed, bootstrapped: bool) {
         status.node_ref = Some(NodeReference { name: found.name_any() });
         status.node_info = node::info(found).or_else(|| status.node_info.take());
     }
+}
+
+/// Returns when the certificates of a control plane Machine expire. An annotation on the Machine itself wins.
+fn certificates_expiry(machine: &Machine, observed: &Observed) -> Option<String> {
+    let own = machine.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION);
+    let config = observed.bootstrap.as_ref();
+    let found = own.or_else(|| config?.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION))?;
+    let expiry: Timestamp = found.parse().ok()?;
+    Some(expiry.to_string())
 }
 
 /// Records when a wait for hooks began.

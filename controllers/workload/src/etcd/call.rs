@@ -17,7 +17,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::forward::Forwarded;
+use crate::forward::Forwarded;
+
+/// Port on which kubeadm lets etcd listen for clients.
+const PORT: u16 = 2379;
 
 /// Longest duration from the first byte to the end of the TLS handshake, as upstream has it.
 const DIAL: Duration = Duration::from_secs(10);
@@ -32,7 +35,7 @@ pub(super) async fn connect(client: &Client, node: &str, tls: &Arc<ClientConfig>
 }
 
 async fn dial(client: &Client, node: &str, tls: &Arc<ClientConfig>) -> Result<Channel, String> {
-    let stream = Forwarded::open(client, node).await?;
+    let stream = Forwarded::open(client, &format!("etcd-{node}"), PORT).await?;
     // The name is not verified, but TLS wants one.
     let name = ServerName::try_from("etcd").map_err(|error| error.to_string())?;
     let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;

@@ -2,7 +2,6 @@
 
 mod access;
 mod call;
-mod forward;
 mod messages;
 mod tls;
 

@@ -1,4 +1,4 @@
-//! Port-forwards to etcd, over a WebSocket with the protocol `v4.channel.k8s.io`.
+//! Port-forwards to etcd and to the API server, over a WebSocket with the protocol `v4.channel.k8s.io`.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio_rustls::TlsAcceptor;
 
 use super::failure::Failure;
 use super::kinds::named;
@@ -23,8 +24,11 @@ use crate::lock;
 /// Protocol of the WebSocket.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// Port of etcd for clients, the only one to which a forward leads.
+/// Port of etcd for clients.
 const ETCD: u16 = 2379;
+
+/// Port of the API server on its node. A forward serves only the TLS handshake.
+const API_SERVER: u16 = 6443;
 
 /// Bytes in flight in each direction.
 const BUFFER: usize = 1 << 20;
@@ -51,21 +55,25 @@ pub(crate) fn handle(
     let cluster = &server.cluster;
     let pod = cluster.store.get("pods", namespace, name);
     let pod = pod.ok_or_else(|| Failure::not_found(named("pods"), name))?;
-    if request.parameter("ports") != ETCD.to_string() {
-        return Err(Failure::bad_request(format!("a hollow cluster forwards only port {ETCD}")));
-    }
+    let port = [ETCD, API_SERVER].into_iter().find(|port| request.parameter("ports") == port.to_string());
+    let port = port.ok_or_else(|| {
+        Failure::bad_request(format!("a hollow cluster forwards only the ports {ETCD} and {API_SERVER}"))
+    })?;
     let offered = request.header("sec-websocket-protocol");
     if !offered.split(',').any(|protocol| protocol.trim() == PROTOCOL) {
         return Err(Failure::bad_request(format!("the client does not offer the protocol {PROTOCOL}")));
     }
     let node = text(&pod, "/spec/nodeName").to_owned();
-    let destination = destination(cluster, &node, text(&pod, "/metadata/labels/component"))?;
+    let destination = destination(cluster, &node, text(&pod, "/metadata/labels/component"), port)?;
+    let tls = TlsAcceptor::from(Arc::clone(&server.acceptor_config));
     let accepted = websocket::accept(request.header("sec-websocket-key"));
     let (stop, cluster) = (server.stop.clone(), Arc::clone(cluster));
     server.tasks.spawn(async move {
         let run = async {
             let upgraded = upgrade.await.map_err(|error| error.to_string())?;
-            forward(cluster, node, destination, upgraded).await.map_err(|error| error.to_string())
+            forward(cluster, node, (destination, port), tls, upgraded)
+                .await
+                .map_err(|error| error.to_string())
         };
         tokio::select! {
             ended = run => {
@@ -96,39 +104,48 @@ fn switching(accepted: &str) -> Result<Response<Body>, Failure> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
     Member,
+    ApiServer,
     /// Nothing listens on the port.
     Refused,
 }
 
-fn destination(cluster: &Cluster, node: &str, component: &str) -> Result<Destination, Failure> {
+fn destination(cluster: &Cluster, node: &str, component: &str, port: u16) -> Result<Destination, Failure> {
     let kubelet = lock(&cluster.nodes).values().any(|held| held.name == node && held.running);
     if !kubelet {
         let message = format!("error dialing backend: dial tcp {node}:10250: i/o timeout");
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message));
     }
     let alive = lock(&cluster.etcd).named(node).is_some_and(|member| member.alive);
-    Ok(if component == "etcd" && alive { Destination::Member } else { Destination::Refused })
+    Ok(match (component, port) {
+        ("etcd", ETCD) if alive => Destination::Member,
+        ("kube-apiserver", API_SERVER) => Destination::ApiServer,
+        _ => Destination::Refused,
+    })
 }
 
 async fn forward(
     cluster: Arc<Cluster>,
     node: String,
-    destination: Destination,
+    (destination, port): (Destination, u16),
+    tls: TlsAcceptor,
     upgraded: Upgraded,
 ) -> std::io::Result<()> {
     let (reader, mut writer) = tokio::io::split(TokioIo::new(upgraded));
     // The first message of each channel names its port.
     for channel in [0, 1] {
-        websocket::send(&mut writer, channel, &ETCD.to_le_bytes()).await?;
+        websocket::send(&mut writer, channel, &port.to_le_bytes()).await?;
     }
     if destination == Destination::Refused {
         let message =
-            format!("error forwarding port {ETCD}: dial tcp 127.0.0.1:{ETCD}: connect: connection refused");
+            format!("error forwarding port {port}: dial tcp 127.0.0.1:{port}: connect: connection refused");
         websocket::send(&mut writer, 1, message.as_bytes()).await?;
         return websocket::close(&mut writer).await;
     }
     let (near, far) = tokio::io::duplex(BUFFER);
     let member = async {
+        if destination == Destination::ApiServer {
+            return tls.accept(far).await.map(drop);
+        }
         if let Err(error) = grpc::serve(cluster, node, far).await {
             tracing::debug!(error, "a connection to etcd ended early");
         }

@@ -1,4 +1,4 @@
-//! Byte streams to the etcd Pod of a Node.
+//! Byte streams to a static Pod of a Node.
 
 use std::fmt;
 use std::io;
@@ -15,27 +15,23 @@ use crate::describe;
 /// Namespace of the static Pods that kubeadm creates.
 const NAMESPACE: &str = "kube-system";
 
-/// Port on which kubeadm lets etcd listen for clients.
-const PORT: u16 = 2379;
-
-/// Stream to an etcd Pod. The forwarding ends with it.
-pub(super) struct Forwarded {
+/// Stream to a static Pod. The forwarding ends with it.
+pub(crate) struct Forwarded {
     stream: DuplexStream,
     forwarder: Portforwarder,
 }
 
 impl Forwarded {
-    /// Forwards etcd's port from the static Pod of a Node, through the API server.
-    pub(super) async fn open(client: &Client, node: &str) -> Result<Self, String> {
+    /// Forwards a port from a static Pod that kubeadm makes, through the API server.
+    pub(crate) async fn open(client: &Client, pod: &str, port: u16) -> Result<Self, String> {
         let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-        let pod = format!("etcd-{node}");
-        let forwarder = pods.portforward(&pod, &[PORT]).await;
+        let forwarder = pods.portforward(pod, &[port]).await;
         let mut forwarder = forwarder.map_err(|error| {
-            format!("cannot forward port {PORT} of Pod {NAMESPACE}/{pod}: {}", describe(&error))
+            format!("cannot forward port {port} of Pod {NAMESPACE}/{pod}: {}", describe(&error))
         })?;
-        match forwarder.take_stream(PORT) {
+        match forwarder.take_stream(port) {
             Some(stream) => Ok(Self { stream, forwarder }),
-            None => Err(format!("Pod {NAMESPACE}/{pod}: port {PORT} is not forwarded")),
+            None => Err(format!("Pod {NAMESPACE}/{pod}: port {port} is not forwarded")),
         }
     }
 }
