@@ -199,7 +199,7 @@ pub fn is_over(operation: &MachineOperation) -> bool {
 }
 
 /// Creates a client of one controller, whose writes go through the crash point.
-fn client_of(world: &World, crash_point: &Arc<CrashPoint>, name: &str) -> Client {
+pub(crate) fn client_of(world: &World, crash_point: &Arc<CrashPoint>, name: &str) -> Client {
     let transport = InProcess::new(Arc::clone(&world.server), User::controller(name));
     Client::new(CrashingTransport { transport, crash_point: Arc::clone(crash_point) }, "default")
 }

@@ -6,11 +6,12 @@ mod controllers;
 mod crash_point;
 mod crashing_cloud;
 mod crashing_transport;
+mod crashing_workloads;
 mod running;
 mod world;
 
 pub use clock::Clock;
 pub use controllers::{Controllers, is_over};
 pub use crash_point::{CrashPoint, Side};
-pub use running::run;
+pub use running::{run, run_until_crash};
 pub use world::World;

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use apiserver_access::{Grant, User};
-use apiserver_http::{ApiServer, InProcess};
+use apiserver_access::Grant;
+use apiserver_http::ApiServer;
 use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
 };
-use controllers_workload::{KubeconfigConnector, WorkloadClusters};
-use kube::Client;
+use controllers_workload::WorkloadClusters;
 use kube::api::ApiResource;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::World;
+use crate::controllers::client_of;
+use crate::crashing_cloud::CrashingConnector;
+use crate::crashing_workloads::CrashingWorkloads;
+use crate::{CrashPoint, World};
 
 /// Every controller.
 fn all() -> impl Iterator<Item = &'static ControllerSpec> {
@@ -37,15 +39,28 @@ pub(crate) fn grants() -> impl Iterator<Item = Grant> {
 
 /// Runs every controller until `term`.
 pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
-    let connector = Arc::new(OpenStackConnector::new());
+    run_until_crash(world, &Arc::new(CrashPoint::never()), term)
+}
+
+/// Runs every controller of a process that crashes at `crash_point`, until `term` or until the set is dropped.
+pub fn run_until_crash(
+    world: &World,
+    crash_point: &Arc<CrashPoint>,
+    term: &CancellationToken,
+) -> JoinSet<()> {
+    let connector = Arc::new(CrashingConnector {
+        connector: Arc::new(OpenStackConnector::new()),
+        crash_point: Arc::clone(crash_point),
+        known: tokio::sync::Mutex::default(),
+    });
     let servers = Arc::new(ServerLists::default());
-    let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
+    let workloads = CrashingWorkloads { crash_point: Arc::clone(crash_point) };
+    let workloads = Arc::new(WorkloadClusters::new(Arc::new(workloads)));
     let kinds = kinds(&world.server);
     let mut running = JoinSet::new();
     for controller in all() {
         let identity = controller.identity;
-        let user = User::controller(identity);
-        let client = Client::new(InProcess::new(Arc::clone(&world.server), user), "default");
+        let client = client_of(world, crash_point, identity);
         let context = ControllerContext {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),

@@ -1,6 +1,7 @@
 //! Tests of whole clusters: from manifests to Nodes that are Ready, on hollow clusters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod histories;
 mod observer;
 
 use apiserver_types::{KubeadmControlPlane, MachineDeployment};
@@ -38,6 +39,7 @@ async fn a_cluster_comes_scales_and_goes_without_a_trace() {
     let control_planes: Api<KubeadmControlPlane> = Api::namespaced(world.admin(), namespace);
     scale(&control_planes, "blue-control-plane", 3).await;
     observer.until_available(3, 1).await;
+    observer.until_expiry_is_known().await;
     scale(&control_planes, "blue-control-plane", 1).await;
     observer.until_available(1, 1).await;
     observer.until_nodes_are_ready(2).await;

@@ -9,8 +9,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
 
-/// Time limit of a state. A slow machine needs a tenth of it.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit of a state. A quiet machine needs a tenth of it.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -42,6 +42,22 @@ impl Observer {
                 return;
             }
             assert!(begun.elapsed() < LIMIT, "not available after {LIMIT:?}:\n{}", missing.join("\n"));
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Waits until each control plane Machine says when its certificates expire.
+    pub(crate) async fn until_expiry_is_known(&self) {
+        let begun = Instant::now();
+        let control_plane = ListParams::default().labels("cluster.x-k8s.io/control-plane");
+        loop {
+            let machines = self.machines().list(&control_plane).await.unwrap().items;
+            let known =
+                |it: &Machine| it.status.as_ref().is_some_and(|it| it.certificates_expiry_date.is_some());
+            if machines.iter().all(known) {
+                return;
+            }
+            assert!(begun.elapsed() < LIMIT, "the expiry of certificates is not known after {LIMIT:?}");
             tokio::time::sleep(INTERVAL).await;
         }
     }

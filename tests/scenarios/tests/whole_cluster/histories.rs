@@ -1,0 +1,200 @@
+//! Random lives of a cluster: it is made, changed and deleted while processes crash and the cloud fails.
+//!
+//! Nothing of the cluster is left afterwards, and nothing of others is touched. `CAPSTAN_HISTORIES` is the number of
+//! lives, `CAPSTAN_SEED` the first seed. A failure prints its seed and its plan.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment};
+use controllers_infrastructure::{CloudConnector, Credentials};
+use controllers_infrastructure_openstack::OpenStackConnector;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tests_openstack_simulator::{FaultEffect, InjectedFault};
+use tests_scenarios::{CrashPoint, Side, World, run_until_crash};
+use tokio_util::sync::CancellationToken;
+
+use super::observer::Observer;
+use super::{manifest, scale};
+
+/// Lives in a run of all tests; a life takes about ten seconds.
+const LIVES: u64 = 4;
+
+/// Change of a cluster.
+#[derive(Debug, Clone)]
+enum Change {
+    Workers(usize),
+    ControlPlane(usize),
+    /// Deletes the worker at this place in the list, which is replaced.
+    DeleteWorker(usize),
+}
+
+/// Change, and what goes wrong during it.
+#[derive(Debug, Clone)]
+struct Stage {
+    change: Change,
+    trouble: Trouble,
+}
+
+#[derive(Debug, Clone)]
+struct Trouble {
+    /// Processes that crash, each at its n-th effect.
+    crashes: Vec<(usize, Side)>,
+    faults: Vec<InjectedFault>,
+}
+
+#[derive(Debug, Clone)]
+struct Plan {
+    creation: Trouble,
+    stages: Vec<Stage>,
+    deletion: Trouble,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    let side = prop_oneof![Just(Side::Before), Just(Side::After)];
+    let crashes = prop::collection::vec((0..60usize, side), 0..3);
+    (crashes, prop::collection::vec(fault(), 0..3)).prop_map(|(crashes, faults)| Trouble { crashes, faults })
+}
+
+/// Returns a failure that passes.
+fn fault() -> impl Strategy<Value = InjectedFault> {
+    let status =
+        |code| FaultEffect::Status { code, body: String::new(), content_type: None, retry_after: None };
+    let effects = [status(500), status(503), FaultEffect::DropBeforeEffect, FaultEffect::DropAfterEffect];
+    let paths = ["/servers", "/ports", "/security-groups", "/networks", "/floatingips", ""];
+    let methods = ["GET", "POST", "DELETE"];
+    let parts = (prop::sample::select(effects.to_vec()), prop::sample::select(paths.to_vec()));
+    (parts, prop::sample::select(methods.to_vec()), 1..4u64).prop_map(|((effect, path), method, count)| {
+        let fault = InjectedFault::new(effect);
+        InjectedFault {
+            method: Some(method.to_owned()),
+            path: Some(path.to_owned()),
+            count: Some(count),
+            ..fault
+        }
+    })
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let change = prop_oneof![
+        3 => (0..4usize).prop_map(Change::Workers),
+        1 => prop::sample::select(vec![1, 3]).prop_map(Change::ControlPlane),
+        2 => (0..3usize).prop_map(Change::DeleteWorker),
+    ];
+    let stage = (change, trouble()).prop_map(|(change, trouble)| Stage { change, trouble });
+    (trouble(), prop::collection::vec(stage, 1..4), trouble()).prop_map(|(creation, stages, deletion)| Plan {
+        creation,
+        stages,
+        deletion,
+    })
+}
+
+/// Returns the plan of a seed.
+fn planned(seed: u64) -> Plan {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    plan().new_tree(&mut TestRunner::new_with_rng(Config::default(), rng)).unwrap().current()
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_with_crashes_and_failures_come_change_and_go_without_a_trace() {
+    let first = number("CAPSTAN_SEED", 1);
+    for seed in first..first + number("CAPSTAN_HISTORIES", LIVES) {
+        let plan = planned(seed);
+        eprintln!("seed {seed}: {plan:?}");
+        let begun = Instant::now();
+        Box::pin(live(&plan)).await;
+        eprintln!("seed {seed}: {:.1} s", begun.elapsed().as_secs_f64());
+    }
+}
+
+async fn live(plan: &Plan) {
+    let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
+    foreign(&world).await;
+    let before = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
+    let life = Life { observer: Observer::new(&world, "life"), world: &world };
+    world.create(&manifest(&world, "life")).await.unwrap();
+    let (mut control_plane, mut workers) = (1, 1);
+    life.pass(&plan.creation, || life.observer.until_available(1, 1)).await;
+    for stage in &plan.stages {
+        match stage.change {
+            Change::Workers(count) => workers = count,
+            Change::ControlPlane(count) => control_plane = count,
+            Change::DeleteWorker(_) => {}
+        }
+        life.change(&stage.change).await;
+        life.pass(&stage.trouble, || life.observer.until_available(control_plane, workers)).await;
+    }
+    life.observer.clusters().delete("blue", &DeleteParams::background()).await.unwrap();
+    life.pass(&plan.deletion, || life.observer.until_gone()).await;
+    let after = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
+    assert_eq!(after, before, "the project is not as it was");
+    drop(hollow);
+}
+
+/// Makes resources of somebody else in the same project, with names like ours.
+async fn foreign(world: &World) {
+    let credentials = Credentials {
+        clouds_yaml: world.cloud.clouds_yaml("demo"),
+        cloud_name: "openstack".to_owned(),
+        ca_certificate: None,
+        region: None,
+    };
+    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    cloud.create_security_group("k8s-cluster-life-blue2-secgroup-worker", "of somebody else").await.unwrap();
+}
+
+struct Life<'a> {
+    world: &'a World,
+    observer: Observer,
+}
+
+impl Life<'_> {
+    async fn change(&self, change: &Change) {
+        let client = self.world.admin();
+        let count = |count: usize| i32::try_from(count).unwrap();
+        match change {
+            Change::Workers(replicas) => {
+                let api: Api<MachineDeployment> = Api::namespaced(client, "life");
+                scale(&api, "blue-md-0", count(*replicas)).await;
+            }
+            Change::ControlPlane(replicas) => {
+                let api: Api<KubeadmControlPlane> = Api::namespaced(client, "life");
+                scale(&api, "blue-control-plane", count(*replicas)).await;
+            }
+            Change::DeleteWorker(place) => {
+                let api: Api<Machine> = Api::namespaced(client, "life");
+                let workers = ListParams::default().labels("!cluster.x-k8s.io/control-plane");
+                let workers = api.list(&workers).await.unwrap().items;
+                if let Some(worker) = workers.get(*place) {
+                    api.delete(&worker.name_any(), &DeleteParams::default()).await.unwrap();
+                }
+            }
+        }
+    }
+
+    /// Lets processes run and crash, then one that does not crash, until the state is reached.
+    async fn pass<F: Future<Output = ()>>(&self, trouble: &Trouble, reached: impl Fn() -> F) {
+        trouble.faults.iter().for_each(|fault| self.world.cloud.inject(fault.clone()));
+        let crashes = trouble.crashes.iter().map(|(n, side)| CrashPoint::at(*n, *side));
+        for crash_point in crashes.chain([CrashPoint::never()]) {
+            let crash_point = Arc::new(crash_point);
+            let running = run_until_crash(self.world, &crash_point, &CancellationToken::new());
+            tokio::select! {
+                () = crash_point.crashed() => {}
+                () = reached() => {}
+            }
+            drop(running);
+        }
+        self.world.cloud.clear_faults();
+    }
+}
