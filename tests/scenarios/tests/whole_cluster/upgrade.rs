@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiserver_types::{Machine, MachineOperation};
+use apiserver_types::{KubeadmConfig, Machine, MachineOperation};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -53,8 +53,7 @@ impl Worker {
 
 /// Upgrades the worker, and waits for the end of the operation.
 async fn upgrade(world: &World, namespace: &str, machine: &str, body: &Value) {
-    let path =
-        format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{machine}/upgrade");
+    let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{machine}/upgrade");
     let operation: MachineOperation = world.post(&path, body).await.unwrap();
     let operations: Api<MachineOperation> = Api::namespaced(world.admin(), namespace);
     let begun = Instant::now();
@@ -69,18 +68,19 @@ async fn upgrade(world: &World, namespace: &str, machine: &str, body: &Value) {
     }
 }
 
-/// Waits until no bootstrap token is left.
-async fn until_no_token_is_left(workload: &Client) {
+/// Waits until the bootstrap token of a Machine is deleted in the workload cluster.
+async fn until_the_token_is_deleted(world: &World, workload: &Client, namespace: &str, machine: &str) {
+    let configs: Api<KubeadmConfig> = Api::namespaced(world.admin(), namespace);
+    let join = configs.get(machine).await.unwrap().spec.join_configuration.unwrap();
+    let token = join.discovery.unwrap().bootstrap_token.unwrap().token.unwrap();
+    let name = format!("bootstrap-token-{}", &token[..6]);
     let secrets: Api<Secret> = Api::namespaced(workload.clone(), "kube-system");
     let begun = Instant::now();
     loop {
-        let all = secrets.list(&ListParams::default()).await.unwrap().items;
-        let tokens: Vec<String> =
-            all.iter().map(ResourceExt::name_any).filter(|it| it.starts_with("bootstrap-token-")).collect();
-        if tokens.is_empty() {
+        if secrets.get_opt(&name).await.unwrap().is_none() {
             return;
         }
-        assert!(begun.elapsed() < LIMIT, "tokens are left: {tokens:?}");
+        assert!(begun.elapsed() < LIMIT, "Secret {name} is left");
         tokio::time::sleep(INTERVAL).await;
     }
 }
@@ -99,13 +99,13 @@ async fn a_worker_that_is_rebuilt_or_replaced_joins_again_with_its_old_user_data
     let observer = Observer::new(&world, namespace);
     observer.until_available(1, 1).await;
     let workload = observer.workload().await;
-    until_no_token_is_left(&workload).await;
-
     let created = Worker::observe(&world, &workload, namespace).await;
+    until_the_token_is_deleted(&world, &workload, namespace, &created.name).await;
+
     let body = json!({"version": "v1.31.0", "strategy": "Rebuild"});
     upgrade(&world, namespace, &created.name, &body).await;
     observer.until_nodes_are_ready(2).await;
-    until_no_token_is_left(&workload).await;
+    until_the_token_is_deleted(&world, &workload, namespace, &created.name).await;
     let rebuilt = Worker::observe(&world, &workload, namespace).await;
     assert_eq!((&rebuilt.machine_uid, &rebuilt.server), (&created.machine_uid, &created.server));
     assert_ne!(rebuilt.node.uid(), created.node.uid(), "the same Node");
@@ -117,7 +117,7 @@ async fn a_worker_that_is_rebuilt_or_replaced_joins_again_with_its_old_user_data
     let body = json!({"version": "v1.32.0", "strategy": "Replace", "drain": false, "image": image});
     upgrade(&world, namespace, &created.name, &body).await;
     observer.until_nodes_are_ready(2).await;
-    until_no_token_is_left(&workload).await;
+    until_the_token_is_deleted(&world, &workload, namespace, &created.name).await;
     let replaced = Worker::observe(&world, &workload, namespace).await;
     assert_eq!(replaced.machine_uid, created.machine_uid);
     assert_ne!(replaced.server, created.server, "the same server");
