@@ -232,7 +232,7 @@ pub(crate) fn kubeadms() -> anyhow::Result<Vec<(String, PathBuf)>> {
 }
 
 /// Modules that cloud-init imports.
-const CLOUD_INIT: [Package; 9] = [
+const CLOUD_INIT: [Package; 8] = [
     Package { name: "python3-configobj", file: "/usr/lib/python3/dist-packages/configobj" },
     Package { name: "python3-jinja2", file: "/usr/lib/python3/dist-packages/jinja2" },
     Package { name: "python3-jsonpatch", file: "/usr/lib/python3/dist-packages/jsonpatch.py" },
@@ -240,7 +240,6 @@ const CLOUD_INIT: [Package; 9] = [
     Package { name: "python3-netifaces", file: "/usr/share/doc/python3-netifaces" },
     Package { name: "python3-oauthlib", file: "/usr/lib/python3/dist-packages/oauthlib" },
     Package { name: "python3-requests", file: "/usr/lib/python3/dist-packages/requests" },
-    Package { name: "python3-serial", file: "/usr/lib/python3/dist-packages/serial" },
     Package { name: "python3-yaml", file: "/usr/lib/python3/dist-packages/yaml" },
 ];
 
