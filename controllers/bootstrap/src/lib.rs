@@ -8,6 +8,7 @@ pub mod cloud_config;
 pub mod discovery;
 mod failure_report;
 pub mod ignition;
+pub mod jinja;
 pub mod kubeadm;
 mod setup;
 pub mod template;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Formatter};
 use std::time::Duration;
 
+use apiserver_types::BootstrapToken;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -28,6 +29,12 @@ const TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// Group of nodes that authenticate with a token. `kubeadm init` gives it the permissions of a join.
 const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
+
+/// Group without permissions, for a token that no node joins with.
+const NO_NODE: &str = "system:bootstrappers:capstan:no-node";
+
+/// Lifetime of a token that no node joins with, in seconds. `kubeadm init` is over by then.
+const NO_NODE_LIFETIME: i32 = 900;
 
 /// Key of the Secret with the time at which the token expires.
 const EXPIRATION: &str = "expiration";
@@ -119,6 +126,22 @@ impl Token {
         let stored = secret.data.as_ref().and_then(|data| data.get("token-secret"));
         stored.is_some_and(|stored| stored.0 == self.secret.as_bytes())
     }
+}
+
+/// Generates the token of the first node's configuration. Without one, `kubeadm init` makes a token that can join nodes for
+/// a day, and prints it to the console. With this one, no node can join.
+///
+/// # Errors
+/// The random source of the system failed.
+pub fn for_init() -> Result<BootstrapToken, TokenError> {
+    Ok(BootstrapToken {
+        token: Token::generate()?.text(),
+        ttl_seconds: Some(NO_NODE_LIFETIME),
+        usages: Some(vec!["authentication".to_owned()]),
+        groups: Some(vec![NO_NODE.to_owned()]),
+        description: Some("of Capstan for kubeadm init; no node joins with it".to_owned()),
+        ..BootstrapToken::default()
+    })
 }
 
 fn random(length: usize) -> Result<String, TokenError> {

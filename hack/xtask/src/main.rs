@@ -40,7 +40,7 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Run the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack
     E2e(e2e::Arguments),
-    /// Build the root folder of the nodes of `e2e --only guests`, once
+    /// Build the root folder of the nodes of `e2e --only guests`, and kubeadm of three minors, once
     Guests,
     /// Benchmark Capstan and a kube-apiserver with CRDs, and write the report
     Bench(bench::Arguments),
@@ -48,6 +48,12 @@ enum Command {
     Check,
     /// Write the generated files
     Generate,
+}
+
+/// Builds everything that is built in the background of CI: the nodes, and kubeadm of three minors.
+fn guests() -> anyhow::Result<()> {
+    e2e::guests::image()?;
+    prerequisites::kubeadms().map(drop)
 }
 
 fn generate() -> anyhow::Result<()> {
@@ -63,7 +69,7 @@ fn main() -> ExitCode {
         Command::Times => suites::times(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
-        Command::Guests => e2e::guests::image().map(|_| ()),
+        Command::Guests => guests(),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => generate(),

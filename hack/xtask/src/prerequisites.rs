@@ -220,6 +220,51 @@ pub(crate) fn older_kubectl() -> anyhow::Result<PathBuf> {
     go_tool("kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl", "kubectl")
 }
 
+/// Returns kubeadm of three minors, with its versions: the last one that writes v1beta3, the older kubectl's, and the
+/// pinned one.
+pub(crate) fn kubeadms() -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let module = "k8s.io/kubernetes";
+    let one = |set: &str| {
+        let program = go_tool(set, module, &format!("{module}/cmd/kubeadm"), "kubeadm")?;
+        Ok((version(set, module)?, program))
+    };
+    ["kubeadm", "kubectl", "kubernetes"].into_iter().map(one).collect()
+}
+
+/// Modules that cloud-init imports.
+const CLOUD_INIT: [Package; 8] = [
+    Package { name: "python3-configobj", file: "/usr/lib/python3/dist-packages/configobj" },
+    Package { name: "python3-jinja2", file: "/usr/lib/python3/dist-packages/jinja2" },
+    Package { name: "python3-jsonpatch", file: "/usr/lib/python3/dist-packages/jsonpatch.py" },
+    Package { name: "python3-jsonschema", file: "/usr/lib/python3/dist-packages/jsonschema" },
+    Package { name: "python3-netifaces", file: "/usr/share/doc/python3-netifaces" },
+    Package { name: "python3-oauthlib", file: "/usr/lib/python3/dist-packages/oauthlib" },
+    Package { name: "python3-requests", file: "/usr/lib/python3/dist-packages/requests" },
+    Package { name: "python3-yaml", file: "/usr/lib/python3/dist-packages/yaml" },
+];
+
+/// Returns a folder with the Python modules of Debian's cloud-init. The package is unpacked and not installed: an
+/// installed cloud-init would configure this machine at its next start.
+pub(crate) fn cloud_init() -> anyhow::Result<PathBuf> {
+    install(&CLOUD_INIT)?;
+    let home = run::cache()?.join("tools/cloud-init");
+    let modules = home.join("usr/lib/python3/dist-packages");
+    if modules.join("cloudinit").exists() {
+        return Ok(modules);
+    }
+    let unfinished = run::cache()?.join("tools/cloud-init.unfinished");
+    let _ = std::fs::remove_dir_all(&unfinished);
+    std::fs::create_dir_all(&unfinished).with_context(|| format!("{}", unfinished.display()))?;
+    let mut download = Command::new("apt-get");
+    download.args(["-qq", "-o", "APT::Sandbox::User=root", "download", "cloud-init"]);
+    run::shown(download.current_dir(&unfinished)).context("cloud-init cannot be downloaded")?;
+    let entries = std::fs::read_dir(&unfinished)?.collect::<Result<Vec<_>, _>>()?;
+    let package = entries.first().context("apt-get has downloaded nothing")?.path();
+    run::shown(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&unfinished))?;
+    std::fs::rename(&unfinished, &home).with_context(|| format!("{}", home.display()))?;
+    Ok(modules)
+}
+
 /// Returns the path of clusterctl.
 pub(crate) fn clusterctl() -> anyhow::Result<PathBuf> {
     let module = "sigs.k8s.io/cluster-api";

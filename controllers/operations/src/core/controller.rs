@@ -17,7 +17,7 @@ use crate::core::decision::Outcome;
 use crate::core::run::CONTROLLER;
 use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
-use crate::core::{queue, report, retention};
+use crate::core::{queue, rejoin, report, retention};
 use crate::procedures::procedure;
 
 /// Finalizer that keeps an operation until it is over, so that a deletion is a request to cancel.
@@ -278,6 +278,7 @@ impl Controller {
             if procedure(operation.spec.action).claims_server() {
                 let machine = self.machine(operation).await?;
                 claim::release(&self.context, operation, machine.as_ref()).await?;
+                rejoin::release(&self.context, operation, machine.as_ref()).await?;
             }
             let left: Vec<_> = finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
             let patch =

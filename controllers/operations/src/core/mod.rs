@@ -9,6 +9,7 @@ pub(crate) mod events;
 pub(crate) mod node_drain;
 pub(crate) mod procedure;
 pub(crate) mod queue;
+pub(crate) mod rejoin;
 pub(crate) mod report;
 pub(crate) mod retention;
 pub(crate) mod run;

@@ -171,7 +171,8 @@ async fn end(target: &Target, outcome: Outcome) -> Result<Requeue, kube::Error> 
     }
 }
 
-fn node_name(machine: &Machine) -> Option<&str> {
+/// Returns the name of the Node, once the Machine has one.
+pub(crate) fn node_name(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
@@ -186,7 +187,11 @@ fn timeout(machine: &Machine) -> Duration {
     seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs)
 }
 
-fn workload(target: &Target) -> Result<Client, WorkloadError> {
+/// Returns a client of the workload API.
+///
+/// # Errors
+/// There is no connection.
+pub(crate) fn workload(target: &Target) -> Result<Client, WorkloadError> {
     let name = target.machine.spec.cluster_name.clone();
     target.context.workloads.client(&ClusterKey { namespace: target.namespace().to_owned(), name })
 }
@@ -229,7 +234,8 @@ fn boot_id(node: &Node) -> String {
     info.map(|info| info.boot_id.clone()).unwrap_or_default()
 }
 
-fn is_ready(node: &Node) -> bool {
+/// Reports whether a Node is Ready.
+pub(crate) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     conditions.filter(|it| it.type_ == "Ready").any(|it| it.status == "True")
 }

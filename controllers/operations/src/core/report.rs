@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use crate::core::context::OperationContext;
 use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::target::Target;
-use crate::core::{events, node_drain};
+use crate::core::{events, node_drain, rejoin};
 
 /// Formats a time as on the wire.
 pub(crate) fn stamp(at: Timestamp) -> Time {
@@ -148,8 +148,10 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
     for name in &change.plan {
         if !steps.iter().any(|step| step.name == *name) {
             let new = OperationStep { name: (*name).to_owned(), ..OperationStep::default() };
-            // The Node's last step stays the last one.
-            let end = steps.iter().position(|step| step.name == node_drain::UNCORDON).unwrap_or(steps.len());
+            // The last steps of the Node stay the last ones.
+            let last =
+                |step: &OperationStep| [rejoin::AWAIT, node_drain::UNCORDON].contains(&step.name.as_str());
+            let end = steps.iter().position(last).unwrap_or(steps.len());
             steps.insert(end, new);
         }
     }

@@ -39,6 +39,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::CHANGE,
         },
         PolicyRule {
+            groups: &["bootstrap.cluster.x-k8s.io"],
+            resources: &["kubeadmconfigs"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["machinedrainrules"],
             verbs: PolicyRule::READ,

@@ -14,6 +14,7 @@ use crate::core::claim::{IMAGE, UpgradeGoal};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::node_drain;
 use crate::core::procedure::{self, ActionProcedure, Procedure};
+use crate::core::rejoin;
 use crate::core::target::{Stop, Target};
 use crate::procedures::image::{self, Unfound};
 use crate::procedures::upgrade_rebuild::Rebuild;
@@ -21,6 +22,10 @@ use crate::procedures::upgrade_replace::Replace;
 
 /// First step of every upgrade.
 pub(crate) const CHOOSE: &str = "ChooseWay";
+
+/// Reason why a Machine of a control plane is not upgraded in place.
+const CONTROL_PLANE: &str = "the Machine belongs to a control plane, and its disk holds a member of etcd, which would be \
+    lost. Change spec.version of its KubeadmControlPlane, which replaces its Machines one after another";
 
 /// Way in which a server gets another image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +111,7 @@ pub(crate) struct Observed {
     image_named: bool,
     strategy: UpgradeStrategy,
     found: Result<(ImageQuery, Vec<Image>), Unfound>,
+    machine: Machine,
     stop: Option<Stop>,
 }
 
@@ -136,6 +142,7 @@ impl Procedure for Choose {
             image_named: upgrade.image.is_some(),
             strategy: upgrade.strategy.unwrap_or_default(),
             found,
+            machine: target.machine.clone(),
             stop: target.stop(),
         })
     }
@@ -151,7 +158,7 @@ impl Procedure for Choose {
                     image_id: Some(image),
                     ..OperationResult::default()
                 };
-                let plan = steps(way);
+                let plan = rejoin::plan(&observed.machine, steps(way));
                 Decision::record(Change { plan, ..Change::of([StepUpdate::done(CHOOSE, why)]).with(result) })
             },
         )
@@ -188,6 +195,9 @@ fn choice(observed: &Observed) -> Result<(Way, &Image, String), Box<Outcome>> {
         return Err(Box::new(Outcome::stopped(stop, "the server was not touched")));
     }
     let failed = |reason, message: String| Box::new(Outcome::failed(CHOOSE, reason, message));
+    if rejoin::is_control_plane(&observed.machine) {
+        return Err(failed("Unsupported", CONTROL_PLANE.to_owned()));
+    }
     let Some(server) = &observed.server else {
         return Err(failed("ServerMissing", "Nova does not know the Machine's server (any more)".to_owned()));
     };
@@ -237,6 +247,7 @@ mod tests {
             image_named: false,
             strategy,
             found: Ok((ImageQuery::default(), vec![image])),
+            machine: Machine::default(),
             stop: None,
         }
     }

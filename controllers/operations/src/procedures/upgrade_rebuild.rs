@@ -10,6 +10,7 @@ use crate::core::action_log::{self, CallState, call_state};
 use crate::core::claim::{self, UpgradeGoal};
 use crate::core::decision::{Call, Change, Decision, Outcome, StepUpdate};
 use crate::core::procedure::Procedure;
+use crate::core::rejoin::{self, Rejoin};
 use crate::core::target::{Stop, Target, find};
 use crate::procedures::upgrade::{self, Way};
 
@@ -31,7 +32,7 @@ pub(crate) fn plan() -> Vec<&'static str> {
 pub(crate) struct Rebuild;
 
 /// Effects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Claim the server.
     Claim,
@@ -39,6 +40,8 @@ pub(crate) enum Effect {
     Rebuild,
     /// Record the upgraded server.
     Record,
+    /// Prepare the second join of the node.
+    Rejoin(rejoin::Effect),
 }
 
 /// Everything a decision is made from.
@@ -50,6 +53,7 @@ pub(crate) struct Observed {
     goal: UpgradeGoal,
     settled: bool,
     claimed: bool,
+    rejoin: Rejoin,
     recorded: bool,
     /// Another way may be tried.
     free: bool,
@@ -73,6 +77,7 @@ impl Procedure for Rebuild {
             steps: target.steps().to_vec(),
             settled: target.is_settled(REBUILD, ""),
             claimed: claim::is_claimed(target),
+            rejoin: rejoin::observe(target).await?,
             recorded: claim::is_recorded(target, &goal),
             goal,
             free: upgrade::is_free(&target.operation),
@@ -91,7 +96,7 @@ impl Procedure for Rebuild {
             CallState::Unannounced => prepare(observed),
             CallState::Nothing => ask(observed, server),
             CallState::InFlight(id) if issue.is_none_or(|step| step.state != StepState::Done) => {
-                Decision::record(accepted(id))
+                Decision::record(accepted(id, &observed.steps))
             }
             CallState::InFlight(_) => Decision::wait(AWAIT, "waiting for Nova to finish the rebuild"),
             CallState::Succeeded(id) => succeeded(observed, server, id),
@@ -120,12 +125,13 @@ impl Procedure for Rebuild {
                     metadata: None,
                 };
                 let id = target.server_id().unwrap_or_default();
-                Ok(accepted(target.cloud.rebuild_server(id, &call).await?))
+                Ok(accepted(target.cloud.rebuild_server(id, &call).await?, target.steps()))
             }
             Effect::Record => {
                 claim::record(target, &upgrade::goal(target)).await?;
                 Ok(Change::of([StepUpdate::done(RECORD, "the Machine has its new version")]))
             }
+            Effect::Rejoin(effect) => rejoin::act(target, effect).await,
         }
     }
 
@@ -137,11 +143,13 @@ impl Procedure for Rebuild {
     }
 }
 
-fn accepted(request: Option<String>) -> Change {
-    Change::of([
+fn accepted(request: Option<String>, steps: &[OperationStep]) -> Change {
+    let mut updates = vec![
         StepUpdate::done(REBUILD, "Nova accepted the rebuild").by(request),
         StepUpdate::running(AWAIT, "waiting for Nova to finish the rebuild"),
-    ])
+    ];
+    updates.extend(rejoin::deleted(steps));
+    Change::of(updates)
 }
 
 /// Prepares the call.
@@ -152,12 +160,17 @@ fn prepare(observed: &Observed) -> Decision<Effect> {
     if !observed.claimed {
         return Decision::act(claim::STEP, Effect::Claim);
     }
+    if let Some(decision) = observed.rejoin.prepare(&observed.steps, Effect::Rejoin) {
+        return decision;
+    }
     let message = format!("noted the newest of {} entries in Nova's action log", observed.log.len());
-    Decision::record(Change::of([
+    let mut updates = vec![
         StepUpdate::done(claim::STEP, "claimed the server; its reconciler does not change it"),
         StepUpdate::done(PREPARE, message).by(action_log::baseline(&observed.log)),
-        StepUpdate::running(REBUILD, "requesting a rebuild from Nova"),
-    ]))
+    ];
+    updates.extend(observed.rejoin.announcement());
+    updates.push(StepUpdate::running(REBUILD, "requesting a rebuild from Nova"));
+    Decision::record(Change::of(updates))
 }
 
 /// Decides to make the call, as soon as it is certain that it has not been made.
@@ -165,15 +178,15 @@ fn ask(observed: &Observed, server: &Server) -> Decision<Effect> {
     if !observed.settled {
         return Decision::wait(REBUILD, "looking for a call that may still be on its way to Nova");
     }
-    if let Some(stop) = &observed.stop {
+    if let Some(stop) = observed.rejoin.late_stop(observed.stop.as_ref()) {
         return Decision::End(Outcome::stopped(stop, "the server was not rebuilt"));
     }
-    match &server.task_state {
-        Some(task) => {
-            Decision::wait(REBUILD, format!("waiting for Nova to end the server's present task, {task}"))
-        }
-        None => Decision::act(REBUILD, Effect::Rebuild),
+    if let Some(task) = &server.task_state {
+        let message = format!("waiting for Nova to end the server's present task, {task}");
+        return Decision::wait(REBUILD, message);
     }
+    let delete = observed.rejoin.delete_node(Effect::Rejoin);
+    delete.unwrap_or_else(|| Decision::act(REBUILD, Effect::Rebuild))
 }
 
 fn succeeded(observed: &Observed, server: &Server, id: String) -> Decision<Effect> {
@@ -186,14 +199,19 @@ fn succeeded(observed: &Observed, server: &Server, id: String) -> Decision<Effec
     }
     let over = find(&observed.steps, AWAIT).is_some_and(|step| step.state == StepState::Done);
     if !over {
-        return Decision::record(Change::of([
+        let mut updates = vec![
             StepUpdate::done(REBUILD, "Nova accepted the rebuild").by(Some(id)),
             StepUpdate::done(AWAIT, "Nova's action log says that the rebuild succeeded"),
             StepUpdate::running(RECORD, "writing the new version"),
-        ]));
+        ];
+        updates.extend(rejoin::deleted(&observed.steps));
+        return Decision::record(Change::of(updates));
     }
     if !observed.recorded {
         return Decision::act(RECORD, Effect::Record);
+    }
+    if let Some(decision) = observed.rejoin.wait(&observed.steps, observed.stop.as_ref()) {
+        return decision;
     }
     let update = StepUpdate::done(RECORD, "the Machine has its new version");
     Decision::End(Outcome::complete(observed.done.clone(), Change::of([update])))
@@ -202,6 +220,7 @@ fn succeeded(observed: &Observed, server: &Server, id: String) -> Decision<Effec
 /// Decides after a failed rebuild: a replacement if that is allowed, else the end.
 fn failed(observed: &Observed, reason: &'static str, message: &str) -> Decision<Effect> {
     if !observed.free || observed.stop.is_some() {
+        let message = format!("{message}{}", observed.rejoin.consequence(&observed.steps));
         return Decision::End(Outcome::failed(AWAIT, reason, message));
     }
     let result =

@@ -68,6 +68,10 @@ impl FakeApi {
         self.store.lock().unwrap().objects.get(path).cloned()
     }
 
+    pub(crate) fn remove(&self, path: &str) {
+        self.store.lock().unwrap().objects.remove(path);
+    }
+
     pub(crate) fn under(&self, prefix: &str) -> Vec<Value> {
         let store = self.store.lock().unwrap();
         store
@@ -80,6 +84,9 @@ impl FakeApi {
 
     async fn serve(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
+        if parts.uri.query().is_some_and(|query| query.contains("watch=true")) {
+            return std::future::pending().await;
+        }
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let answer = self.answer(&parts.method, parts.uri.path(), &body);
@@ -118,7 +125,8 @@ impl Store {
         }
         // `…/namespaces/<ns>/<plural>` is a list; one segment more is an object.
         let tail = path.split("/namespaces/").nth(1).unwrap_or_default();
-        if tail.split('/').count() > 2 {
+        let is_node = path.strip_prefix("/api/v1/nodes/").is_some();
+        if is_node || tail.split('/').count() > 2 {
             return Err((404, "NotFound"));
         }
         let prefix = format!("{path}/");

@@ -61,6 +61,28 @@ fn scenarios() -> Vec<Scenario> {
             ..scenario("replacement that cannot be built at first", || upgrade("Replace"), replaced)
         },
         Scenario {
+            prepare: World::with_node,
+            ..scenario(
+                "rebuild of a node",
+                || upgrade("Auto"),
+                |world, case| {
+                    rebuilt(world, case);
+                    world.has_rejoined(case);
+                },
+            )
+        },
+        Scenario {
+            prepare: World::with_node,
+            ..scenario(
+                "replacement of a node",
+                || upgrade("Replace"),
+                |world, case| {
+                    replaced(world, case);
+                    world.has_rejoined(case);
+                },
+            )
+        },
+        Scenario {
             prepare: |world| world.nova().rebuilds_fail = true,
             ..scenario("rebuild that fails, then a replacement", || upgrade("Auto"), replaced)
         },

@@ -8,4 +8,6 @@ mod crash_point;
 mod crashes;
 mod failures;
 mod nova;
+mod rejoin;
+mod workload;
 mod world;

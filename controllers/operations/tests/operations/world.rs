@@ -8,7 +8,6 @@ use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
 use controllers_operations::{Clock, Controller, OperationContext};
 use controllers_runtime::{ApiSecrets, Queues, Requeue};
-use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -16,6 +15,7 @@ use crate::api::FakeApi;
 use crate::cloud::FakeCloud;
 use crate::crash_point::CrashPoint;
 use crate::nova::Nova;
+use crate::workload::Workload;
 
 pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/m1";
 pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/c1";
@@ -49,6 +49,7 @@ pub(crate) struct World {
     pub(crate) cloud: FakeCloud,
     pub(crate) crash_point: Arc<CrashPoint>,
     pub(crate) clock: Arc<FakeClock>,
+    pub(crate) workload: Workload,
 }
 
 impl World {
@@ -57,7 +58,8 @@ impl World {
         let crash_point = Arc::new(CrashPoint::default());
         let clock = Arc::new(FakeClock(AtomicI64::new(1_000_000)));
         let (api, cloud) = (FakeApi::new(Arc::clone(&crash_point)), FakeCloud::new(Arc::clone(&crash_point)));
-        let world = Self { api, cloud, crash_point, clock };
+        let workload = Workload::new(&crash_point);
+        let world = Self { api, cloud, crash_point, clock, workload };
         let server = world.create_fixtures(from_volume);
         world.declare(&server, from_volume);
         world
@@ -140,7 +142,7 @@ impl World {
             secrets: Arc::new(ApiSecrets(client.clone())),
             client,
             connector: Arc::new(self.cloud.clone()),
-            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
+            workloads: Arc::clone(&self.workload.clusters),
             clock,
             queues: Queues::default(),
         })
@@ -171,9 +173,13 @@ impl World {
         name: &str,
         condition: impl Fn(&MachineOperation) -> bool,
     ) -> MachineOperation {
+        if self.workload.is_followed() {
+            self.workload.connected().await;
+        }
         let mut controller = self.controller();
         for _ in 0..PASSES {
             let next = controller.pass("ns", name).await;
+            self.play_node();
             if self.crash_point.has_crashed() {
                 self.crash_point.restart();
                 controller = self.controller();

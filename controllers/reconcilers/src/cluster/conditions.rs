@@ -8,6 +8,7 @@ use super::decide::Step;
 use super::descendants;
 use super::observe::{CONTROL_PLANE_KIND, INFRASTRUCTURE_KIND, Observed};
 use crate::aggregate::{Source, Target, aggregate};
+use crate::cluster_certificates::kubeconfig_secret_name;
 
 /// Age of the last successful probe after which the workload API counts as down. Upstream's default.
 const PROBE_GRACE: SignedDuration = SignedDuration::from_secs(50);
@@ -157,12 +158,25 @@ fn control_plane_initialized(cluster: &Cluster, observed: &Observed, now: &Time)
     Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
 }
 
+/// Returns what to do about an error whose cause is the kubeconfig. Other errors are of the workload cluster itself.
+fn remedy(cluster: &Cluster, error: &str) -> String {
+    let is_unusable = error.starts_with("the kubeconfig of the workload cluster cannot be used");
+    let is_of_another_authority = error.contains("an authority that the kubeconfig does not contain");
+    if !is_unusable && !is_of_another_authority {
+        return String::new();
+    }
+    let secret = kubeconfig_secret_name(&cluster.name_any());
+    let field = if is_unusable { "the key value" } else { "certificate-authority-data" };
+    format!(". Correct {field} of Secret {}/{secret}", cluster.namespace().unwrap_or_default())
+}
+
 fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     let kind = "RemoteConnectionProbe";
     let probe = &observed.probe;
     let no =
         |message: &str| Condition::new(kind, ConditionStatus::False, "ProbeFailed", message, now.clone());
-    let because = probe.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    let because = probe.error.as_ref().map(|error| format!(": {error}{}", remedy(cluster, error)));
+    let because = because.unwrap_or_default();
     match probe.last_success {
         Some(at) if observed.now.duration_since(at) <= PROBE_GRACE => {
             Condition::new(kind, ConditionStatus::True, "ProbeSucceeded", "", now.clone())
@@ -306,4 +320,50 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ClusterSpec;
+    use controllers_workload::Probe;
+
+    use super::*;
+
+    /// Returns reason and message of the probe's condition after `failures` failed probes with this error.
+    fn probed(failures: u32, error: &str) -> (String, String) {
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        cluster.metadata.namespace = Some("ns".to_owned());
+        let error = Some(error.to_owned());
+        let observed =
+            Observed { probe: Probe { failures, error, ..Probe::default() }, ..Observed::default() };
+        let condition = probe(&cluster, &observed, &Time("2026-11-26T10:00:00Z".to_owned()));
+        assert_eq!(
+            (condition.kind.as_str(), condition.status),
+            ("RemoteConnectionProbe", ConditionStatus::False)
+        );
+        (condition.reason, condition.message)
+    }
+
+    #[test]
+    fn a_workload_cluster_that_cannot_be_reached_is_explained_with_a_remedy() {
+        let failed = "Remote connection probe failed: ";
+        let table = [
+            (
+                "the kubeconfig of the workload cluster cannot be used: it is not UTF-8 text",
+                ". Correct the key value of Secret ns/blue-kubeconfig",
+            ),
+            (
+                "invalid peer certificate: UnknownIssuer (x509: certificate signed by an authority that the kubeconfig \
+                 does not contain)",
+                ". Correct certificate-authority-data of Secret ns/blue-kubeconfig",
+            ),
+            ("the server answered GET / with HTML instead of JSON; is it an API server?", ""),
+            ("Connection refused (os error 111)", ""),
+        ];
+        for (error, remedy) in table {
+            let expected = ("ProbeFailed".to_owned(), format!("{failed}{error}{remedy}"));
+            assert_eq!(probed(FIRST_FAILURES, error), expected);
+        }
+        assert_eq!(probed(1, "Connection refused").1, "Remote connection not established yet");
+    }
 }

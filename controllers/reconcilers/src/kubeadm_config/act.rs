@@ -5,8 +5,8 @@ use apiserver_types::{
 };
 use controllers_bootstrap::certificates::Purpose;
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
-use controllers_bootstrap::token::Token;
-use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
+use controllers_bootstrap::token::{self, Token};
+use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, jinja, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
 use controllers_workload::ClusterKey;
 use kube::api::{Patch, PatchParams};
@@ -40,13 +40,19 @@ impl Actor<'_> {
         let endpoint = endpoint(self.cluster);
         let spec = &config.spec;
         let configuration = spec.cluster_configuration.clone().unwrap_or_default();
+        self.check_feature_gates(&configuration)?;
+        let mut node = spec.init_configuration.clone().unwrap_or_default();
+        if node.bootstrap_tokens.as_ref().is_none_or(Vec::is_empty) {
+            // Not stored: no node joins with it, so another pass may render another one.
+            node.bootstrap_tokens = Some(vec![token::for_init().map_err(Failure::data)?]);
+        }
         let kubeadm = kubeadm::init(&kubeadm::Init {
             cluster_name: &self.cluster.name_any(),
             version: self.version()?,
             endpoint: endpoint.as_deref(),
             network: self.cluster.spec.cluster_network.as_ref(),
             cluster: &configuration,
-            node: &spec.init_configuration.clone().unwrap_or_default(),
+            node: &node,
         });
         let kubeadm = kubeadm.map_err(Failure::data)?;
         let files = certificates.files(Some(&configuration));
@@ -103,6 +109,21 @@ impl Actor<'_> {
                 "Machine {name} has no spec.version, which selects the form of the kubeadm file"
             ))
         })
+    }
+
+    /// Refuses a gate that the kubeadm of this version does not know: it would refuse the whole file on the machine.
+    fn check_feature_gates(&self, configuration: &ClusterConfiguration) -> Result<(), Failure> {
+        let version = self.version()?;
+        let given = configuration.feature_gates.iter().flatten().map(|(name, on)| (name.clone(), *on));
+        let unknown = kubeadm::unknown_feature_gates(version, &given.collect());
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::data(format!(
+            "spec.clusterConfiguration.featureGates: kubeadm {version} does not know {}. Remove it, or choose a version \
+             that knows it",
+            unknown.join(" and ")
+        )))
     }
 
     /// Returns all certificates of a control plane node. Without an object that manages the control plane, no other
@@ -183,6 +204,20 @@ impl Actor<'_> {
         Ok(())
     }
 
+    /// Tells which files cloud-init changes because it takes a part of them for Jinja.
+    async fn warn_about_jinja(&self, config: &KubeadmConfig, files: &[File]) {
+        for file in files.iter().filter(|file| file.encoding.is_none()) {
+            let Ok(content) = std::str::from_utf8(&file.content) else { continue };
+            let Some(offset) = jinja::suspicious(content) else { continue };
+            let message = format!(
+                "file {}: cloud-init takes the text at byte {offset} for Jinja, and changes it. Give the content in \
+                 encoding base64 to keep it",
+                file.path
+            );
+            self.context.events.record(config, Severity::Warning, "JinjaInContent", &message).await;
+        }
+    }
+
     async fn take_lock(&self) -> Result<(), Failure> {
         let attempt = Lock::of(self.context, self.cluster).take(&self.machine.name_any()).await?;
         match attempt {
@@ -227,7 +262,10 @@ impl Actor<'_> {
             spec: &config.spec,
         };
         match config.spec.format.unwrap_or_default() {
-            BootstrapFormat::CloudConfig => cloud_config::render(&setup).map_err(Failure::data),
+            BootstrapFormat::CloudConfig => {
+                self.warn_about_jinja(config, &files).await;
+                cloud_config::render(&setup).map_err(Failure::data)
+            }
             BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }

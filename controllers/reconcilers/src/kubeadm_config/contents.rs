@@ -10,6 +10,12 @@ use controllers_runtime::ControllerContext;
 use super::stop::Failure;
 use crate::templates;
 
+/// Adds what to do about a Secret without the content. Secrets are read one at a time and not watched: in a host
+/// cluster, Capstan may not list them.
+fn with_remedy(cause: &str, source: &SecretKeySource) -> String {
+    format!("{cause}. Create the Secret with the key {:?}; it is looked for every 10 seconds", source.key)
+}
+
 /// Reader of contents for one KubeadmConfig.
 pub(super) struct Contents<'a> {
     pub context: &'a ControllerContext,
@@ -22,15 +28,18 @@ impl Contents<'_> {
     /// Returns the files of a spec, with their contents.
     pub(super) async fn files(&self, spec: &KubeadmConfigSpec) -> Result<Vec<File>, Failure> {
         let mut files = Vec::new();
-        for file in spec.files.iter().flatten() {
-            files.push(self.file(file).await?);
+        for (index, file) in spec.files.iter().flatten().enumerate() {
+            files.push(self.file(index, file).await?);
         }
         Ok(files)
     }
 
-    async fn file(&self, file: &BootstrapFile) -> Result<File, Failure> {
+    async fn file(&self, index: usize, file: &BootstrapFile) -> Result<File, Failure> {
         let content = match &file.content_from {
-            Some(source) => self.read(&source.secret, &format!("file {}", file.path)).await?,
+            Some(source) => {
+                let about = format!("spec.files[{index}].contentFrom.secret ({})", file.path);
+                self.read(&source.secret, &about).await?
+            }
             None => file.content.clone().unwrap_or_default().into_bytes(),
         };
         let content = match file.content_format {
@@ -70,9 +79,9 @@ impl Contents<'_> {
     /// Returns the users of a spec, with their passwords.
     pub(super) async fn users(&self, spec: &KubeadmConfigSpec) -> Result<Vec<BootstrapUser>, Failure> {
         let mut users = spec.users.clone().unwrap_or_default();
-        for user in &mut users {
+        for (index, user) in users.iter_mut().enumerate() {
             let Some(source) = user.passwd_from.take() else { continue };
-            let about = format!("user {}", user.name);
+            let about = format!("spec.users[{index}].passwdFrom.secret ({})", user.name);
             let password = self.read(&source.secret, &about).await?;
             let text = String::from_utf8(password)
                 .map_err(|_| Failure::data(format!("{about}: the password hash is not UTF-8")))?;
@@ -85,11 +94,13 @@ impl Contents<'_> {
     async fn read(&self, source: &SecretKeySource, about: &str) -> Result<Vec<u8>, Failure> {
         let (namespace, name) = (self.namespace, &source.name);
         let Some(secret) = self.context.secrets.secret(namespace, name).await? else {
-            return Err(Failure::data(format!("{about}: Secret {namespace}/{name} does not exist")));
+            let cause = format!("{about}: Secret {namespace}/{name} does not exist");
+            return Err(Failure::data(with_remedy(&cause, source)));
         };
         let value = secret.data.and_then(|mut data| data.remove(&source.key));
         value.map(|value| value.0).ok_or_else(|| {
-            Failure::data(format!("{about}: Secret {namespace}/{name} has no key {:?}", source.key))
+            let cause = format!("{about}: Secret {namespace}/{name} has no key {:?}", source.key);
+            Failure::data(with_remedy(&cause, source))
         })
     }
 }

@@ -19,10 +19,14 @@ const LIFETIME: Duration = Duration::from_mins(15);
 /// Interval in which the token of a Machine that has not joined is looked at. Upstream's share of the lifetime.
 pub(super) const INTERVAL: Duration = Duration::from_mins(5);
 
+/// Annotation of a Machine whose node joins again with its old user data, because an operation takes its disk.
+const REJOIN: &str = "capstan.dev/rejoin";
+
 /// Returns true if a Machine needs no token any more: it has joined, or is being deleted.
 pub(super) fn is_over(machine: &Machine) -> bool {
     let joined = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
-    joined || machine.metadata.deletion_timestamp.is_some()
+    let rejoins = machine.annotations().contains_key(REJOIN);
+    (joined && !rejoins) || machine.metadata.deletion_timestamp.is_some()
 }
 
 /// Makes the Secret of a token what the Machine needs now. The id and the secret of a token never change, because the
@@ -64,4 +68,24 @@ fn failed(error: kube::Error) -> Failure {
         other => other.to_string(),
     };
     Failure::data(format!("the workload cluster does not accept the bootstrap token: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::MachineSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_that_joins_again_needs_its_token_until_it_is_deleted() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        assert!(!is_over(&machine), "it has not joined");
+        machine.status = serde_json::from_value(json!({"nodeRef": {"name": "n"}})).unwrap();
+        assert!(is_over(&machine), "it has joined");
+        machine.annotations_mut().insert(REJOIN.to_owned(), "operation".to_owned());
+        assert!(!is_over(&machine), "it joins again");
+        machine.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-26T10:00:00Z")).unwrap();
+        assert!(is_over(&machine), "it is being deleted");
+    }
 }

@@ -1,6 +1,7 @@
 //! Command `cargo xtask e2e`: end-to-end tests of Capstan with a real kube-apiserver, etcd, kubectl and OpenStack.
 
 mod balancer;
+mod bootstrap;
 mod certificates;
 mod clients;
 mod garbage_collection;
@@ -101,8 +102,8 @@ const CLOUD_SCENARIOS: [CloudScenario; 3] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real
-    /// OpenStack, or real nodes in it
+    /// Run only one part: boot documents, workflows behind a host cluster, client programs, comparison with a
+    /// kube-apiserver, a real OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -123,6 +124,7 @@ impl Arguments {
 /// Part of the end-to-end tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    Bootstrap,
     Host,
     Clients,
     Conformance,
@@ -133,6 +135,7 @@ enum Part {
 impl Part {
     const fn name(self) -> &'static str {
         match self {
+            Self::Bootstrap => "bootstrap",
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
@@ -148,9 +151,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     prerequisites::lab()?;
     let mut outcome = Outcome::new();
+    if arguments.only == Some(Part::Bootstrap) {
+        documents(&[], &mut outcome)?;
+        return outcome.finish();
+    }
     let started = Instant::now();
     let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
+    if arguments.only.is_none() && arguments.scenario.is_empty() {
+        documents(&programs, &mut outcome)?;
+    }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
     let start = || start_openstack(arguments.wants(Part::Openstack));
@@ -181,6 +191,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         anyhow::Ok(())
     })?;
     outcome.finish()
+}
+
+/// Gives the boot documents to the programs that read them. Needs no lab.
+fn documents(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    bootstrap::run(programs)?;
+    outcome.passed += bootstrap::COUNT;
+    outcome.add(Part::Bootstrap.name(), started.elapsed());
+    Ok(())
 }
 
 /// Builds the test programs. Real nodes need only `capstan`.

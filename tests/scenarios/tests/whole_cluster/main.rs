@@ -3,6 +3,7 @@
 
 mod histories;
 mod observer;
+mod upgrade;
 
 use apiserver_types::{KubeadmControlPlane, MachineDeployment};
 use kube::Api;

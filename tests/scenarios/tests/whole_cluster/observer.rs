@@ -152,7 +152,7 @@ impl Observer {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    async fn workload(&self) -> Client {
+    pub(crate) async fn workload(&self) -> Client {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let secret = secrets.get("blue-kubeconfig").await.unwrap();
         let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();

@@ -8,6 +8,7 @@ use super::blueprint::Blueprint;
 use super::{CREATE, Effect, RECORD, SNAPSHOT, goal};
 use crate::core::claim;
 use crate::core::decision::{Change, StepUpdate};
+use crate::core::rejoin;
 use crate::core::target::{Target, missing};
 use crate::procedures::upgrade;
 
@@ -37,6 +38,7 @@ pub(super) async fn act(target: &Target, effect: &Effect) -> Result<Change, Reco
             claim::record(target, &goal(target, server)).await?;
             Ok(Change::of([StepUpdate::running(RECORD, "the Machine has its new server and version")]))
         }
+        Effect::Rejoin(effect) => rejoin::act(target, effect).await,
     }
 }
 

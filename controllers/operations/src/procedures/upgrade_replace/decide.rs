@@ -8,6 +8,7 @@ use controllers_infrastructure::Server;
 use super::{AWAIT, CREATE, DELETE, Effect, Observed, RECORD, SNAPSHOT, Slot, VOLUMES};
 use crate::core::claim;
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
+use crate::core::rejoin;
 use crate::core::target::find;
 
 /// Decides on the next step. Each part returns what is still to be done, or `None`.
@@ -51,11 +52,15 @@ fn prepare(observed: &Observed) -> Option<Decision<Effect>> {
     if observed.blueprint.is_none() {
         return Some(Decision::act(SNAPSHOT, Effect::Snapshot));
     }
-    let updates = [
+    if let Some(decision) = observed.rejoin.prepare(&observed.steps, Effect::Rejoin) {
+        return Some(decision);
+    }
+    let mut updates = vec![
         StepUpdate::done(claim::STEP, "claimed the server; its reconciler does not change it"),
         StepUpdate::done(SNAPSHOT, "stored the description of the new server"),
         StepUpdate::running(DELETE, "deleting the old server; its ports stay"),
     ];
+    updates.extend(observed.rejoin.announcement());
     let result = OperationResult { previous_server_id: Some(old.id.clone()), ..OperationResult::default() };
     Some(Decision::record(Change::of(updates).with(result)))
 }
@@ -64,16 +69,18 @@ fn delete_old(observed: &Observed) -> Option<Decision<Effect>> {
     let Some(old) = &observed.old else {
         let announced = state(observed, DELETE) == StepState::Running;
         return announced.then(|| {
-            Decision::record(Change::of([
+            let mut updates = vec![
                 StepUpdate::done(DELETE, "the old server is gone"),
                 StepUpdate::running(VOLUMES, "creating the volumes that the new server boots from"),
-            ]))
+            ];
+            updates.extend(rejoin::deleted(&observed.steps));
+            Decision::record(Change::of(updates))
         });
     };
     if old.task_state.as_deref() == Some("deleting") || observed.deleted_lately {
         return Some(Decision::wait(DELETE, "waiting for Nova to delete the old server"));
     }
-    if let Some(stop) = &observed.stop {
+    if let Some(stop) = observed.rejoin.late_stop(observed.stop.as_ref()) {
         if !observed.delete_settled {
             return Some(Decision::wait(
                 DELETE,
@@ -82,7 +89,8 @@ fn delete_old(observed: &Observed) -> Option<Decision<Effect>> {
         }
         return Some(Decision::End(Outcome::stopped(stop, "the server was not replaced")));
     }
-    Some(Decision::act(DELETE, Effect::DeleteServer(old.id.clone())))
+    let delete = observed.rejoin.delete_node(Effect::Rejoin);
+    Some(delete.unwrap_or_else(|| Decision::act(DELETE, Effect::DeleteServer(old.id.clone()))))
 }
 
 /// A Machine that is being deleted needs no new server. What was created carries its owner's tag, by
@@ -191,6 +199,9 @@ fn finish(observed: &Observed) -> Decision<Effect> {
     }
     if !observed.recorded {
         return Decision::act(RECORD, Effect::Record(id));
+    }
+    if let Some(decision) = observed.rejoin.wait(&observed.steps, observed.stop.as_ref()) {
+        return decision;
     }
     let update = StepUpdate::done(RECORD, "the Machine has its new server and version");
     Decision::End(Outcome::complete(observed.done.clone(), Change::of([update])))

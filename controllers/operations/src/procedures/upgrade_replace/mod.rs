@@ -23,6 +23,7 @@ use controllers_runtime::{OwnershipTag, ReconcileError};
 use crate::core::claim::{self, UpgradeGoal};
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::procedure::Procedure;
+use crate::core::rejoin::{self, Rejoin};
 use crate::core::target::{Stop, Target};
 use crate::procedures::upgrade::{self, Way};
 use blueprint::{Blueprint, OPERATION_KEY, operation_tag, owner_tag};
@@ -60,6 +61,8 @@ pub(crate) enum Effect {
     CreateServer(BTreeMap<String, String>),
     /// Record the new server.
     Record(String),
+    /// Prepare the second join of the node.
+    Rejoin(rejoin::Effect),
 }
 
 /// Everything a decision is made from.
@@ -74,6 +77,7 @@ pub(crate) struct Observed {
     new: Vec<Server>,
     volumes: Vec<Slot>,
     claimed: bool,
+    rejoin: Rejoin,
     /// The user data of the new server exist.
     bootstrapped: bool,
     /// A create call without a trace was never made.
@@ -115,6 +119,7 @@ impl Procedure for Replace {
             ours: old.as_ref().is_some_and(|old| old.tags.contains(&owner_tag(target))),
             old,
             claimed: claim::is_claimed(target),
+            rejoin: rejoin::observe(target).await?,
             settled: target.is_settled(CREATE, ""),
             created_lately: target.tried_lately(CREATE, ""),
             deleted_lately: target.tried_lately(DELETE, ""),

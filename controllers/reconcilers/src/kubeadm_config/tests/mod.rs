@@ -130,6 +130,9 @@ async fn the_first_node_gets_its_data_whatever_write_fails() {
             let lock = api.get(LOCK).unwrap();
             assert_eq!(lock["data"]["lock-information"], r#"{"machineName":"m"}"#);
             let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+            assert!(config["spec"]["initConfiguration"].is_null(), "the token of kubeadm init is not stored");
+            let kubeadm = tree["write_files"][8]["content"].as_str().unwrap();
+            assert!(kubeadm.contains("system:bootstrappers:capstan:no-node"), "{kubeadm}");
             assert_eq!(config["status"]["dataSecretName"], "m");
             assert_eq!(config["spec"]["clusterConfiguration"]["controlPlaneEndpoint"], "203.0.113.10:6443");
             let all = json!([
@@ -220,7 +223,10 @@ async fn contents_of_secrets_are_read_and_a_missing_one_is_named() {
     machine(&api, "m", true, &spec);
     assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
     let config = api.get(&format!("{CONFIGS}/m")).unwrap();
-    assert_eq!(config["status"]["conditions"][1]["message"], "file /a: Secret ns/s does not exist");
+    let message = "spec.files[0].contentFrom.secret (/a): Secret ns/s does not exist. Create the Secret with the key \
+        \"k\"; it is looked for every 10 seconds";
+    assert_eq!(config["status"]["conditions"][1]["message"], message);
+    assert_eq!(config["status"]["conditions"][1]["reason"], "NotAvailable");
     assert_eq!(api.get(LOCK), None, "an error does not keep the lock");
     api.put(
         &format!("{SECRETS}/s"),
@@ -256,4 +262,24 @@ async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workloa
     machine.status = serde_json::from_value(json!({"nodeRef": {"name": "node"}})).unwrap();
     tokens::care(&workload.client(), &token, &machine).await.unwrap();
     assert_eq!(workload.get(path), None);
+}
+
+#[tokio::test]
+async fn a_gate_that_kubeadm_would_refuse_is_named_before_a_machine_exists() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut spec = settings();
+    spec["clusterConfiguration"]["featureGates"] = json!({"EtcdLearnerMode": true, "PublicKeysECDSA": true});
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    let condition = &config["status"]["conditions"][1];
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("featureGates: kubeadm v1.33.0 does not know EtcdLearnerMode."), "{message}");
+    assert_eq!(
+        (condition["type"].as_str(), condition["reason"].as_str()),
+        (Some(DATA), Some("NotAvailable"))
+    );
+    assert_eq!(document(&api, "m"), None);
+    assert_eq!(api.get(LOCK), None, "an error does not keep the lock");
 }
