@@ -25,6 +25,7 @@ mod names;
 mod namespace;
 mod object_refs;
 pub mod openstack_cluster;
+pub mod openstack_floating_ip_pool;
 pub mod openstack_machine;
 mod ownership;
 mod paused;
@@ -47,6 +48,7 @@ pub const ALL: &[ControllerSpec] = &[
     machine_set::CONTROLLER,
     machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
+    openstack_floating_ip_pool::CONTROLLER,
     openstack_machine::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 
 use super::decide::Observed;
 use super::observe::{Observer, is_unclaimed};
-use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
+use super::{FINALIZER, OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
 use crate::names;
 use crate::openstack_cluster::has_load_balancer;
 
@@ -18,7 +18,7 @@ use crate::openstack_cluster::has_load_balancer;
 const POLL: Duration = Duration::from_secs(2);
 
 /// Kinds in the order of their deletion.
-const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
+const ORDER: [&str; 5] = [names::SERVER, names::TRUNK, names::SUBPORT, names::PORT, names::VOLUME];
 
 /// Returns the entry whose resource is deleted next. Pure.
 fn next_entry(observed: &Observed) -> Option<Entry> {
@@ -49,6 +49,7 @@ impl OpenStackMachineReconciler {
             ));
         }
         let tag = OwnershipTag::of(object);
+        pool_address::release(&self.context.client, object).await?;
         let mut observed = observe::begin(object);
         complete(&mut observed, object);
         if observed.journal.entries().is_empty() {
@@ -65,8 +66,15 @@ impl OpenStackMachineReconciler {
             *object = write_status(api, &before, object).await?;
             return Ok(Some(POLL));
         }
+        let network = network_of(cluster);
         while let Some(entry) = next_entry(&observed) {
-            match delete_entry(&observer, object, &entry).await? {
+            match delete_entry(&observer, object, &observed, &entry, network.as_deref()).await? {
+                Gone::First(subports) => {
+                    for id in subports {
+                        observed.journal.learn(names::SUBPORT, &id, &id);
+                    }
+                    act::write_journal(api, object, &observed).await?;
+                }
                 Gone::NotYet(what) => {
                     let error =
                         ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
@@ -116,8 +124,16 @@ impl OpenStackMachineReconciler {
     }
 }
 
+/// Returns the id of the cluster's network.
+fn network_of(cluster: Option<&OpenStackCluster>) -> Option<String> {
+    let network = cluster?.status.as_ref()?.network.as_ref()?;
+    Some(network.id.clone())
+}
+
 /// Result of the deletion of an entry.
-enum Gone {
+pub(super) enum Gone {
+    /// The journal needs these subports before the deletion goes on.
+    First(Vec<String>),
     /// The resource does not exist any more. Describes what was done, if anything.
     Yes(Option<String>),
     /// The deletion is in progress.
@@ -128,9 +144,13 @@ enum Gone {
 async fn delete_entry(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
+    observed: &Observed,
     entry: &Entry,
+    network: Option<&str>,
 ) -> Result<Gone, ReconcileError> {
     match entry.kind.as_str() {
+        names::TRUNK => delete_trunk::trunk(observer, observed, entry, network).await,
+        names::SUBPORT => delete_trunk::subport(observer, entry).await,
         names::SERVER => server(observer, object, entry).await,
         names::PORT => port(observer, object, entry).await,
         names::VOLUME => volume(observer, entry).await,
@@ -203,7 +223,11 @@ fn complete(observed: &mut Observed, object: &OpenStackMachine) {
         let name = object.metadata.name.clone().unwrap_or_default();
         observed.journal.intend(names::SERVER, &name);
         for (index, opts) in super::desired::ports(object).iter().enumerate() {
-            observed.journal.intend(names::PORT, &super::desired::port_name(object, index, opts));
+            let name = super::desired::port_name(object, index, opts);
+            observed.journal.intend(names::PORT, &name);
+            if super::desired::is_trunk(object, opts) {
+                observed.journal.intend(names::TRUNK, &name);
+            }
         }
     }
 }

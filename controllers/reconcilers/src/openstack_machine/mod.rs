@@ -10,17 +10,24 @@ mod bootstrap;
 mod context;
 mod decide;
 mod delete;
+mod delete_trunk;
 mod desired;
+mod new_port;
 mod observe;
+mod observe_endpoint;
+mod pool_address;
+mod provider_ids;
+mod remedies;
 mod report;
-mod resolve;
+pub(crate) mod resolve;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
-use controllers_infrastructure::Cloud;
+use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
+use controllers_infrastructure::{AddressPair, Cloud};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, OwnershipTag, PolicyRule, ReconcileError, Requeue, RequeuePolicy,
     Severity, now, paused, write_status,
@@ -49,6 +56,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::READ,
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
+        PolicyRule {
+            groups: &["ipam.cluster.x-k8s.io"],
+            resources: &["ipaddressclaims", "ipaddresses"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
     ],
     standalone_only: false,
@@ -157,9 +170,6 @@ impl OpenStackMachineReconciler {
         object: &mut OpenStackMachine,
         context: &ReconcileContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        if let Some(message) = desired::unsupported(object) {
-            return Err(ReconcileError::waiting("NotSupported", message));
-        }
         let mut observed = observe::begin(object);
         observed.in_operation = self.operation(object).await?.is_some();
         if !observed.provisioned && !is_provisioned(&context.cluster) {
@@ -170,6 +180,13 @@ impl OpenStackMachineReconciler {
         let tag = OwnershipTag::of(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
+        provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
+        let owner = crate::ownership::reference(object, true);
+        let address = match pool_address::address(&self.context.client, object, owner).await {
+            // The condition says that the address is missing; the server works without it.
+            Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
+            result => result?,
+        };
         let (resolved, user_data) = self.needs(object, context, &cloud, &observed).await?;
         let desired = desired(object, context, &resolved);
         if decide::needs_parts(object, &observed) {
@@ -199,7 +216,14 @@ impl OpenStackMachineReconciler {
         if matches!(result, Err(ReconcileError::Api(_))) {
             return result.map(|_| None);
         }
-        self.report(&actor, object, &observed, &result).await?;
+        let is_active = observed.server.as_ref().is_some_and(|server| server.status == "ACTIVE");
+        let association = match address.filter(|_| is_active && result.is_ok()) {
+            Some(address) => {
+                Some(pool_address::associate(&observer, &desired, &mut observed, &address).await?)
+            }
+            None => None,
+        };
+        self.report(&actor, object, &observed, &result, association).await?;
         result.map(|waiting| Some(interval(waiting.as_ref(), &observed)))
     }
 
@@ -210,6 +234,7 @@ impl OpenStackMachineReconciler {
         object: &mut OpenStackMachine,
         observed: &Observed,
         result: &Result<Option<Waiting>, ReconcileError>,
+        association: Option<Condition>,
     ) -> Result<(), ReconcileError> {
         let ending = match result {
             Err(error) => Ending::Stopped(error),
@@ -221,6 +246,7 @@ impl OpenStackMachineReconciler {
         let bootstrap = bootstrap::condition(actor.cloud, object, actor.machine, server).await;
         report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
         report::add(object, bootstrap.clone());
+        report::require(object, association);
         *object = write_status(actor.api, &before, object).await?;
         self.record_loss(&before, object).await;
         if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
@@ -231,7 +257,7 @@ impl OpenStackMachineReconciler {
 
     /// Records an Event for a server that was up and is not any more.
     async fn record_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
-        let was = before.condition("InstanceReady").is_some_and(apiserver_types::Condition::holds);
+        let was = before.condition("InstanceReady").is_some_and(Condition::holds);
         if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
             self.context.events.record(after, Severity::Warning, &now.reason, &now.message).await;
         }
@@ -251,13 +277,15 @@ impl OpenStackMachineReconciler {
             let mut known = known;
             // Only the address pairs of a port may change.
             for (spec, opts) in known.ports.iter_mut().flatten().zip(desired::ports(object)) {
-                spec.allowed_address_pairs = opts.allowed_address_pairs;
+                spec.allowed_address_pairs =
+                    opts.allowed_address_pairs.filter(|_| spec.enable_port_security != Some(false));
             }
             return Ok((known, None));
         }
         let user_data = self.bootstrap_data(object, &context.machine).await?;
         let (machine, cluster) = (&context.machine, &context.cluster);
-        let resolved = Resolver { cloud, object, machine, cluster }.resolve().await?;
+        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster };
+        let resolved = resolver.resolve().await?;
         Ok((resolved, Some(user_data)))
     }
 
@@ -273,6 +301,18 @@ impl OpenStackMachineReconciler {
         result.and_then(|waiting| written.map(|()| waiting))
     }
 
+    /// Records an Event for the tags that Nova does not accept. Ports and trunks have them.
+    async fn warn_of_tags(&self, actor: &Actor<'_>, object: &OpenStackMachine) {
+        let (_, left) = actor.server_tags(object);
+        if !left.is_empty() {
+            let message = format!(
+                "the server is created without the tags {}: Nova accepts 50 tags of 60 characters without , and /",
+                left.join(" ")
+            );
+            self.context.events.record(object, Severity::Warning, "TagNotApplied", &message).await;
+        }
+    }
+
     async fn take_steps(
         &self,
         actor: &Actor<'_>,
@@ -285,6 +325,9 @@ impl OpenStackMachineReconciler {
                 Step::Wait(waiting) => return Ok(Some(waiting)),
                 step => step,
             };
+            if step == Step::CreateServer {
+                self.warn_of_tags(actor, object).await;
+            }
             if let Some((reason, message)) = actor.act(step, object, observed).await? {
                 self.context.events.record(object, Severity::Normal, reason, &message).await;
             }
@@ -299,6 +342,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
     let floating = context.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
     let status = context.cluster.status.as_ref();
+    let network = status.and_then(|status| status.network.as_ref());
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
     let control_plane = desired::is_control_plane(&context.machine);
@@ -308,18 +352,28 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
         balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
-        volumes: desired::volumes(object, &context.machine),
+        volumes: desired::volumes(object, &context.machine, &context.cluster),
+        applied_pairs: applied_pairs(object),
+        is_node: context.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()),
         takes_endpoint: control_plane && floating && !balanced,
         is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
-        network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
+        network: network.map(|network| network.id.clone()),
+        network_name: network.map(|network| network.name.clone()).unwrap_or_default(),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }
 }
 
+/// Returns the address pairs of each port as the last pass applied them.
+fn applied_pairs(object: &OpenStackMachine) -> BTreeMap<String, Vec<AddressPair>> {
+    let resolved = object.status.as_ref().and_then(|status| status.resolved.as_ref());
+    let ports = resolved.and_then(|resolved| resolved.ports.as_deref()).unwrap_or_default();
+    ports.iter().map(|spec| (spec.name.clone(), decide::address_pairs::wanted(spec))).collect()
+}
+
 /// Returns true if clients reach the machine's API server.
 fn is_ingress_ready(object: &OpenStackMachine) -> bool {
-    object.condition("APIServerIngressReady").is_some_and(apiserver_types::Condition::holds)
+    object.condition("APIServerIngressReady").is_some_and(Condition::holds)
 }
 
 fn is_provisioned(cluster: &OpenStackCluster) -> bool {
