@@ -27,6 +27,8 @@ mod object_refs;
 pub mod openstack_cluster;
 pub mod openstack_floating_ip_pool;
 pub mod openstack_machine;
+pub mod openstack_machine_template;
+pub mod openstack_server;
 mod ownership;
 mod paused;
 mod queries;
@@ -50,6 +52,8 @@ pub const ALL: &[ControllerSpec] = &[
     openstack_cluster::CONTROLLER,
     openstack_floating_ip_pool::CONTROLLER,
     openstack_machine::CONTROLLER,
+    openstack_machine_template::CONTROLLER,
+    openstack_server::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
     namespace::CONTROLLER,

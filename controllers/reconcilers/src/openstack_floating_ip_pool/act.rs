@@ -37,7 +37,13 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
         match step {
-            Step::Release { object, ip, delete } => self.release(observed, &object, ip, delete).await,
+            Step::Release { object, ip, delete } => {
+                // A claim that is still there gets another address.
+                if strike(observed, &object) {
+                    self.write_journal(pool, observed).await?;
+                }
+                self.release(observed, &object, ip, delete).await
+            }
             Step::Delete(ip) => {
                 self.delete(&ip).await?;
                 observed.members.retain(|member| member.ip.id != ip.id);
@@ -182,6 +188,18 @@ impl Actor<'_> {
         *pool = self.api.patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
         Ok(())
     }
+}
+
+/// Removes the reservation of an IPAddress's address. Returns true if there was one.
+fn strike(observed: &mut Observed, object: &str) -> bool {
+    let address = observed.addresses.iter().find(|held| held.name == object).map(|held| held.address.clone());
+    let entries = observed.journal.entries().iter();
+    let mut reservations = entries.filter(|entry| entry.kind == RESERVATION && entry.id.is_some());
+    let uid = reservations.find(|entry| entry.id == address).map(|entry| entry.name.clone());
+    uid.is_some_and(|uid| {
+        observed.journal.strike(RESERVATION, &uid);
+        true
+    })
 }
 
 /// Returns the IPAddress of a claim.

@@ -10,20 +10,20 @@ use controllers_infrastructure::{
     Cloud, CloudError, ErrorClass, FloatingIp, NewServer, NewTrunk, NewVolume, PortUpdate, Server, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::decide::{Desired, Holder, Observed, Step};
 use super::desired::{self, VolumeWish};
 use super::new_port::new_port;
+use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
 use crate::names;
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
-    pub api: &'a Api<OpenStackMachine>,
+    pub objects: &'a ServerObjects,
     pub cloud: &'a Arc<dyn Cloud>,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
@@ -62,7 +62,7 @@ impl Actor<'_> {
                 for (kind, name) in entries {
                     observed.journal.intend(kind, &name);
                 }
-                write_journal(self.api, object, observed).await?;
+                write_journal(self.objects, object, observed).await?;
                 Ok(None)
             }
             Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
@@ -264,11 +264,7 @@ impl Actor<'_> {
         observed: &mut Observed,
         provider_id: String,
     ) -> Result<EventText, ReconcileError> {
-        let change = json!({
-            "metadata": {"resourceVersion": object.resource_version()},
-            "spec": {"providerID": provider_id},
-        });
-        *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+        *object = self.objects.set_provider_id(object, &provider_id).await?;
         let message = format!("server {} is up", observed.known_server.as_deref().unwrap_or_default());
         observed.provider_id = Some(provider_id);
         Ok(Some(("ServerActive", message)))
@@ -277,7 +273,7 @@ impl Actor<'_> {
 
 /// Writes the journal if it differs from the stored one.
 pub(super) async fn write_journal(
-    api: &Api<OpenStackMachine>,
+    objects: &ServerObjects,
     object: &mut OpenStackMachine,
     observed: &Observed,
 ) -> Result<(), ReconcileError> {
@@ -288,7 +284,7 @@ pub(super) async fn write_journal(
         "resourceVersion": object.resource_version(),
         "annotations": {JOURNAL_ANNOTATION: observed.journal.text()},
     }});
-    *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+    *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())
 }
 

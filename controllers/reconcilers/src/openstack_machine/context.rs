@@ -17,6 +17,8 @@ use super::{OpenStackMachineReconciler, observe};
 pub(super) struct ReconcileContext {
     pub machine: Machine,
     pub cluster: OpenStackCluster,
+    /// The object is an OpenStackServer, which has neither; both are made up of its spec.
+    pub is_server: bool,
 }
 
 impl OpenStackMachineReconciler {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::LoadBalancerQuery;
-use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now, write_status};
-use kube::{Api, ResourceExt};
+use controllers_runtime::{Entry, ReconcileError, Severity, now};
+use kube::ResourceExt;
 
 use super::decide::Observed;
+use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
-use super::{FINALIZER, OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
+use super::{OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
 use crate::names;
 use crate::openstack_cluster::has_load_balancer;
 
@@ -29,16 +30,16 @@ impl OpenStackMachineReconciler {
     /// Deletes the created resources, as far as that is possible now.
     pub(super) async fn delete(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
         cluster_is_going: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
-        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+        if !object.finalizers().iter().any(|finalizer| finalizer == objects.finalizer()) {
             return Ok(None);
         }
         if crate::moved(object) {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
+            objects.remove_finalizer(object).await?;
             return Ok(None);
         }
         if let Some(name) = self.operation(object).await? {
@@ -48,12 +49,12 @@ impl OpenStackMachineReconciler {
                 format!("waiting for MachineOperation {name} to end"),
             ));
         }
-        let tag = OwnershipTag::of(object);
+        let tag = objects.tag(object);
         pool_address::release(&self.context.client, object).await?;
         let mut observed = observe::begin(object);
         complete(&mut observed, object);
         if observed.journal.entries().is_empty() {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
+            objects.remove_finalizer(object).await?;
             return Ok(None);
         }
         let cloud = self.cloud(object, cluster).await?;
@@ -63,7 +64,7 @@ impl OpenStackMachineReconciler {
             let error = ReconcileError::waiting("Deleting", message);
             let before = object.clone();
             report::report_stopped(object, &error, &now());
-            *object = write_status(api, &before, object).await?;
+            *object = objects.write_status(&before, object).await?;
             return Ok(Some(POLL));
         }
         let network = network_of(cluster);
@@ -73,28 +74,29 @@ impl OpenStackMachineReconciler {
                     for id in subports {
                         observed.journal.learn(names::SUBPORT, &id, &id);
                     }
-                    act::write_journal(api, object, &observed).await?;
+                    act::write_journal(objects, object, &observed).await?;
                 }
                 Gone::NotYet(what) => {
                     let error =
                         ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
                     let before = object.clone();
                     report::report_stopped(object, &error, &now());
-                    *object = write_status(api, &before, object).await?;
+                    *object = objects.write_status(&before, object).await?;
                     return Ok(Some(POLL));
                 }
                 // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
-                    self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                    let events = &self.context.events;
+                    objects.record(events, object, Severity::Normal, "Deleted", &message).await;
                 }
                 Gone::Yes(None) => {
                     observed.journal.strike(&entry.kind, &entry.name);
-                    act::write_journal(api, object, &observed).await?;
+                    act::write_journal(objects, object, &observed).await?;
                     observed.known_server = None;
                 }
             }
         }
-        crate::finalizers::remove(api, object, FINALIZER).await?;
+        objects.remove_finalizer(object).await?;
         Ok(None)
     }
 }

@@ -13,6 +13,7 @@ mod delete;
 mod delete_trunk;
 mod desired;
 mod new_port;
+mod objects;
 mod observe;
 mod observe_endpoint;
 mod pool_address;
@@ -20,6 +21,7 @@ mod provider_ids;
 mod remedies;
 mod report;
 pub(crate) mod resolve;
+mod server;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -29,14 +31,15 @@ use std::time::Duration;
 use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::{AddressPair, Cloud};
 use controllers_runtime::{
-    ControllerContext, ControllerSpec, OwnershipTag, PolicyRule, ReconcileError, Requeue, RequeuePolicy,
-    Severity, now, paused, write_status,
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
+    paused,
 };
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 
 use act::Actor;
 use context::ReconcileContext;
 use decide::{Desired, Observed, Step, Waiting};
+use objects::ServerObjects;
 use observe::Observer;
 use report::Ending;
 use resolve::Resolver;
@@ -58,9 +61,10 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
         PolicyRule {
             groups: &["ipam.cluster.x-k8s.io"],
-            resources: &["ipaddressclaims", "ipaddresses"],
+            resources: &["ipaddressclaims"],
             verbs: PolicyRule::WRITE,
         },
+        PolicyRule { groups: &["ipam.cluster.x-k8s.io"], resources: &["ipaddresses"], verbs: &["get"] },
         PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
     ],
@@ -98,18 +102,32 @@ impl OpenStackMachineReconciler {
     /// # Errors
     /// The API's own failure; errors of the cloud are in the status.
     pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Requeue, kube::Error> {
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let objects = ServerObjects::machines(&self.context.client, &object.namespace().unwrap_or_default());
+        self.reconcile_in(&objects, object).await
+    }
+
+    /// Makes one pass over an object of either kind.
+    async fn reconcile_in<K: kube::Resource>(
+        &self,
+        objects: &ServerObjects,
+        object: &K,
+    ) -> Result<Requeue, kube::Error> {
         // The watch may be behind, so the object is read again.
-        let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
+        let Some(mut stored) = objects.get(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
         if let Some(remaining) = self.requeue.remaining(&stored) {
             return Ok(Requeue::After(remaining));
         }
-        let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
-            Err(error) => self.report_error(&api, &mut stored, error).await,
+        let result = match objects {
+            ServerObjects::Machines(_) => Box::pin(self.provide_or_delete(objects, &mut stored)).await,
+            ServerObjects::Servers(api) => {
+                Box::pin(self.provide_or_delete_server(objects, api, &mut stored)).await
+            }
+        };
+        let result = match result {
+            Err(error) => self.report_error(objects, &mut stored, error).await,
             result => result,
         };
         self.requeue.after(&stored, result, Some(BUILDING))
@@ -118,7 +136,7 @@ impl OpenStackMachineReconciler {
     /// Reports the error that stopped a pass, in the status and in an Event.
     async fn report_error(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         error: ReconcileError,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -129,18 +147,17 @@ impl OpenStackMachineReconciler {
         // A pass that reached its report has written more than this.
         if object.condition("Ready").is_none_or(|ready| ready.message != error.to_string()) {
             report::report_stopped(object, &error, &now());
-            *object = write_status(api, &before, object).await?;
+            *object = objects.write_status(&before, object).await?;
         }
         if let ReconcileError::Cloud(error) = &error {
-            let events = &self.context.events;
-            events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
+            self.warn(objects, object, error.class.reason(), &error.to_string()).await;
         }
         Err(error)
     }
 
     async fn provide_or_delete(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
     ) -> Result<Option<Duration>, ReconcileError> {
         let (cluster, infrastructure) = self.cluster(object).await?;
@@ -149,7 +166,7 @@ impl OpenStackMachineReconciler {
         }
         if object.metadata.deletion_timestamp.is_some() {
             let going = cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
-            return self.delete(api, object, infrastructure.as_ref(), going).await;
+            return self.delete(objects, object, infrastructure.as_ref(), going).await;
         }
         // As upstream: an object without an owner belongs to the client that created it, who may be
         // writing its status at this moment. The change that adds the owner starts the next pass.
@@ -160,13 +177,13 @@ impl OpenStackMachineReconciler {
                 "the cluster has no OpenStackCluster yet",
             ));
         };
-        crate::finalizers::add(api, object, FINALIZER).await?;
-        self.provide(api, object, &ReconcileContext { machine, cluster }).await
+        objects.add_finalizer(object).await?;
+        self.provide(objects, object, &ReconcileContext { machine, cluster, is_server: false }).await
     }
 
     async fn provide(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         context: &ReconcileContext,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -177,11 +194,11 @@ impl OpenStackMachineReconciler {
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
         let cloud = self.cloud(object, Some(&context.cluster)).await?;
-        let tag = OwnershipTag::of(object);
+        let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
-        let owner = crate::ownership::reference(object, true);
+        let owner = objects.owner(object);
         let address = match pool_address::address(&self.context.client, object, owner).await {
             // The condition says that the address is missing; the server works without it.
             Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
@@ -203,7 +220,7 @@ impl OpenStackMachineReconciler {
             observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {
-            api,
+            objects,
             cloud: &cloud,
             machine: &context.machine,
             cluster: &context.cluster,
@@ -247,19 +264,29 @@ impl OpenStackMachineReconciler {
         report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
         report::add(object, bootstrap.clone());
         report::require(object, association);
-        *object = write_status(actor.api, &before, object).await?;
-        self.record_loss(&before, object).await;
+        *object = actor.objects.write_status(&before, object).await?;
+        self.record_loss(actor.objects, &before, object).await;
         if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
-            self.context.events.record(object, Severity::Warning, &failed.reason, &failed.message).await;
+            self.warn(actor.objects, object, &failed.reason, &failed.message).await;
         }
         Ok(())
     }
 
+    /// Records a warning.
+    async fn warn(&self, objects: &ServerObjects, object: &OpenStackMachine, reason: &str, message: &str) {
+        objects.record(&self.context.events, object, Severity::Warning, reason, message).await;
+    }
+
     /// Records an Event for a server that was up and is not any more.
-    async fn record_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
+    async fn record_loss(
+        &self,
+        objects: &ServerObjects,
+        before: &OpenStackMachine,
+        after: &OpenStackMachine,
+    ) {
         let was = before.condition("InstanceReady").is_some_and(Condition::holds);
         if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
-            self.context.events.record(after, Severity::Warning, &now.reason, &now.message).await;
+            self.warn(objects, after, &now.reason, &now.message).await;
         }
     }
 
@@ -282,11 +309,14 @@ impl OpenStackMachineReconciler {
             }
             return Ok((known, None));
         }
-        let user_data = self.bootstrap_data(object, &context.machine).await?;
+        let user_data = match context.machine.spec.bootstrap.data_secret_name {
+            None if context.is_server => None,
+            _ => Some(self.bootstrap_data(object, &context.machine).await?),
+        };
         let (machine, cluster) = (&context.machine, &context.cluster);
         let resolver = Resolver { context: &self.context, cloud, object, machine, cluster };
         let resolved = resolver.resolve().await?;
-        Ok((resolved, Some(user_data)))
+        Ok((resolved, user_data))
     }
 
     /// Decides and acts until nothing is left to do or the pass has to wait, and writes the journal.
@@ -297,7 +327,7 @@ impl OpenStackMachineReconciler {
         observed: &mut Observed,
     ) -> Result<Option<Waiting>, ReconcileError> {
         let result = self.take_steps(actor, object, observed).await;
-        let written = act::write_journal(actor.api, object, observed).await;
+        let written = act::write_journal(actor.objects, object, observed).await;
         result.and_then(|waiting| written.map(|()| waiting))
     }
 
@@ -309,7 +339,7 @@ impl OpenStackMachineReconciler {
                 "the server is created without the tags {}: Nova accepts 50 tags of 60 characters without , and /",
                 left.join(" ")
             );
-            self.context.events.record(object, Severity::Warning, "TagNotApplied", &message).await;
+            self.warn(actor.objects, object, "TagNotApplied", &message).await;
         }
     }
 
@@ -329,7 +359,8 @@ impl OpenStackMachineReconciler {
                 self.warn_of_tags(actor, object).await;
             }
             if let Some((reason, message)) = actor.act(step, object, observed).await? {
-                self.context.events.record(object, Severity::Normal, reason, &message).await;
+                let events = &self.context.events;
+                actor.objects.record(events, object, Severity::Normal, reason, &message).await;
             }
         }
         Err(crate::endless())

@@ -1,8 +1,9 @@
 //! Resolution of the ports of a machine: networks, subnets and security groups.
 
 use apiserver_types::{NetworkOrSGParam, PortOpts, ResolvedFixedIp, ResolvedPortSpec, SubnetParam};
-use controllers_infrastructure::SubnetQuery;
+use controllers_infrastructure::{CloudError, ErrorClass, SubnetQuery};
 use controllers_runtime::ReconcileError;
+use kube::ResourceExt;
 
 use super::super::desired;
 use super::{Resolver, only};
@@ -68,6 +69,16 @@ impl Resolver<'_> {
             let found =
                 self.cloud.subnets(&query).await?.into_iter().map(|subnet| subnet.network_id).collect();
             return only(found, &format!("{field}.fixedIPs[{index}].subnet"), &queries::describe(&query));
+        }
+        if self.cluster.name_any().is_empty() {
+            let message =
+                "an OpenStackServer has no network of a cluster. Name the network, or a subnet in fixedIPs";
+            return Err(CloudError::new(
+                ErrorClass::InvalidSpec,
+                format!("resolve {field}.network"),
+                message,
+            )
+            .into());
         }
         self.cluster_network().ok_or_else(|| {
             ReconcileError::waiting("WaitingForClusterInfrastructure", "the cluster has no network yet")
