@@ -36,15 +36,14 @@ wire! {
             /// Uplink status propagation of the port. If true, a virtual function follows the state of its
             /// physical link.
             propagate_uplink_status: bool,
-            /// Security groups of the port. They replace the security groups of the server and the managed
-            /// group of its role.
+            /// Security groups of the port. They replace the managed group of its role. The security groups of
+            /// the server are added.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode: the port is the parent of a trunk. Default: the setting of the server. Capstan
-            /// does not support true yet.
+            /// Trunk mode: the port is the parent of a trunk. Default: the setting of the server.
             trunk: bool,
             /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

@@ -38,6 +38,10 @@ impl Cloud for OpenStackCloud {
         compute::compute_zones(&self.0).await
     }
 
+    async fn has_key_pair(&self, name: &str) -> CloudResult<bool> {
+        compute::has_key_pair(&self.0, name).await
+    }
+
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>> {
         compute::server_groups(&self.0).await
     }
@@ -126,6 +130,26 @@ impl Cloud for OpenStackCloud {
         network::delete_port(&self.0, id).await
     }
 
+    async fn trunks(&self, query: &TrunkQuery) -> CloudResult<Vec<Trunk>> {
+        network::trunks(&self.0, query).await
+    }
+
+    async fn create_trunk(&self, new: &NewTrunk) -> CloudResult<Trunk> {
+        network::create_trunk(&self.0, new).await
+    }
+
+    async fn remove_subports(&self, trunk: &str, ports: &[String]) -> CloudResult<()> {
+        network::remove_subports(&self.0, trunk, ports).await
+    }
+
+    async fn delete_trunk(&self, id: &str) -> CloudResult<()> {
+        network::delete_trunk(&self.0, id).await
+    }
+
+    async fn network_extensions(&self) -> CloudResult<Vec<String>> {
+        self.0.network_extensions().await.map(<[String]>::to_vec)
+    }
+
     async fn floating_ips(&self, query: &FloatingIpQuery) -> CloudResult<Vec<FloatingIp>> {
         network::floating_ips(&self.0, query).await
     }
@@ -136,6 +160,15 @@ impl Cloud for OpenStackCloud {
 
     async fn associate_floating_ip(&self, id: &str, port: Option<&str>) -> CloudResult<()> {
         network::associate_floating_ip(&self.0, id, port).await
+    }
+
+    async fn take_floating_ip(
+        &self,
+        read: &FloatingIp,
+        port: &str,
+        address: Option<&str>,
+    ) -> CloudResult<()> {
+        network::take_floating_ip(&self.0, read, port, address).await
     }
 
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()> {

@@ -15,7 +15,11 @@ pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
     let words = words(answer.body(), &status.to_string());
     let retry_after = retry_after(answer.headers());
     CloudError {
-        class: class(status, &words, retry_after.is_some()),
+        class: match class(status, &words, retry_after.is_some()) {
+            // The 404 page of a proxy says nothing about a resource. Only Glance itself answers in HTML.
+            ErrorClass::NotFound if !words.json && !operation.contains(" /images/") => ErrorClass::Broken,
+            class => class,
+        },
         operation: operation.to_owned(),
         message: sentence(status, &words),
         request_id: request_id(answer.headers()),
@@ -83,9 +87,12 @@ fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
         _ if said.contains("no valid host") => ErrorClass::NoValidHost,
         400 | 422 => ErrorClass::Invalid,
         401 => ErrorClass::Unauthorized,
+        // Nothing was found, but because a router has no gateway yet.
+        404 if words.kind.as_deref() == Some("ExternalGatewayForFloatingIPNotFound") => ErrorClass::Conflict,
         403 => ErrorClass::Forbidden,
         404 | 410 => ErrorClass::NotFound,
-        409 => ErrorClass::Conflict,
+        // 412: a Neutron resource has another revision than the request requires.
+        409 | 412 => ErrorClass::Conflict,
         429 => ErrorClass::Throttled,
         413 | 503 if told_when => ErrorClass::Throttled,
         500.. => ErrorClass::Broken,
@@ -177,7 +184,20 @@ mod tests {
             (400, None, r#"{"badRequest": {"message": "bad"}}"#, ErrorClass::Invalid),
             (422, None, r#"{"error": {"message": "bad"}}"#, ErrorClass::Invalid),
             (401, None, r#"{"error": {"message": "who"}}"#, ErrorClass::Unauthorized),
-            (404, None, html, ErrorClass::NotFound),
+            (404, None, html, ErrorClass::Broken),
+            (404, None, r#"{"itemNotFound": {"message": "no server"}}"#, ErrorClass::NotFound),
+            (
+                404,
+                None,
+                r#"{"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound", "message": "not reachable"}}"#,
+                ErrorClass::Conflict,
+            ),
+            (
+                412,
+                None,
+                r#"{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1"}}"#,
+                ErrorClass::Conflict,
+            ),
             (405, None, html, ErrorClass::Broken),
             (302, None, html, ErrorClass::Broken),
         ];
@@ -186,6 +206,13 @@ mod tests {
             assert_eq!(error.class, class, "{status} {body}");
             assert_eq!((error.status, error.request_id.as_deref()), (Some(status), Some("req-1")));
         }
+    }
+
+    #[test]
+    fn a_page_404_means_absent_for_glance_only() {
+        let page = answer(404, None, "<html><body>No image found with ID 1</body></html>");
+        assert_eq!(refused("GET /images/1", &page).class, ErrorClass::NotFound);
+        assert_eq!(refused("DELETE /servers/1", &page).class, ErrorClass::Broken);
     }
 
     #[test]

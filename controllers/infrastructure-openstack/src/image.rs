@@ -19,6 +19,10 @@ struct ResponseBody {
     #[serde(default)]
     tags: Vec<String>,
     created_at: String,
+    #[serde(default)]
+    min_disk: u64,
+    #[serde(default)]
+    os_type: Option<String>,
 }
 
 impl From<ResponseBody> for Image {
@@ -29,6 +33,8 @@ impl From<ResponseBody> for Image {
             status: answer.status,
             tags: answer.tags,
             created_at: utc(&answer.created_at),
+            min_disk_gib: answer.min_disk,
+            os_type: answer.os_type,
         }
     }
 }

@@ -34,11 +34,13 @@ pub(crate) struct Request {
     /// Query, encoded, without the question mark.
     pub(crate) query: String,
     pub(crate) body: Option<Value>,
+    /// Revision that a Neutron resource must have, or the call is refused.
+    pub(crate) revision: Option<u64>,
 }
 
 impl Request {
     fn new(service: Service, method: Method, path: impl Into<String>) -> Self {
-        Self { service, method, path: path.into(), query: String::new(), body: None }
+        Self { service, method, path: path.into(), query: String::new(), body: None, revision: None }
     }
 
     /// Creates a read.
@@ -59,6 +61,11 @@ impl Request {
     /// Creates a delete call.
     pub(crate) fn delete(service: Service, path: impl Into<String>) -> Self {
         Self::new(service, Method::DELETE, path)
+    }
+
+    /// Guards a change of a Neutron resource by the revision at which it was read.
+    pub(crate) fn guarded_by(self, revision: Option<u64>) -> Self {
+        Self { revision, ..self }
     }
 
     /// Adds a query parameter.

@@ -30,19 +30,33 @@ const NOVA_NEEDED: u32 = 58;
 /// Intervals before the retries of an idempotent call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(1000)];
 
+/// Extension of Neutron.
+#[derive(serde::Deserialize)]
+struct Extension {
+    alias: String,
+}
+
 /// Session of one user.
 pub(crate) struct Session {
     client: AsyncOpenStack,
     endpoints: Endpoints,
     gates: [RateLimit; 5],
     nova_minor: OnceCell<u32>,
+    network_extensions: OnceCell<Vec<String>>,
     refused: AtomicBool,
 }
 
 impl Session {
     pub(crate) fn new(client: AsyncOpenStack, endpoints: Endpoints) -> Self {
         let gates = Service::ALL.map(|_| RateLimit::default());
-        Self { client, endpoints, gates, nova_minor: OnceCell::new(), refused: AtomicBool::new(false) }
+        Self {
+            client,
+            endpoints,
+            gates,
+            nova_minor: OnceCell::new(),
+            network_extensions: OnceCell::new(),
+            refused: AtomicBool::new(false),
+        }
     }
 
     /// Returns the region of all calls.
@@ -145,6 +159,16 @@ impl Session {
         outcome
     }
 
+    /// Returns the aliases of Neutron's extensions, which are read once.
+    pub(crate) async fn network_extensions(&self) -> CloudResult<&[String]> {
+        let read = || async {
+            let request = Request::get(Service::Network, "/extensions");
+            let found: Vec<Extension> = self.under(&request, "extensions").await?;
+            Ok(found.into_iter().map(|extension| extension.alias).collect())
+        };
+        self.network_extensions.get_or_try_init(read).await.map(Vec::as_slice)
+    }
+
     /// Returns the microversion to use: the newest that both we and the cloud know.
     async fn nova_minor(&self) -> CloudResult<u32> {
         self.nova_minor.get_or_try_init(|| self.ask_nova_version()).await.copied()
@@ -189,6 +213,9 @@ fn build(request: &Request, url: &str, minor: Option<u32>) -> (http::request::Bu
         .method(request.method.clone())
         .uri(url)
         .header(header::ACCEPT, "application/json");
+    if let Some(revision) = request.revision {
+        builder = builder.header(header::IF_MATCH, format!("revision_number={revision}"));
+    }
     if let Some(minor) = minor {
         builder = builder.header("OpenStack-API-Version", format!("compute 2.{minor}"));
     }

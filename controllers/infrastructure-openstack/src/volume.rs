@@ -21,6 +21,8 @@ struct ResponseBody {
     #[serde(default)]
     metadata: BTreeMap<String, String>,
     size: i32,
+    #[serde(default)]
+    volume_type: Option<String>,
 }
 
 impl From<ResponseBody> for Volume {
@@ -31,6 +33,7 @@ impl From<ResponseBody> for Volume {
             status: answer.status,
             metadata: answer.metadata,
             size_gib: answer.size,
+            volume_type: answer.volume_type,
         }
     }
 }

@@ -8,9 +8,9 @@ use crate::{
     ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor, Image,
     ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
     NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
-    NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewVolume, Pool, Port,
+    NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
     PortQuery, PortUpdate, PowerState, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery,
-    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
+    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -40,6 +40,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
     /// Lists the names of Nova's available availability zones.
     async fn compute_zones(&self) -> CloudResult<Vec<String>>;
+    /// Returns true if the user has a key pair of this name.
+    async fn has_key_pair(&self, name: &str) -> CloudResult<bool>;
     /// Lists the server groups of the project.
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>>;
 
@@ -85,12 +87,26 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn update_port(&self, id: &str, change: &PortUpdate) -> CloudResult<Port>;
     /// Deletes a port.
     async fn delete_port(&self, id: &str) -> CloudResult<()>;
+    /// Lists trunks that match.
+    async fn trunks(&self, query: &TrunkQuery) -> CloudResult<Vec<Trunk>>;
+    /// Creates a trunk without subports.
+    async fn create_trunk(&self, new: &NewTrunk) -> CloudResult<Trunk>;
+    /// Removes ports from a trunk. The ports stay.
+    async fn remove_subports(&self, trunk: &str, ports: &[String]) -> CloudResult<()>;
+    /// Deletes a trunk. One with a parent port in use is an error of class `Conflict`.
+    async fn delete_trunk(&self, id: &str) -> CloudResult<()>;
+    /// Lists the aliases of Neutron's extensions.
+    async fn network_extensions(&self) -> CloudResult<Vec<String>>;
     /// Lists floating IPs that match.
     async fn floating_ips(&self, query: &FloatingIpQuery) -> CloudResult<Vec<FloatingIp>>;
     /// Allocates a floating IP.
     async fn create_floating_ip(&self, new: &NewFloatingIp) -> CloudResult<FloatingIp>;
     /// Associates a floating IP with a port, or with none.
     async fn associate_floating_ip(&self, id: &str, port: Option<&str>) -> CloudResult<()>;
+    /// Associates a floating IP with an address of a port, unless it was changed since it was read; then the error is
+    /// of class `Conflict`.
+    async fn take_floating_ip(&self, read: &FloatingIp, port: &str, address: Option<&str>)
+    -> CloudResult<()>;
     /// Releases a floating IP.
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()>;
     /// Replaces all tags of a Neutron object.

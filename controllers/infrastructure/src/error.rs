@@ -28,6 +28,8 @@ pub enum ErrorClass {
     Forbidden,
     /// The request itself is wrong and will stay wrong (400, 422).
     Invalid,
+    /// The spec asks for something that the cloud cannot do; it was not asked.
+    InvalidSpec,
     /// The cloud failed (5xx), or its response is not that of its API.
     Broken,
     /// No response: the call may or may not have taken effect. Look before repeating it.
@@ -51,6 +53,7 @@ impl ErrorClass {
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden => "Forbidden",
             Self::Invalid => "InvalidRequest",
+            Self::InvalidSpec => "InvalidMachineSpec",
             Self::Broken => "CloudError",
             Self::Unknown => "OutcomeUnknown",
             Self::Unreachable => "CloudUnreachable",

@@ -25,7 +25,10 @@ mod names;
 mod namespace;
 mod object_refs;
 pub mod openstack_cluster;
+pub mod openstack_floating_ip_pool;
 pub mod openstack_machine;
+pub mod openstack_machine_template;
+pub mod openstack_server;
 mod ownership;
 mod paused;
 mod queries;
@@ -47,7 +50,10 @@ pub const ALL: &[ControllerSpec] = &[
     machine_set::CONTROLLER,
     machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
+    openstack_floating_ip_pool::CONTROLLER,
     openstack_machine::CONTROLLER,
+    openstack_machine_template::CONTROLLER,
+    openstack_server::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
     namespace::CONTROLLER,

@@ -14,6 +14,10 @@ pub(crate) const SECURITY_GROUP: &str = "security-group";
 pub(crate) const FLOATING_IP: &str = "floating-ip";
 /// Neutron port.
 pub(crate) const PORT: &str = "port";
+/// Neutron trunk, with the name of its parent port.
+pub(crate) const TRUNK: &str = "trunk";
+/// Neutron port that a trunk carried; its name is its id.
+pub(crate) const SUBPORT: &str = "subport";
 /// Nova server.
 pub(crate) const SERVER: &str = "server";
 /// Cinder volume.

@@ -41,6 +41,8 @@ pub struct Inventory {
     pub security_groups: Vec<InventoryItem>,
     /// Floating IPs, by address.
     pub floating_ips: Vec<InventoryItem>,
+    /// Trunks.
+    pub trunks: Vec<InventoryItem>,
     /// Load balancers, with those in deletion.
     pub load_balancers: Vec<InventoryItem>,
     /// User data of each server in the original form, by server id. Users cannot read it from Nova.
@@ -86,6 +88,7 @@ impl Inventory {
             routers: objects(ResourceKind::Router, "name"),
             security_groups: objects(ResourceKind::SecurityGroup, "name"),
             floating_ips: objects(ResourceKind::FloatingIp, "floating_ip_address"),
+            trunks: objects(ResourceKind::Trunk, "name"),
             load_balancers: crate::octavia::of_project(state, id).map(|(id, name)| item(id, name)).collect(),
             user_data: servers()
                 .filter_map(|server| Some((server.id.clone(), server.user_data.clone()?)))

@@ -22,6 +22,7 @@ pub(crate) mod security_group_rules;
 pub(crate) mod security_groups;
 mod subnets;
 mod tags;
+pub(crate) mod trunks;
 
 pub(crate) use allocation::allocate;
 
@@ -35,10 +36,11 @@ pub(crate) enum ResourceKind {
     SecurityGroup,
     SecurityGroupRule,
     FloatingIp,
+    Trunk,
 }
 
 impl ResourceKind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Network,
         Self::Subnet,
         Self::Port,
@@ -46,6 +48,7 @@ impl ResourceKind {
         Self::SecurityGroup,
         Self::SecurityGroupRule,
         Self::FloatingIp,
+        Self::Trunk,
     ];
 
     /// Returns its name in bodies and in quotas.
@@ -58,6 +61,7 @@ impl ResourceKind {
             Self::SecurityGroup => "security_group",
             Self::SecurityGroupRule => "security_group_rule",
             Self::FloatingIp => "floatingip",
+            Self::Trunk => "trunk",
         }
     }
 
@@ -84,6 +88,7 @@ impl ResourceKind {
                 ("SecurityGroupRuleNotFound", format!("Security group rule {id} does not exist"))
             }
             Self::FloatingIp => ("FloatingIPNotFound", format!("Floating IP {id} could not be found")),
+            Self::Trunk => ("TrunkNotFound", format!("Trunk {id} could not be found.")),
         };
         refusal(StatusCode::NOT_FOUND, name, &words)
     }
@@ -151,6 +156,12 @@ fn resources(
         (&Method::PUT, [id, "remove_router_interface"]) if kind == ResourceKind::Router => {
             router_interfaces::remove(state, context, id)
         }
+        (&Method::PUT, [id, "add_subports"]) if kind == ResourceKind::Trunk => {
+            trunks::add_subports(state, context, id)
+        }
+        (&Method::PUT, [id, "remove_subports"]) if kind == ResourceKind::Trunk => {
+            trunks::remove_subports(state, context, id)
+        }
         _ => Err(no_such_page()),
     }
 }
@@ -164,6 +175,7 @@ fn create(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind) -> 
         ResourceKind::SecurityGroup => security_groups::create(state, context),
         ResourceKind::SecurityGroupRule => security_group_rules::create(state, context),
         ResourceKind::FloatingIp => floating_ips::create(state, context),
+        ResourceKind::Trunk => trunks::create(state, context),
     }
 }
 
@@ -176,12 +188,14 @@ fn update(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind, id:
         ResourceKind::SecurityGroup => security_groups::update(state, context, id),
         ResourceKind::SecurityGroupRule => Err(no_such_page()),
         ResourceKind::FloatingIp => floating_ips::update(state, context, id),
+        ResourceKind::Trunk => trunks::update(state, context, id),
     }
 }
 
 fn delete(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     resource::find_own(state, context, kind, id, "delete")?;
     match kind {
+        ResourceKind::Trunk => trunks::delete(state, id)?,
         ResourceKind::Network => networks::delete(state, id)?,
         ResourceKind::Subnet => subnets::delete(state, id, context)?,
         ResourceKind::Port => ports::delete(state, id, context)?,

@@ -70,6 +70,9 @@ forward! {
         security_groups(query: &SecurityGroupQuery) -> Vec<SecurityGroup>;
         ports(query: &PortQuery) -> Vec<Port>;
         floating_ips(query: &FloatingIpQuery) -> Vec<FloatingIp>;
+        trunks(query: &TrunkQuery) -> Vec<Trunk>;
+        network_extensions() -> Vec<String>;
+        has_key_pair(name: &str) -> bool;
         servers() -> Vec<Server>;
         servers_named(name: &str) -> Vec<Server>;
         server(id: &str) -> Server;
@@ -105,7 +108,11 @@ forward! {
         delete_port(id: &str) -> ();
         create_floating_ip(new: &NewFloatingIp) -> FloatingIp;
         associate_floating_ip(id: &str, port: Option<&str>) -> ();
+        take_floating_ip(read: &FloatingIp, port: &str, address: Option<&str>) -> ();
         delete_floating_ip(id: &str) -> ();
+        create_trunk(new: &NewTrunk) -> Trunk;
+        remove_subports(trunk: &str, ports: &[String]) -> ();
+        delete_trunk(id: &str) -> ();
         set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
         create_server(new: &NewServer) -> String;
         delete_server(id: &str) -> ();

@@ -5,7 +5,7 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::rules::immutable::as_typed;
+use crate::rules::immutable::{self, as_typed};
 
 const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is immutable. Please create a new resource instead. Ref doc: https://cluster-api.sigs.k8s.io/tasks/change-machine-template.html";
 
@@ -20,12 +20,20 @@ impl Strategy for OpenStackMachineTemplateStrategy {
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let spec = |object: &Value| object::at(object, "spec.template.spec").cloned().unwrap_or_default();
+        let fixed = |object: &Value| {
+            let mut spec = spec(object);
+            // The machines that were made from the template follow these.
+            for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                immutable::forget(port, "allowedAddressPairs");
+            }
+            as_typed(&spec)
+        };
         let at = FieldPath::new("spec.template.spec");
         match old {
             None if spec(new).get("providerID").is_some() => {
                 vec![FieldError::forbidden(at.child("providerID"), "cannot be set in templates")]
             }
-            Some(old) if as_typed(&spec(new)) != as_typed(&spec(old)) => {
+            Some(old) if fixed(new) != fixed(old) => {
                 vec![FieldError::invalid(at, &spec(new), IMMUTABLE)]
             }
             _ => Vec::new(),
@@ -49,6 +57,20 @@ mod tests {
         let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(found, ["spec.template.spec.providerID: Forbidden: cannot be set in templates"]);
         assert_eq!(OpenStackMachineTemplateStrategy.validate(&template(&json!({})), None), []);
+    }
+
+    #[test]
+    fn the_address_pairs_of_a_template_can_change() {
+        let with = |address: &str| {
+            let pairs = json!([{"ipAddress": address}]);
+            template(&json!({"flavor": {"id": "1"}, "ports": [{"allowedAddressPairs": pairs}]}))
+        };
+        let strategy = OpenStackMachineTemplateStrategy;
+        assert_eq!(strategy.validate(&with("10.0.0.2"), Some(&with("10.0.0.1"))), []);
+        let without = template(&json!({"flavor": {"id": "1"}, "ports": [{}]}));
+        assert_eq!(strategy.validate(&without, Some(&with("10.0.0.1"))), []);
+        let other = template(&json!({"flavor": {"id": "1"}, "ports": [{"description": "x"}]}));
+        assert_eq!(strategy.validate(&other, Some(&without)).len(), 1);
     }
 
     #[test]

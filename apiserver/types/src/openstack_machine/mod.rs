@@ -80,8 +80,7 @@ wire! {
             /// Config drive. If true, Nova attaches a drive with the metadata. Default: the setting of the
             /// cloud.
             config_drive: bool,
-            /// Reference to a pool that supplies a floating IP for the server. Capstan does not support this
-            /// field yet.
+            /// Reference to a pool that supplies a floating IP for the server.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
             /// Reference to the OpenStack credentials. Default: the credentials of the OpenStackCluster.
@@ -97,8 +96,8 @@ wire! {
             /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of the ports without a list of their own, in addition to the managed group of
-            /// the role.
+            /// Security groups of all ports, in addition to the list of the port or, without one, to the
+            /// managed group of the role.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Nova server group of the server, which controls its placement.
@@ -112,8 +111,8 @@ wire! {
             /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode of the ports: each port is the parent of a trunk. Default: false. Capstan does not
-            /// support true yet.
+            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless the port has its
+            /// own setting. Default: false.
             trunk: bool,
         }
     }
@@ -163,7 +162,7 @@ wire! {
             /// Glance id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
-            /// Reference to an Image object in the same namespace. Capstan does not support this field.
+            /// Reference to an Image object in the same namespace.
             image_ref: ImageRef,
         }
     }

@@ -8,7 +8,7 @@ mod tests;
 mod users;
 mod yaml;
 
-pub use size::{LIMIT, TooLarge, user_data};
+pub use size::{LIMIT, TooLarge, user_data, user_data_of};
 
 use crate::failure_report;
 use crate::setup::{Command, DocumentError, File, SENTINEL, Setup};

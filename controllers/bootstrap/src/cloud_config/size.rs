@@ -11,6 +11,9 @@ use serde_json::Value;
 /// Largest user data. Nova accepts 65,535 characters of base64. Unit: bytes.
 pub const LIMIT: usize = 49_149;
 
+/// Format of bootstrap data for cloud-init, and of data without a format. Upstream's name.
+const CLOUD_CONFIG: &str = "cloud-config";
+
 /// Files that the error of too large user data names.
 const NAMED: usize = 5;
 
@@ -18,7 +21,7 @@ const NAMED: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the bootstrap data has {raw} bytes, and {compressed} bytes compressed. OpenStack accepts {LIMIT} bytes. \
-     Move content out of the KubeadmConfig. The largest files are {}", named(.largest)
+     Move content out of the bootstrap data{}", named(.largest)
 )]
 pub struct TooLarge {
     /// Size of the document. Unit: bytes.
@@ -30,8 +33,11 @@ pub struct TooLarge {
 }
 
 fn named(files: &[(String, usize)]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
     let files: Vec<String> = files.iter().map(|(path, size)| format!("{path} ({size} bytes)")).collect();
-    files.join(", ")
+    format!(". The largest files are {}", files.join(", "))
 }
 
 /// Returns the user data of a document: the document itself, or compressed by gzip if it is too large. cloud-init
@@ -51,6 +57,25 @@ pub fn user_data(document: &str) -> Result<Vec<u8>, TooLarge> {
         other => {
             let compressed = other.map_or(raw, |data| data.len());
             Err(TooLarge { raw, compressed, largest: largest(document) })
+        }
+    }
+}
+
+/// Returns the user data of the content of a bootstrap Secret in a format. Only the format `cloud-config` is compressed,
+/// by [`user_data`]: no reader of another format is known to unpack it.
+///
+/// # Errors
+/// The user data is too large.
+pub fn user_data_of(format: &str, content: Vec<u8>) -> Result<Vec<u8>, TooLarge> {
+    let raw = content.len();
+    if raw <= LIMIT {
+        return Ok(content);
+    }
+    // Content that is no text is compressed already.
+    match std::str::from_utf8(&content) {
+        Ok(document) if format == CLOUD_CONFIG => user_data(document),
+        document => {
+            Err(TooLarge { raw, compressed: raw, largest: document.map(largest).unwrap_or_default() })
         }
     }
 }

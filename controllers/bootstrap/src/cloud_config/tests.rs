@@ -207,6 +207,20 @@ fn user_data_is_compressed_above_the_limit_and_refused_with_its_largest_files() 
     assert!(error.to_string().contains("/b (64000 bytes), /run/kubeadm/kubeadm-join-config.yaml"), "{error}");
 }
 
+#[test]
+fn only_cloud_config_is_compressed() {
+    let large = "x".repeat(LIMIT + 1).into_bytes();
+    assert!(user_data_of("cloud-config", large.clone()).unwrap().starts_with(&[0x1f, 0x8b]));
+    for format in ["ignition", "talos"] {
+        let error = user_data_of(format, large.clone()).unwrap_err();
+        assert_eq!((error.raw, error.compressed), (LIMIT + 1, LIMIT + 1));
+        assert!(error.to_string().ends_with("out of the bootstrap data"), "{error}");
+        assert_eq!(user_data_of(format, b"{}".to_vec()).unwrap(), b"{}");
+    }
+    let binary = vec![0xff; LIMIT + 1];
+    assert_eq!(user_data_of("cloud-config", binary).unwrap_err().largest, []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 

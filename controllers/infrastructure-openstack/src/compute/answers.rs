@@ -16,6 +16,11 @@ pub(super) struct Flavor {
     vcpus: u32,
     ram: u64,
     disk: u64,
+    #[serde(rename = "OS-FLV-EXT-DATA:ephemeral", default)]
+    ephemeral: u64,
+    /// From microversion 2.61 on.
+    #[serde(default)]
+    extra_specs: BTreeMap<String, String>,
 }
 
 impl From<Flavor> for infrastructure::Flavor {
@@ -26,6 +31,8 @@ impl From<Flavor> for infrastructure::Flavor {
             vcpus: flavor.vcpus,
             ram_mib: flavor.ram,
             disk_gib: flavor.disk,
+            ephemeral_gib: flavor.ephemeral,
+            extra_specs: flavor.extra_specs,
         }
     }
 }
@@ -69,7 +76,10 @@ pub(super) struct Created {
 #[derive(Deserialize)]
 pub(super) struct Server {
     id: String,
+    /// Absent, as everything but id and status, if Nova cannot reach the part of the cloud with the server.
+    #[serde(default)]
     name: String,
+    #[serde(default)]
     status: String,
     #[serde(rename = "OS-EXT-STS:task_state", default)]
     task_state: Option<String>,

@@ -30,6 +30,15 @@ pub(crate) async fn compute_zones(session: &Session) -> CloudResult<Vec<String>>
     Ok(zones.into_iter().filter(|zone| zone.state.available).map(|zone| zone.name).collect())
 }
 
+pub(crate) async fn has_key_pair(session: &Session, name: &str) -> CloudResult<bool> {
+    let request = Request::get(Service::Compute, format!("/os-keypairs/{}", encode(name)));
+    match session.done(&request).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Lists server groups. Nova pages this list by offset without a link to the next page; the last page is
 /// empty.
 pub(crate) async fn server_groups(session: &Session) -> CloudResult<Vec<ServerGroup>> {

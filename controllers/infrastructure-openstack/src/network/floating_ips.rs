@@ -9,6 +9,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -24,6 +25,10 @@ struct ResponseBody {
     tags: Vec<String>,
     #[serde(default)]
     status: String,
+    #[serde(default)]
+    revision_number: Option<u64>,
+    #[serde(default)]
+    updated_at: String,
 }
 
 impl From<ResponseBody> for FloatingIp {
@@ -36,6 +41,8 @@ impl From<ResponseBody> for FloatingIp {
             description: answer.description.unwrap_or_default(),
             tags: answer.tags,
             status: answer.status,
+            revision: answer.revision_number,
+            updated_at: utc(&answer.updated_at),
         }
     }
 }
@@ -68,6 +75,20 @@ pub(crate) async fn associate_floating_ip(
 ) -> CloudResult<()> {
     let body = json!({"floatingip": {"port_id": port}});
     session.done(&Request::put(Service::Network, path("floatingips", id), body)).await.map(drop)
+}
+
+pub(crate) async fn take_floating_ip(
+    session: &Session,
+    read: &FloatingIp,
+    port: &str,
+    address: Option<&str>,
+) -> CloudResult<()> {
+    let mut body = json!({"floatingip": {"port_id": port}});
+    if let Some(address) = address {
+        body["floatingip"]["fixed_ip_address"] = json!(address);
+    }
+    let request = Request::put(Service::Network, path("floatingips", &read.id), body);
+    session.done(&request.guarded_by(read.revision)).await.map(drop)
 }
 
 pub(crate) async fn delete_floating_ip(session: &Session, id: &str) -> CloudResult<()> {

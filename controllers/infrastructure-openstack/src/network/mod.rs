@@ -6,6 +6,7 @@ mod ports;
 mod routers;
 mod security_groups;
 mod subnets;
+mod trunks;
 
 pub(crate) use floating_ips::*;
 pub(crate) use networks::*;
@@ -13,6 +14,7 @@ pub(crate) use ports::*;
 pub(crate) use routers::*;
 pub(crate) use security_groups::*;
 pub(crate) use subnets::*;
+pub(crate) use trunks::*;
 
 use controllers_infrastructure::{CloudResult, TagQuery, TaggedKind};
 use serde_json::{Map, Value, json};
@@ -36,6 +38,7 @@ pub(crate) async fn set_tags(
         TaggedKind::SecurityGroup => "security-groups",
         TaggedKind::Port => "ports",
         TaggedKind::FloatingIp => "floatingips",
+        TaggedKind::Trunk => "trunks",
     };
     let path = format!("{}/tags", path(collection, id));
     session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)

@@ -30,6 +30,8 @@ struct ResponseBody {
     allowed_address_pairs: Vec<Pair>,
     #[serde(default)]
     device_id: String,
+    #[serde(default)]
+    device_owner: Option<String>,
     status: String,
 }
 
@@ -60,24 +62,32 @@ impl From<ResponseBody> for Port {
             security_groups: answer.security_groups,
             allowed_address_pairs: answer.allowed_address_pairs.into_iter().map(pair).collect(),
             device_id: answer.device_id,
+            device_owner: answer.device_owner.unwrap_or_default(),
             status: answer.status,
         }
     }
 }
 
 pub(crate) async fn ports(session: &Session, query: &PortQuery) -> CloudResult<Vec<Port>> {
-    let request = Request::get(Service::Network, "/ports")
+    let mut request = Request::get(Service::Network, "/ports")
         .with_some("id", query.id.as_deref())
         .with_some("name", query.name.as_deref())
         .with_some("network_id", query.network_id.as_deref())
         .with_some("device_id", query.device_id.as_deref())
         .with_list("tags", &query.tags);
+    for owner in &query.device_owners {
+        request = request.with("device_owner", owner);
+    }
     let found: Vec<ResponseBody> = list(session, request, "ports").await?;
     Ok(found.into_iter().map(Port::from).collect())
 }
 
 pub(crate) async fn create_port(session: &Session, new: &NewPort) -> CloudResult<Port> {
-    let request = Request::post(Service::Network, "/ports", json!({"port": body(new)}));
+    let mut port = body(new);
+    if new.trusted_vf {
+        trust(&mut port, session.network_extensions().await?);
+    }
+    let request = Request::post(Service::Network, "/ports", json!({"port": port}));
     Ok(session.under::<ResponseBody>(&request, "port").await?.into())
 }
 
@@ -102,8 +112,23 @@ fn body(new: &NewPort) -> Map<String, Value> {
         ("port_security_enabled", new.port_security.map(|enabled| json!(enabled))),
         ("propagate_uplink_status", new.propagate_uplink_status.map(|enabled| json!(enabled))),
     ]);
-    port.extend(new.value_specs.iter().map(|(key, value)| (key.clone(), json!(value))));
+    // They add to what is sent and do not replace it: the description, for example, is our mark.
+    for (key, value) in &new.value_specs {
+        port.entry(key.clone()).or_insert_with(|| json!(value));
+    }
     port
+}
+
+/// Sets the trust in a virtual function: an attribute of the port, or before its extension a part of the profile.
+fn trust(port: &mut Map<String, Value>, extensions: &[String]) {
+    if extensions.iter().any(|alias| alias == "port-trusted-vif") {
+        port.insert("trusted".to_owned(), json!(true));
+        return;
+    }
+    let profile = port.entry("binding:profile").or_insert_with(|| json!({}));
+    if let Some(profile) = profile.as_object_mut() {
+        profile.insert("trusted".to_owned(), json!(true));
+    }
 }
 
 fn fixed_ip(one: &FixedIp) -> Value {
@@ -149,10 +174,21 @@ mod tests {
         // No group at all is different from the default group.
         new.security_groups = Some(Vec::new());
         new.profile = [("capabilities".into(), r#"["switchdev"]"#.into()), ("a".into(), "b c".into())].into();
-        new.value_specs = [("dns_name".into(), "m1".into())].into();
+        new.value_specs = [("dns_name".into(), "m1".into()), ("name".into(), "other".into())].into();
         let port = body(&new);
         assert_eq!(port["security_groups"], json!([]));
         assert_eq!(port["binding:profile"], json!({"capabilities": ["switchdev"], "a": "b c"}));
         assert_eq!(port["dns_name"], "m1");
+        assert_eq!(port["name"], "p", "a further parameter cannot replace one of ours");
+    }
+
+    #[test]
+    fn a_trusted_function_is_requested_in_the_form_that_the_cloud_has() {
+        let mut old = body(&NewPort::default());
+        let mut new = old.clone();
+        trust(&mut old, &["trunk".to_owned()]);
+        assert_eq!(old["binding:profile"], json!({"trusted": true}));
+        trust(&mut new, &["port-trusted-vif".to_owned()]);
+        assert_eq!((&new["trusted"], new.get("binding:profile")), (&json!(true), None));
     }
 }

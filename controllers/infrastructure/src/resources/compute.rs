@@ -17,6 +17,10 @@ plain! {
         ram_mib: u64,
         /// Root disk, GiB; 0 is "as large as the image".
         disk_gib: u64,
+        /// Further local disk, GiB.
+        ephemeral_gib: u64,
+        /// Extra specs; empty if the cloud does not show them.
+        extra_specs: BTreeMap<String, String>,
     }
 
     /// Nova server group.

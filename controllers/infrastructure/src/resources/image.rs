@@ -25,5 +25,9 @@ plain! {
         tags: Vec<String>,
         /// Time of creation.
         created_at: String,
+        /// Smallest disk, GiB.
+        min_disk_gib: u64,
+        /// Property `os_type`, e.g. `linux`.
+        os_type: Option<String>,
     }
 }

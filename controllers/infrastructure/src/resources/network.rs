@@ -224,4 +224,6 @@ pub enum TaggedKind {
     Port,
     /// `/v2.0/floatingips`
     FloatingIp,
+    /// `/v2.0/trunks`
+    Trunk,
 }

@@ -1,4 +1,4 @@
-//! Neutron ports and floating IPs.
+//! Neutron ports, trunks and floating IPs.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,8 @@ plain! {
         network_id: Option<String>,
         /// Attached to this server or router.
         device_id: Option<String>,
+        /// With one of these device owners, e.g. `network:router_interface`.
+        device_owners: Vec<String>,
         /// With all of these tags.
         tags: Vec<String>,
     }
@@ -55,6 +57,8 @@ plain! {
         allowed_address_pairs: Vec<AddressPair>,
         /// Server or router it is attached to; empty if none.
         device_id: String,
+        /// Use by a service, e.g. `compute:nova` or `trunk:subport`; empty if none.
+        device_owner: String,
         /// `ACTIVE`, `DOWN`, ...
         status: String,
     }
@@ -83,6 +87,8 @@ plain! {
         vnic_type: Option<String>,
         /// Binding profile.
         profile: BTreeMap<String, String>,
+        /// Trust in the virtual function. The provider sends it in the form that the cloud has.
+        trusted_vf: bool,
         /// Port security.
         port_security: Option<bool>,
         /// Uplink status propagation.
@@ -121,6 +127,10 @@ plain! {
         network_id: String,
         /// Port that it is associated with, if any.
         port_id: Option<String>,
+        /// Number of the last change, if the cloud counts changes.
+        revision: Option<u64>,
+        /// Time of the last change.
+        updated_at: String,
         /// Description.
         description: String,
         /// Tags.
@@ -139,5 +149,39 @@ plain! {
         description: String,
         /// Port to associate it with.
         port_id: Option<String>,
+    }
+
+    /// Query of trunks.
+    TrunkQuery {
+        /// With this name.
+        name: Option<String>,
+        /// With this parent port.
+        port_id: Option<String>,
+    }
+
+    /// Neutron trunk: a port that carries the traffic of other ports.
+    Trunk {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Parent port.
+        port_id: String,
+        /// Description.
+        description: String,
+        /// Tags.
+        tags: Vec<String>,
+        /// Ids of the ports that it carries.
+        subports: Vec<String>,
+    }
+
+    /// Trunk to create.
+    NewTrunk {
+        /// Name.
+        name: String,
+        /// Description.
+        description: String,
+        /// Parent port.
+        port_id: String,
     }
 }

@@ -17,6 +17,8 @@ plain! {
         metadata: BTreeMap<String, String>,
         /// Size, GiB.
         size_gib: i32,
+        /// Volume type.
+        volume_type: Option<String>,
     }
 
     /// Volume to create.

@@ -45,3 +45,29 @@ pub(super) async fn floating_ips(world: World) {
     cloud.delete_router(&router.id).await.unwrap();
     world.clear(site).await;
 }
+
+pub(super) async fn stale(world: World) {
+    let cloud = &world.cloud;
+    let site = world.site("stale", 8).await;
+    let router = world.router("stale").await;
+    cloud.add_router_interface(&router.id, &site.subnet.id).await.unwrap();
+    let ports = [world.port(&site, "stale-1", 81).await, world.port(&site, "stale-2", 82).await];
+    let new = NewFloatingIp {
+        network_id: router.external_network_id.clone().unwrap(),
+        description: world.name("stale"),
+        ..NewFloatingIp::default()
+    };
+    let read = cloud.create_floating_ip(&new).await.unwrap();
+    assert!(read.revision.is_some(), "the cloud counts changes");
+    let address = ports[0].fixed_ips[0].ip_address.clone();
+    cloud.take_floating_ip(&read, &ports[0].id, address.as_deref()).await.unwrap();
+    let error = refused(cloud.take_floating_ip(&read, &ports[1].id, None).await, ErrorClass::Conflict);
+    assert_eq!(error.status, Some(412));
+    cloud.delete_floating_ip(&read.id).await.unwrap();
+    for port in ports {
+        cloud.delete_port(&port.id).await.unwrap();
+    }
+    cloud.remove_router_interface(&router.id, &site.subnet.id).await.unwrap();
+    cloud.delete_router(&router.id).await.unwrap();
+    world.clear(site).await;
+}

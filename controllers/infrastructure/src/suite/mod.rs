@@ -117,6 +117,8 @@ fn all() -> Vec<Case> {
         "security group rules are created once and deleted" => security_groups::rules,
         "ports are created, found by every filter, changed and deleted" => ports::ports,
         "an address is assigned to one port only" => ports::addresses,
+        "trunks are created on ports, found by every filter, tagged and deleted before their ports" => ports::trunks,
+        "a floating IP that was changed since it was read is not taken" => floating_ips::stale,
         "floating IPs are created, associated, found by every filter and deleted" => floating_ips::floating_ips,
         "load balancers are created, found by every filter and deleted with their parts" => load_balancers::load_balancers,
         "load balancers without an address and unknown parts are refused" => load_balancers::refusals,

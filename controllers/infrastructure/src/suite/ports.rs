@@ -1,7 +1,9 @@
 //! Suite cases about ports.
 
 use super::{UNKNOWN_ID, World, ids, refused};
-use crate::{AddressPair, ErrorClass, FixedIp, NewPort, PortQuery, PortUpdate, TaggedKind};
+use crate::{
+    AddressPair, ErrorClass, FixedIp, NewPort, NewTrunk, PortQuery, PortUpdate, TaggedKind, TrunkQuery,
+};
 
 pub(super) async fn ports(world: World) {
     let cloud = &world.cloud;
@@ -77,6 +79,40 @@ pub(super) async fn addresses(world: World) {
     refused(cloud.create_port(&at("10.77.5.50")).await, ErrorClass::Conflict);
     refused(cloud.create_port(&at("10.99.0.1")).await, ErrorClass::Invalid);
     refused(cloud.create_port(&at("no address")).await, ErrorClass::Invalid);
+    cloud.delete_port(&port.id).await.unwrap();
+    world.clear(site).await;
+}
+
+pub(super) async fn trunks(world: World) {
+    let cloud = &world.cloud;
+    let extensions = cloud.network_extensions().await.unwrap();
+    assert!(extensions.iter().any(|alias| alias == "router"), "{extensions:?}");
+    if !extensions.iter().any(|alias| alias == "trunk") {
+        return;
+    }
+    let site = world.site("trunk", 9).await;
+    let port = world.port(&site, "trunk", 90).await;
+    let new = NewTrunk {
+        name: world.name("trunk"),
+        description: "made by the suite".into(),
+        port_id: port.id.clone(),
+    };
+    let trunk = cloud.create_trunk(&new).await.unwrap();
+    assert_eq!((&trunk.name, &trunk.description, &trunk.port_id), (&new.name, &new.description, &port.id));
+    refused(cloud.create_trunk(&new).await, ErrorClass::Conflict);
+    cloud.set_tags(TaggedKind::Trunk, &trunk.id, &["red".into()]).await.unwrap();
+    let found = [
+        TrunkQuery { name: Some(new.name.clone()), ..TrunkQuery::default() },
+        TrunkQuery { port_id: Some(port.id.clone()), ..TrunkQuery::default() },
+    ];
+    for query in found {
+        let seen = cloud.trunks(&query).await.unwrap();
+        assert_eq!(ids!(seen), [trunk.id.as_str()], "{query:?}");
+        assert_eq!((&seen[0].tags, &seen[0].subports), (&vec!["red".to_owned()], &Vec::new()));
+    }
+    refused(cloud.delete_port(&port.id).await, ErrorClass::Conflict);
+    cloud.delete_trunk(&trunk.id).await.unwrap();
+    refused(cloud.delete_trunk(&trunk.id).await, ErrorClass::NotFound);
     cloud.delete_port(&port.id).await.unwrap();
     world.clear(site).await;
 }

@@ -7,7 +7,8 @@ use apiserver_types::{
     Cluster, IdentityType, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference,
     OpenStackMachine, OperationStep,
 };
-use controllers_infrastructure::{Cloud, Credentials, Server};
+use controllers_bootstrap::cloud_config::user_data_of;
+use controllers_infrastructure::{Cloud, CloudError, Credentials, ErrorClass, Server};
 use controllers_runtime::{ReconcileError, Recorder};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -130,8 +131,14 @@ impl Target {
             )));
         };
         let secret = secret(&self.context, self.namespace(), name).await?;
-        bytes(&secret, "value").map(<[u8]>::to_vec).ok_or_else(|| {
+        let value = bytes(&secret, "value").ok_or_else(|| {
             missing(format!("Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"))
+        })?;
+        let format = bytes(&secret, "format").and_then(|format| std::str::from_utf8(format).ok());
+        let format = format.filter(|format| !format.is_empty()).unwrap_or("cloud-config");
+        user_data_of(format, value.to_vec()).map_err(|error| {
+            let attempt = format!("prepare the user data of Machine {:?}", self.machine.name_any());
+            CloudError::new(ErrorClass::InvalidSpec, attempt, error.to_string()).into()
         })
     }
 }

@@ -95,6 +95,34 @@ impl Cloud for FakeCloud {
         unused("compute_zones")
     }
 
+    async fn has_key_pair(&self, _: &str) -> CloudResult<bool> {
+        unused("has_key_pair")
+    }
+
+    async fn trunks(&self, _: &TrunkQuery) -> CloudResult<Vec<Trunk>> {
+        unused("trunks")
+    }
+
+    async fn create_trunk(&self, _: &NewTrunk) -> CloudResult<Trunk> {
+        unused("create_trunk")
+    }
+
+    async fn remove_subports(&self, _: &str, _: &[String]) -> CloudResult<()> {
+        unused("remove_subports")
+    }
+
+    async fn delete_trunk(&self, _: &str) -> CloudResult<()> {
+        unused("delete_trunk")
+    }
+
+    async fn network_extensions(&self) -> CloudResult<Vec<String>> {
+        unused("network_extensions")
+    }
+
+    async fn take_floating_ip(&self, _: &FloatingIp, _: &str, _: Option<&str>) -> CloudResult<()> {
+        unused("take_floating_ip")
+    }
+
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>> {
         Ok(Vec::new())
     }

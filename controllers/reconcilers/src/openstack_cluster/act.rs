@@ -259,5 +259,7 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, tags: &[String
         TaggedKind::Port => {
             observed.balancing.vip_port.iter_mut().for_each(|it| it.tags.clone_from(&tags));
         }
+        // A cluster has no trunks of its own.
+        TaggedKind::Trunk => {}
     }
 }

@@ -7,22 +7,23 @@ use apiserver_types::{
     Machine, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec, ResolvedPortSpec, SchedulerHintType,
 };
 use controllers_infrastructure::{
-    Cloud, CloudError, ErrorClass, FixedIp, FloatingIpQuery, NewPort, NewServer, NewVolume, PortUpdate,
-    Server, TaggedKind,
+    Cloud, CloudError, ErrorClass, FloatingIp, NewServer, NewTrunk, NewVolume, PortUpdate, Server, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 
-use super::decide::{Desired, Observed, Step, address_pairs};
+use super::decide::{Desired, Holder, Observed, Step};
 use super::desired::{self, VolumeWish};
+use super::new_port::new_port;
+use super::objects::ServerObjects;
 use super::observe::is_written;
+use super::remedies;
 use crate::names;
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
-    pub api: &'a Api<OpenStackMachine>,
+    pub objects: &'a ServerObjects,
     pub cloud: &'a Arc<dyn Cloud>,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
@@ -45,7 +46,7 @@ impl Actor<'_> {
     ) -> Result<EventText, ReconcileError> {
         let attempt = step.attempt(&self.desired.name);
         self.make(step, object, observed).await.map_err(|error| match attempt {
-            Some(attempt) => error.during(|| attempt),
+            Some(attempt) => remedies::with_remedy(error.during(|| attempt)),
             None => error,
         })
     }
@@ -61,7 +62,7 @@ impl Actor<'_> {
                 for (kind, name) in entries {
                     observed.journal.intend(kind, &name);
                 }
-                write_journal(self.api, object, observed).await?;
+                write_journal(self.objects, object, observed).await?;
                 Ok(None)
             }
             Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
@@ -69,6 +70,12 @@ impl Actor<'_> {
             Step::TagPort { name, id, tags } => {
                 self.cloud.set_tags(TaggedKind::Port, &id, &tags).await?;
                 observed.ports.entry(name).and_modify(|port| port.tags = tags);
+                Ok(None)
+            }
+            Step::CreateTrunk { name, port } => self.create_trunk(observed, name, port).await,
+            Step::TagTrunk { name, id, tags } => {
+                self.cloud.set_tags(TaggedKind::Trunk, &id, &tags).await?;
+                observed.trunks.entry(name).and_modify(|trunk| trunk.tags = tags);
                 Ok(None)
             }
             Step::SetAddressPairs { name, id, pairs } => {
@@ -83,8 +90,8 @@ impl Actor<'_> {
             }
             Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
-            Step::TakeEndpoint { floating_ip, port } => {
-                self.take_endpoint(observed, &floating_ip, port).await
+            Step::TakeEndpoint { floating_ip, port, address, from } => {
+                self.take_endpoint(observed, &floating_ip, port, address.as_deref(), from).await
             }
             Step::Wait(_) | Step::Nothing => Ok(None),
         }
@@ -95,20 +102,26 @@ impl Actor<'_> {
     async fn take_endpoint(
         &self,
         observed: &mut Observed,
-        floating_ip: &str,
+        floating_ip: &FloatingIp,
         port: String,
+        address: Option<&str>,
+        from: Option<String>,
     ) -> Result<EventText, ReconcileError> {
-        let Some(known) = &mut observed.endpoint_ip else { return Ok(None) };
-        let query = FloatingIpQuery { address: Some(known.address.clone()), ..FloatingIpQuery::default() };
-        let now = self.cloud.floating_ips(&query).await?.into_iter().find(|it| it.id == floating_ip);
-        if let Some(taken) = now.filter(|it| it.port_id.is_some()) {
-            *known = taken;
-            return Ok(None);
+        match self.cloud.take_floating_ip(floating_ip, &port, address).await {
+            // Another heir was faster. The next pass looks again.
+            Err(error) if error.status == Some(412) => {
+                observed.endpoint_ip = None;
+                return Ok(None);
+            }
+            result => result?,
         }
-        self.cloud.associate_floating_ip(floating_ip, Some(&port)).await?;
-        let text = format!("associated floating IP {floating_ip} with port {port}");
-        known.port_id = Some(port);
-        Ok(Some(("FloatingIPAssociated", text)))
+        let text = format!("associated floating IP {} with port {port}", floating_ip.address);
+        observed.endpoint_ip = Some(FloatingIp { port_id: Some(port), ..floating_ip.clone() });
+        observed.endpoint_holder = Holder::Settled;
+        Ok(Some(match from {
+            Some(why) => ("APIEndpointMoved", format!("{text}, because {why}")),
+            None => ("FloatingIPAssociated", text),
+        }))
     }
 
     async fn create_volume(
@@ -143,6 +156,25 @@ impl Actor<'_> {
         let message = format!("created port {} ({})", spec.name, port.id);
         observed.ports.insert(spec.name, port);
         Ok(Some(("PortCreated", message)))
+    }
+
+    async fn create_trunk(
+        &self,
+        observed: &mut Observed,
+        name: String,
+        port_id: String,
+    ) -> Result<EventText, ReconcileError> {
+        let new = NewTrunk { name: name.clone(), description: self.tag.description(), port_id };
+        let trunk = self.cloud.create_trunk(&new).await?;
+        observed.journal.learn(names::TRUNK, &name, &trunk.id);
+        let message = format!("created trunk {name} ({})", trunk.id);
+        observed.trunks.insert(name, trunk);
+        Ok(Some(("TrunkCreated", message)))
+    }
+
+    /// Returns the tags of the server, and those that Nova does not accept.
+    pub(super) fn server_tags(&self, object: &OpenStackMachine) -> (Vec<String>, Vec<String>) {
+        desired::for_nova(self.tag.tags(Some(&desired::tags(object, self.cluster, None))))
     }
 
     async fn create_server(
@@ -180,7 +212,7 @@ impl Actor<'_> {
             ports: ports.map(|port| port.id.clone()).collect(),
             key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
             metadata: metadata.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
-            tags: self.tag.tags(Some(&desired::tags(object, self.cluster, None))),
+            tags: self.server_tags(object).0,
             config_drive: spec.config_drive,
             user_data: self.user_data.map(<[u8]>::to_vec),
             availability_zone: desired::availability_zone(self.machine, self.cluster),
@@ -232,11 +264,7 @@ impl Actor<'_> {
         observed: &mut Observed,
         provider_id: String,
     ) -> Result<EventText, ReconcileError> {
-        let change = json!({
-            "metadata": {"resourceVersion": object.resource_version()},
-            "spec": {"providerID": provider_id},
-        });
-        *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+        *object = self.objects.set_provider_id(object, &provider_id).await?;
         let message = format!("server {} is up", observed.known_server.as_deref().unwrap_or_default());
         observed.provider_id = Some(provider_id);
         Ok(Some(("ServerActive", message)))
@@ -245,7 +273,7 @@ impl Actor<'_> {
 
 /// Writes the journal if it differs from the stored one.
 pub(super) async fn write_journal(
-    api: &Api<OpenStackMachine>,
+    objects: &ServerObjects,
     object: &mut OpenStackMachine,
     observed: &Observed,
 ) -> Result<(), ReconcileError> {
@@ -256,41 +284,8 @@ pub(super) async fn write_journal(
         "resourceVersion": object.resource_version(),
         "annotations": {JOURNAL_ANNOTATION: observed.journal.text()},
     }});
-    *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+    *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())
-}
-
-fn new_port(spec: &ResolvedPortSpec, tag: &OwnershipTag) -> NewPort {
-    let fixed_ip = |ip: &apiserver_types::ResolvedFixedIp| FixedIp {
-        subnet_id: ip.subnet.clone(),
-        ip_address: ip.ip_address.clone(),
-    };
-    let mut profile = BTreeMap::new();
-    if let Some(requested) = &spec.profile {
-        if requested.ovs_hw_offload == Some(true) {
-            profile.insert("capabilities".to_owned(), r#"["switchdev"]"#.to_owned());
-        }
-        if requested.trusted_vf == Some(true) {
-            profile.insert("trusted".to_owned(), "true".to_owned());
-        }
-    }
-    let value_specs = spec.value_specs.iter().flatten();
-    NewPort {
-        name: spec.name.clone(),
-        description: spec.description.clone().unwrap_or_else(|| tag.description()),
-        network_id: spec.network_id.clone(),
-        fixed_ips: spec.fixed_ips.iter().flatten().map(fixed_ip).collect(),
-        security_groups: spec.security_groups.clone(),
-        allowed_address_pairs: address_pairs(spec),
-        admin_state_up: spec.admin_state_up,
-        mac_address: spec.mac_address.clone(),
-        host_id: spec.host_id.clone(),
-        vnic_type: spec.vnic_type.clone(),
-        profile,
-        port_security: spec.enable_port_security,
-        propagate_uplink_status: spec.propagate_uplink_status,
-        value_specs: value_specs.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
-    }
 }
 
 fn hints(object: &OpenStackMachine) -> BTreeMap<String, String> {

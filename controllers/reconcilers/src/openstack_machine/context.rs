@@ -6,7 +6,8 @@ use apiserver_types::{
     Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference, OpenStackMachine,
     OperationPhase,
 };
-use controllers_infrastructure::Cloud;
+use controllers_bootstrap::cloud_config::user_data_of;
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
 use controllers_runtime::ReconcileError;
 use kube::{Api, ResourceExt};
 
@@ -16,6 +17,8 @@ use super::{OpenStackMachineReconciler, observe};
 pub(super) struct ReconcileContext {
     pub machine: Machine,
     pub cluster: OpenStackCluster,
+    /// The object is an OpenStackServer, which has neither; both are made up of its spec.
+    pub is_server: bool,
 }
 
 impl OpenStackMachineReconciler {
@@ -96,9 +99,19 @@ impl OpenStackMachineReconciler {
         let Some(secret) = self.context.secrets.secret(&namespace, name).await? else {
             return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
         };
-        let value = secret.data.and_then(|mut data| data.remove("value"));
-        value
-            .map(|bytes| bytes.0)
-            .ok_or_else(|| waiting(format!("Secret {namespace}/{name} has no key \"value\"")))
+        let mut data = secret.data.unwrap_or_default();
+        let Some(value) = data.remove("value") else {
+            return Err(waiting(format!("Secret {namespace}/{name} has no key \"value\"")));
+        };
+        // Bootstrap providers older than the key write cloud-config only.
+        let format = data.remove("format").and_then(|format| String::from_utf8(format.0).ok());
+        let format = format.filter(|format| !format.is_empty()).unwrap_or_else(|| "cloud-config".to_owned());
+        user_data_of(&format, value.0).map_err(|error| {
+            let attempt = format!(
+                "prepare the user data of server {:?} from Secret {namespace}/{name}",
+                object.name_any()
+            );
+            CloudError::new(ErrorClass::InvalidSpec, attempt, error.to_string()).into()
+        })
     }
 }

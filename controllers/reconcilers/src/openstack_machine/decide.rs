@@ -1,9 +1,12 @@
 //! Decision on the next step of an OpenStackMachine.
 
+pub(super) mod address_pairs;
+mod endpoint;
+
 use std::collections::BTreeMap;
 
 use apiserver_types::{OpenStackMachine, ResolvedPortSpec};
-use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Volume};
+use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, Volume};
 use controllers_runtime::{Journal, OwnershipTag};
 
 use super::desired::VolumeWish;
@@ -17,6 +20,10 @@ pub(super) struct Desired {
     pub volumes: Vec<VolumeWish>,
     /// The machine may take the floating IP of the cluster's API.
     pub takes_endpoint: bool,
+    /// The machine is a node, so it may take the floating IP from a machine whose server is dead.
+    pub is_node: bool,
+    /// Address pairs of each port as the last pass applied them.
+    pub applied_pairs: BTreeMap<String, Vec<AddressPair>>,
     /// The Machine is being deleted, so clients must not be sent to it any more.
     pub is_leaving: bool,
     /// Load balancer of the API, of which the machine is a member.
@@ -25,6 +32,8 @@ pub(super) struct Desired {
     pub balanced_ports: usize,
     /// Network of the cluster: the port on it serves the API.
     pub network: Option<String>,
+    /// Name of that network: its addresses come first.
+    pub network_name: String,
     pub region: String,
 }
 
@@ -43,8 +52,24 @@ pub(super) struct Observed {
     /// An operation has claimed the server.
     pub in_operation: bool,
     pub endpoint_ip: Option<FloatingIp>,
+    /// State of the machine that has the floating IP of the API.
+    pub endpoint_holder: Holder,
+    /// Subnet of the cluster's primary addresses, if the cluster names one.
+    pub primary_subnet: Option<String>,
+    /// Trunks by the names of their parent ports.
+    pub trunks: BTreeMap<String, Trunk>,
     /// State of the machine's membership in the load balancer.
     pub membership: Membership,
+}
+
+/// State of the machine that has the floating IP of the API.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Holder {
+    /// Not observed, or the floating IP was moved a moment ago, or a resource that is not ours has it.
+    #[default]
+    Settled,
+    /// Its server does not work any more. Says why.
+    Dead(String),
 }
 
 /// State of a machine's membership in the load balancer of the API.
@@ -72,6 +97,10 @@ pub(super) enum Step {
     CreatePort(ResolvedPortSpec),
     /// Tag a port.
     TagPort { name: String, id: String, tags: Vec<String> },
+    /// Make a port the parent of a trunk.
+    CreateTrunk { name: String, port: String },
+    /// Tag a trunk.
+    TagTrunk { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
     /// Create the server.
@@ -82,8 +111,8 @@ pub(super) enum Step {
     DeleteBrokenVolume { name: String, id: String, status: String },
     /// Write the server's id into the spec.
     SetProviderId(String),
-    /// Associate the cluster's floating IP with the machine's port.
-    TakeEndpoint { floating_ip: String, port: String },
+    /// Associate the cluster's floating IP with an address of the machine's port. `from` says why another machine loses it.
+    TakeEndpoint { floating_ip: FloatingIp, port: String, address: Option<String>, from: Option<String> },
     /// Wait.
     Wait(Waiting),
     /// Nothing is left to do.
@@ -97,12 +126,14 @@ impl Step {
             Self::CreateVolume(wish) => format!("create volume {:?}", wish.name),
             Self::CreatePort(spec) => format!("create port {:?}", spec.name),
             Self::TagPort { name, .. } => format!("tag port {name:?}"),
+            Self::CreateTrunk { name, .. } => format!("create trunk {name:?}"),
+            Self::TagTrunk { name, .. } => format!("tag trunk {name:?}"),
             Self::SetAddressPairs { name, .. } => format!("change the address pairs of port {name:?}"),
             Self::CreateServer => format!("create server {server:?}"),
             Self::DeleteBroken { .. } => format!("build server {server:?}"),
             Self::DeleteBrokenVolume { name, .. } => format!("create volume {name:?}"),
             Self::TakeEndpoint { floating_ip, .. } => {
-                format!("associate floating IP {floating_ip} with server {server:?}")
+                format!("associate floating IP {} with server {server:?}", floating_ip.address)
             }
             Self::Journal(_) | Self::SetProviderId(_) | Self::Wait(_) | Self::Nothing => return None,
         })
@@ -155,7 +186,9 @@ pub(super) fn needs_parts(object: &OpenStackMachine, observed: &Observed) -> boo
 fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
     let volumes = desired.volumes.iter().map(|volume| (names::VOLUME, volume.name.clone()));
     let ports = desired.ports.iter().map(|port| (names::PORT, port.name.clone()));
-    volumes.chain(ports).chain([(names::SERVER, desired.name.clone())]).collect()
+    let trunks = desired.ports.iter().filter(|port| port.trunk == Some(true));
+    let trunks = trunks.map(|port| (names::TRUNK, port.name.clone()));
+    volumes.chain(ports).chain(trunks).chain([(names::SERVER, desired.name.clone())]).collect()
 }
 
 fn volumes(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -168,6 +201,16 @@ fn volumes(desired: &Desired, observed: &Observed) -> Option<Step> {
         let (name, id) = (broken.name.clone(), broken.id.clone());
         return Some(Step::DeleteBrokenVolume { name, id, status: broken.status.clone() });
     }
+    // The size of a volume in the spec is immutable, so it is a leftover of an earlier machine of this mark.
+    let other = desired.volumes.iter().find_map(|wish| {
+        let volume = observed.volumes.get(&wish.name)?;
+        (volume.status == AVAILABLE && volume.size_gib != wish.size_gib).then_some((wish, volume))
+    });
+    if let Some((wish, volume)) = other {
+        let status = format!("{AVAILABLE} with {} GiB instead of {}", volume.size_gib, wish.size_gib);
+        let (name, id) = (wish.name.clone(), volume.id.clone());
+        return Some(Step::DeleteBrokenVolume { name, id, status });
+    }
     let unready = observed.volumes.values().find(|volume| volume.status != AVAILABLE)?;
     Some(Step::Wait(Waiting::Volume { name: unready.name.clone(), status: unready.status.clone() }))
 }
@@ -175,39 +218,35 @@ fn volumes(desired: &Desired, observed: &Observed) -> Option<Step> {
 fn ports(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     desired.ports.iter().find_map(|spec| {
         let Some(port) = observed.ports.get(&spec.name) else { return Some(Step::CreatePort(spec.clone())) };
-        port_step(spec, tag, port)
+        port_step(desired, spec, tag, port).or_else(|| trunk_step(spec, tag, observed, port))
     })
 }
 
-fn port_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
-    let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !port.tags.contains(tag));
-    let lacking: Vec<String> = lacking.collect();
-    if !lacking.is_empty() {
-        let tags = port.tags.iter().cloned().chain(lacking).collect();
-        return Some(Step::TagPort { name: spec.name.clone(), id: port.id.clone(), tags });
+fn trunk_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, observed: &Observed, port: &Port) -> Option<Step> {
+    if spec.trunk != Some(true) {
+        return None;
     }
-    let pairs = address_pairs(spec);
-    let same = pairs.len() == port.allowed_address_pairs.len()
-        && pairs.iter().all(|pair| {
-            port.allowed_address_pairs.iter().any(|known| {
-                // Neutron fills in the port's own MAC address if none is requested.
-                known.ip_address == pair.ip_address
-                    && match (&pair.mac_address, &known.mac_address) {
-                        (Some(requested), Some(known)) => requested.eq_ignore_ascii_case(known),
-                        (requested, _) => requested.is_none(),
-                    }
-            })
-        });
-    (!same).then(|| Step::SetAddressPairs { name: spec.name.clone(), id: port.id.clone(), pairs })
+    let Some(trunk) = observed.trunks.get(&spec.name) else {
+        return Some(Step::CreateTrunk { name: spec.name.clone(), port: port.id.clone() });
+    };
+    let tags = lacking(spec, tag, &trunk.tags)?;
+    Some(Step::TagTrunk { name: spec.name.clone(), id: trunk.id.clone(), tags })
 }
 
-/// Returns a port's address pairs in the cloud's types.
-pub(super) fn address_pairs(spec: &ResolvedPortSpec) -> Vec<AddressPair> {
-    let pair = |pair: &apiserver_types::AddressPair| AddressPair {
-        ip_address: pair.ip_address.clone(),
-        mac_address: pair.mac_address.clone(),
-    };
-    spec.allowed_address_pairs.iter().flatten().map(pair).collect()
+/// Returns the tags of a resource with those that it lacks, if it lacks any.
+fn lacking(spec: &ResolvedPortSpec, tag: &OwnershipTag, held: &[String]) -> Option<Vec<String>> {
+    let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !held.contains(tag));
+    let lacking: Vec<String> = lacking.collect();
+    (!lacking.is_empty()).then(|| held.iter().cloned().chain(lacking).collect())
+}
+
+fn port_step(desired: &Desired, spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
+    if let Some(tags) = lacking(spec, tag, &port.tags) {
+        return Some(Step::TagPort { name: spec.name.clone(), id: port.id.clone(), tags });
+    }
+    let applied = desired.applied_pairs.get(&spec.name).map(Vec::as_slice).unwrap_or_default();
+    let pairs = address_pairs::merged(&address_pairs::wanted(spec), applied, &port.allowed_address_pairs)?;
+    Some(Step::SetAddressPairs { name: spec.name.clone(), id: port.id.clone(), pairs })
 }
 
 fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, server: &Server) -> Step {
@@ -231,172 +270,16 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     if !observed.in_operation && observed.provider_id.is_none() {
         return Step::SetProviderId(provider_id);
     }
-    let changed = desired.ports.iter().find_map(|spec| port_step(spec, tag, observed.ports.get(&spec.name)?));
+    let changed =
+        desired.ports.iter().find_map(|spec| port_step(desired, spec, tag, observed.ports.get(&spec.name)?));
     if let Some(step) = changed {
         return step;
     }
     if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {
         return Step::Wait(Waiting::Member);
     }
-    let takes = desired.takes_endpoint && !desired.is_leaving;
-    let free = observed.endpoint_ip.as_ref().filter(|ip| takes && ip.port_id.is_none());
-    match (free, management_port(desired, observed)) {
-        (Some(ip), Some(port)) => Step::TakeEndpoint { floating_ip: ip.id.clone(), port: port.id.clone() },
-        _ => Step::Nothing,
-    }
-}
-
-/// Returns the port through which the API server is reached: the first on the cluster's network. A machine
-/// without such a port has only its first one.
-fn management_port<'a>(desired: &Desired, observed: &'a Observed) -> Option<&'a Port> {
-    let on_network = |spec: &&ResolvedPortSpec| Some(&spec.network_id) == desired.network.as_ref();
-    let spec = desired.ports.iter().find(on_network).or_else(|| desired.ports.first())?;
-    observed.ports.get(&spec.name)
+    endpoint::step(desired, observed, server)
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::OpenStackMachineSpec;
-
-    use super::*;
-
-    fn desired() -> Desired {
-        Desired {
-            name: "m1".to_owned(),
-            ports: vec![ResolvedPortSpec { name: "m1-0".to_owned(), ..ResolvedPortSpec::default() }],
-            region: "R".to_owned(),
-            ..Desired::default()
-        }
-    }
-
-    fn server(status: &str) -> Option<Server> {
-        let tags = vec!["capstan-u".to_owned()];
-        Some(Server { id: "s".to_owned(), status: status.to_owned(), tags, ..Server::default() })
-    }
-
-    #[test]
-    fn each_state_has_its_step() {
-        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
-        object.metadata.uid = Some("u".to_owned());
-        let tag = OwnershipTag::of(&object);
-        let mut journal = Journal::default();
-        for (kind, name) in [(names::PORT, "m1-0"), (names::SERVER, "m1")] {
-            journal.intend(kind, name);
-        }
-        let port = Port { id: "p".to_owned(), tags: vec![tag.text()], ..Port::default() };
-        let ports: BTreeMap<_, _> = [("m1-0".to_owned(), port.clone())].into();
-        let bare = Port { tags: Vec::new(), ..port };
-        let base = Observed { journal, ports, ..Observed::default() };
-        let known = Some("openstack://R/s".to_owned());
-        let table = [
-            ("nothing yet", Observed::default(), "Journal"),
-            ("journalled", Observed { ports: BTreeMap::new(), ..base.clone() }, "CreatePort"),
-            ("not tagged", Observed { ports: [("m1-0".to_owned(), bare)].into(), ..base.clone() }, "TagPort"),
-            ("with its port", base.clone(), "CreateServer"),
-            ("building", Observed { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
-            ("broken", Observed { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
-            (
-                "broken, of an id that a user wrote",
-                Observed { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
-                "Wait(Unavailable",
-            ),
-            (
-                "built",
-                Observed { server: server("ACTIVE"), ..base.clone() },
-                "SetProviderId(\"openstack://R/s",
-            ),
-            (
-                "complete",
-                Observed { server: server("ACTIVE"), provider_id: known.clone(), ..base.clone() },
-                "Nothing",
-            ),
-            (
-                "broken later",
-                Observed {
-                    server: server("ERROR"),
-                    provisioned: true,
-                    provider_id: known.clone(),
-                    ..base.clone()
-                },
-                "Nothing",
-            ),
-            (
-                "powered off by an operation or a user",
-                Observed {
-                    server: server("SHUTOFF"),
-                    provisioned: true,
-                    provider_id: known.clone(),
-                    ..base.clone()
-                },
-                "Nothing",
-            ),
-            (
-                "powered off while it was built",
-                Observed { server: server("SHUTOFF"), ..base.clone() },
-                "Wait(Server",
-            ),
-            (
-                "gone later",
-                Observed { provisioned: true, provider_id: known.clone(), ..base.clone() },
-                "Wait(Unavailable",
-            ),
-            (
-                "id known, no server",
-                Observed { provider_id: known.clone(), ..base.clone() },
-                "Wait(Unavailable",
-            ),
-            ("in an operation", Observed { in_operation: true, ..base.clone() }, "Wait(Unavailable"),
-            (
-                "broken in an operation",
-                Observed { in_operation: true, server: server("ERROR"), provider_id: known, ..base },
-                "Nothing",
-            ),
-        ];
-        for (case, observed, expected) in table {
-            let step = format!("{:?}", next_step(&desired(), &tag, &observed));
-            assert!(step.starts_with(expected), "{case}: {step}");
-        }
-    }
-
-    #[test]
-    fn the_floating_ip_of_the_api_goes_to_the_port_on_the_network_of_the_cluster() {
-        let spec = |name: &str, network: &str| ResolvedPortSpec {
-            name: name.to_owned(),
-            network_id: network.to_owned(),
-            ..ResolvedPortSpec::default()
-        };
-        let port = |name: &str| {
-            let tags = vec!["capstan-u".to_owned()];
-            (name.to_owned(), Port { id: format!("{name}-id"), tags, ..Port::default() })
-        };
-        let desired = Desired {
-            ports: vec![spec("storage", "other"), spec("api", "net")],
-            network: Some("net".to_owned()),
-            takes_endpoint: true,
-            ..desired()
-        };
-        let observed = Observed {
-            server: server("ACTIVE"),
-            provider_id: Some("openstack://R/s".to_owned()),
-            ports: [port("storage"), port("api")].into(),
-            endpoint_ip: Some(FloatingIp { id: "fip".to_owned(), ..FloatingIp::default() }),
-            ..Observed::default()
-        };
-        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
-        object.metadata.uid = Some("u".to_owned());
-        let tag = OwnershipTag::of(&object);
-        let step = next_step(&desired, &tag, &observed);
-        let expected = Step::TakeEndpoint { floating_ip: "fip".to_owned(), port: "api-id".to_owned() };
-        assert_eq!(step, expected);
-        let only_other = Desired { network: Some("elsewhere".to_owned()), ..desired.clone() };
-        let step = next_step(&only_other, &tag, &observed);
-        assert!(matches!(step, Step::TakeEndpoint { port, .. } if port == "storage-id"));
-        let taken = FloatingIp { port_id: Some("api-id".to_owned()), ..FloatingIp::default() };
-        let taken = Observed { endpoint_ip: Some(taken), ..observed.clone() };
-        assert_eq!(next_step(&desired, &tag, &taken), Step::Nothing);
-        let leaving = Desired { is_leaving: true, ..desired.clone() };
-        assert_eq!(next_step(&leaving, &tag, &observed), Step::Nothing);
-        let worker = Desired { takes_endpoint: false, ..desired };
-        assert_eq!(next_step(&worker, &tag, &observed), Step::Nothing);
-    }
-}
+mod tests;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::LoadBalancerQuery;
-use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now, write_status};
-use kube::{Api, ResourceExt};
+use controllers_runtime::{Entry, ReconcileError, Severity, now};
+use kube::ResourceExt;
 
 use super::decide::Observed;
+use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
-use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
+use super::{OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
 use crate::names;
 use crate::openstack_cluster::has_load_balancer;
 
@@ -18,7 +19,7 @@ use crate::openstack_cluster::has_load_balancer;
 const POLL: Duration = Duration::from_secs(2);
 
 /// Kinds in the order of their deletion.
-const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
+const ORDER: [&str; 5] = [names::SERVER, names::TRUNK, names::SUBPORT, names::PORT, names::VOLUME];
 
 /// Returns the entry whose resource is deleted next. Pure.
 fn next_entry(observed: &Observed) -> Option<Entry> {
@@ -29,16 +30,16 @@ impl OpenStackMachineReconciler {
     /// Deletes the created resources, as far as that is possible now.
     pub(super) async fn delete(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
         cluster_is_going: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
-        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+        if !object.finalizers().iter().any(|finalizer| finalizer == objects.finalizer()) {
             return Ok(None);
         }
         if crate::moved(object) {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
+            objects.remove_finalizer(object).await?;
             return Ok(None);
         }
         if let Some(name) = self.operation(object).await? {
@@ -48,11 +49,12 @@ impl OpenStackMachineReconciler {
                 format!("waiting for MachineOperation {name} to end"),
             ));
         }
-        let tag = OwnershipTag::of(object);
+        let tag = objects.tag(object);
+        pool_address::release(&self.context.client, object).await?;
         let mut observed = observe::begin(object);
         complete(&mut observed, object);
         if observed.journal.entries().is_empty() {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
+            objects.remove_finalizer(object).await?;
             return Ok(None);
         }
         let cloud = self.cloud(object, cluster).await?;
@@ -62,31 +64,39 @@ impl OpenStackMachineReconciler {
             let error = ReconcileError::waiting("Deleting", message);
             let before = object.clone();
             report::report_stopped(object, &error, &now());
-            *object = write_status(api, &before, object).await?;
+            *object = objects.write_status(&before, object).await?;
             return Ok(Some(POLL));
         }
+        let network = network_of(cluster);
         while let Some(entry) = next_entry(&observed) {
-            match delete_entry(&observer, object, &entry).await? {
+            match delete_entry(&observer, object, &observed, &entry, network.as_deref()).await? {
+                Gone::First(subports) => {
+                    for id in subports {
+                        observed.journal.learn(names::SUBPORT, &id, &id);
+                    }
+                    act::write_journal(objects, object, &observed).await?;
+                }
                 Gone::NotYet(what) => {
                     let error =
                         ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
                     let before = object.clone();
                     report::report_stopped(object, &error, &now());
-                    *object = write_status(api, &before, object).await?;
+                    *object = objects.write_status(&before, object).await?;
                     return Ok(Some(POLL));
                 }
                 // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
-                    self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                    let events = &self.context.events;
+                    objects.record(events, object, Severity::Normal, "Deleted", &message).await;
                 }
                 Gone::Yes(None) => {
                     observed.journal.strike(&entry.kind, &entry.name);
-                    act::write_journal(api, object, &observed).await?;
+                    act::write_journal(objects, object, &observed).await?;
                     observed.known_server = None;
                 }
             }
         }
-        crate::finalizers::remove(api, object, FINALIZER).await?;
+        objects.remove_finalizer(object).await?;
         Ok(None)
     }
 }
@@ -116,8 +126,16 @@ impl OpenStackMachineReconciler {
     }
 }
 
+/// Returns the id of the cluster's network.
+fn network_of(cluster: Option<&OpenStackCluster>) -> Option<String> {
+    let network = cluster?.status.as_ref()?.network.as_ref()?;
+    Some(network.id.clone())
+}
+
 /// Result of the deletion of an entry.
-enum Gone {
+pub(super) enum Gone {
+    /// The journal needs these subports before the deletion goes on.
+    First(Vec<String>),
     /// The resource does not exist any more. Describes what was done, if anything.
     Yes(Option<String>),
     /// The deletion is in progress.
@@ -128,9 +146,13 @@ enum Gone {
 async fn delete_entry(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
+    observed: &Observed,
     entry: &Entry,
+    network: Option<&str>,
 ) -> Result<Gone, ReconcileError> {
     match entry.kind.as_str() {
+        names::TRUNK => delete_trunk::trunk(observer, observed, entry, network).await,
+        names::SUBPORT => delete_trunk::subport(observer, entry).await,
         names::SERVER => server(observer, object, entry).await,
         names::PORT => port(observer, object, entry).await,
         names::VOLUME => volume(observer, entry).await,
@@ -203,7 +225,11 @@ fn complete(observed: &mut Observed, object: &OpenStackMachine) {
         let name = object.metadata.name.clone().unwrap_or_default();
         observed.journal.intend(names::SERVER, &name);
         for (index, opts) in super::desired::ports(object).iter().enumerate() {
-            observed.journal.intend(names::PORT, &super::desired::port_name(object, index, opts));
+            let name = super::desired::port_name(object, index, opts);
+            observed.journal.intend(names::PORT, &name);
+            if super::desired::is_trunk(object, opts) {
+                observed.journal.intend(names::TRUNK, &name);
+            }
         }
     }
 }

@@ -40,11 +40,15 @@ pub(super) fn port_name(object: &OpenStackMachine, index: usize, opts: &PortOpts
 }
 
 /// Returns the volumes of a machine, the root volume first.
-pub(super) fn volumes(object: &OpenStackMachine, machine: &Machine) -> Vec<VolumeWish> {
+pub(super) fn volumes(
+    object: &OpenStackMachine,
+    machine: &Machine,
+    cluster: &OpenStackCluster,
+) -> Vec<VolumeWish> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let zone = |zone: Option<&VolumeAvailabilityZone>| match zone {
         Some(zone) if zone.from == Some(VolumeAvailabilityZoneSource::Machine) => {
-            machine.spec.failure_domain.clone()
+            availability_zone(machine, cluster)
         }
         Some(zone) => zone.name.clone(),
         None => None,
@@ -125,18 +129,85 @@ pub(super) fn tags(
     tags
 }
 
-/// Describes a field of the spec that is not supported yet, if there is one.
-pub(super) fn unsupported(object: &OpenStackMachine) -> Option<String> {
-    let trunk = object.spec.trunk == Some(true)
-        || object.spec.ports.iter().flatten().any(|port| port.trunk == Some(true));
-    if trunk {
-        return Some("spec.trunk: trunk ports are not supported yet. Set it to false".to_owned());
+/// Longest tag that Nova accepts. Unit: characters.
+const LONGEST_TAG: usize = 60;
+
+/// Maximum of a server's tags in Nova.
+const MOST_TAGS: usize = 50;
+
+/// Splits tags into those that Nova accepts for a server, and the others. Neutron accepts all of them.
+pub(super) fn for_nova(tags: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let fits = |tag: &String| tag.chars().count() <= LONGEST_TAG && !tag.contains([',', '/']);
+    let (mut kept, mut left): (Vec<_>, Vec<_>) = tags.into_iter().partition(fits);
+    if kept.len() > MOST_TAGS {
+        left.extend(kept.split_off(MOST_TAGS));
     }
-    if object.spec.floating_ip_pool_ref.is_some() {
-        return Some("spec.floatingIPPoolRef: floating IP pools are not supported yet. Remove it".to_owned());
+    (kept, left)
+}
+
+/// Returns true if a port is the parent of a trunk: by its own setting, else by that of the machine.
+pub(super) fn is_trunk(object: &OpenStackMachine, opts: &PortOpts) -> bool {
+    opts.trunk.or(object.spec.trunk) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{
+        BlockDeviceStorage, BlockDeviceVolume, MachineSpec, OpenStackClusterSpec, OpenStackMachineSpec,
+    };
+
+    use super::*;
+
+    #[test]
+    fn tags_that_nova_refuses_stay_off_the_server() {
+        let tags = ["a", "team/a", "x,y", &"l".repeat(61), &"l".repeat(60)].map(str::to_owned);
+        let (kept, left) = for_nova(tags.to_vec());
+        assert_eq!(kept, ["a".to_owned(), "l".repeat(60)]);
+        assert_eq!(left, ["team/a".to_owned(), "x,y".to_owned(), "l".repeat(61)]);
+        let many: Vec<String> = (0..52).map(|number| number.to_string()).collect();
+        assert_eq!(for_nova(many).1, ["50", "51"]);
     }
-    if object.spec.image.image_ref.is_some() {
-        return Some("spec.image.imageRef: Image objects are not served. Use filter or id".to_owned());
+
+    #[test]
+    fn a_volume_is_in_the_zone_of_its_machine_only_if_the_server_asks_for_one() {
+        let from_machine = VolumeAvailabilityZone {
+            from: Some(VolumeAvailabilityZoneSource::Machine),
+            ..VolumeAvailabilityZone::default()
+        };
+        let named =
+            VolumeAvailabilityZone { name: Some("z9".to_owned()), ..VolumeAvailabilityZone::default() };
+        let device = |name: &str, zone: VolumeAvailabilityZone| AdditionalBlockDevice {
+            name: name.to_owned(),
+            size_gib: 1,
+            storage: BlockDeviceStorage {
+                kind: BlockDeviceType::Volume,
+                volume: Some(BlockDeviceVolume {
+                    availability_zone: Some(zone),
+                    ..BlockDeviceVolume::default()
+                }),
+            },
+        };
+        let mut object = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        object.spec.additional_block_devices = Some(vec![device("a", from_machine), device("b", named)]);
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.failure_domain = Some("z1".to_owned());
+        let mut cluster = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        let zones = |machine: &Machine, cluster: &OpenStackCluster| -> Vec<Option<String>> {
+            volumes(&object, machine, cluster).into_iter().map(|volume| volume.zone).collect()
+        };
+        let text = |zone: &str| Some(zone.to_owned());
+        assert_eq!(zones(&machine, &cluster), [text("z1"), text("z9")]);
+        machine.metadata.labels = Some([(CONTROL_PLANE_LABEL.to_owned(), String::new())].into());
+        cluster.spec.control_plane_omit_availability_zone = Some(true);
+        assert_eq!(zones(&machine, &cluster), [None, text("z9")]);
     }
-    None
+
+    #[test]
+    fn the_setting_of_a_port_precedes_that_of_its_machine() {
+        let mut object = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        let port = |trunk| PortOpts { trunk, ..PortOpts::default() };
+        assert!(!is_trunk(&object, &port(None)) && is_trunk(&object, &port(Some(true))));
+        object.spec.trunk = Some(true);
+        assert!(is_trunk(&object, &port(None)) && !is_trunk(&object, &port(Some(false))));
+    }
 }

@@ -10,26 +10,36 @@ mod bootstrap;
 mod context;
 mod decide;
 mod delete;
+mod delete_trunk;
 mod desired;
+mod new_port;
+mod objects;
 mod observe;
+mod observe_endpoint;
+mod pool_address;
+mod provider_ids;
+mod remedies;
 mod report;
-mod resolve;
+pub(crate) mod resolve;
+mod server;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
-use controllers_infrastructure::Cloud;
+use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
+use controllers_infrastructure::{AddressPair, Cloud};
 use controllers_runtime::{
-    ControllerContext, ControllerSpec, OwnershipTag, PolicyRule, ReconcileError, Requeue, RequeuePolicy,
-    Severity, now, paused, write_status,
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
+    paused,
 };
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 
 use act::Actor;
 use context::ReconcileContext;
 use decide::{Desired, Observed, Step, Waiting};
+use objects::ServerObjects;
 use observe::Observer;
 use report::Ending;
 use resolve::Resolver;
@@ -49,6 +59,13 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::READ,
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
+        PolicyRule {
+            groups: &["ipam.cluster.x-k8s.io"],
+            resources: &["ipaddressclaims"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule { groups: &["ipam.cluster.x-k8s.io"], resources: &["ipaddresses"], verbs: &["get"] },
+        PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
     ],
     standalone_only: false,
@@ -85,18 +102,32 @@ impl OpenStackMachineReconciler {
     /// # Errors
     /// The API's own failure; errors of the cloud are in the status.
     pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Requeue, kube::Error> {
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let objects = ServerObjects::machines(&self.context.client, &object.namespace().unwrap_or_default());
+        self.reconcile_in(&objects, object).await
+    }
+
+    /// Makes one pass over an object of either kind.
+    async fn reconcile_in<K: kube::Resource>(
+        &self,
+        objects: &ServerObjects,
+        object: &K,
+    ) -> Result<Requeue, kube::Error> {
         // The watch may be behind, so the object is read again.
-        let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
+        let Some(mut stored) = objects.get(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
         if let Some(remaining) = self.requeue.remaining(&stored) {
             return Ok(Requeue::After(remaining));
         }
-        let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
-            Err(error) => self.report_error(&api, &mut stored, error).await,
+        let result = match objects {
+            ServerObjects::Machines(_) => Box::pin(self.provide_or_delete(objects, &mut stored)).await,
+            ServerObjects::Servers(api) => {
+                Box::pin(self.provide_or_delete_server(objects, api, &mut stored)).await
+            }
+        };
+        let result = match result {
+            Err(error) => self.report_error(objects, &mut stored, error).await,
             result => result,
         };
         self.requeue.after(&stored, result, Some(BUILDING))
@@ -105,7 +136,7 @@ impl OpenStackMachineReconciler {
     /// Reports the error that stopped a pass, in the status and in an Event.
     async fn report_error(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         error: ReconcileError,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -116,18 +147,17 @@ impl OpenStackMachineReconciler {
         // A pass that reached its report has written more than this.
         if object.condition("Ready").is_none_or(|ready| ready.message != error.to_string()) {
             report::report_stopped(object, &error, &now());
-            *object = write_status(api, &before, object).await?;
+            *object = objects.write_status(&before, object).await?;
         }
         if let ReconcileError::Cloud(error) = &error {
-            let events = &self.context.events;
-            events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
+            self.warn(objects, object, error.class.reason(), &error.to_string()).await;
         }
         Err(error)
     }
 
     async fn provide_or_delete(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
     ) -> Result<Option<Duration>, ReconcileError> {
         let (cluster, infrastructure) = self.cluster(object).await?;
@@ -136,7 +166,7 @@ impl OpenStackMachineReconciler {
         }
         if object.metadata.deletion_timestamp.is_some() {
             let going = cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
-            return self.delete(api, object, infrastructure.as_ref(), going).await;
+            return self.delete(objects, object, infrastructure.as_ref(), going).await;
         }
         // As upstream: an object without an owner belongs to the client that created it, who may be
         // writing its status at this moment. The change that adds the owner starts the next pass.
@@ -147,19 +177,16 @@ impl OpenStackMachineReconciler {
                 "the cluster has no OpenStackCluster yet",
             ));
         };
-        crate::finalizers::add(api, object, FINALIZER).await?;
-        self.provide(api, object, &ReconcileContext { machine, cluster }).await
+        objects.add_finalizer(object).await?;
+        self.provide(objects, object, &ReconcileContext { machine, cluster, is_server: false }).await
     }
 
     async fn provide(
         &self,
-        api: &Api<OpenStackMachine>,
+        objects: &ServerObjects,
         object: &mut OpenStackMachine,
         context: &ReconcileContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        if let Some(message) = desired::unsupported(object) {
-            return Err(ReconcileError::waiting("NotSupported", message));
-        }
         let mut observed = observe::begin(object);
         observed.in_operation = self.operation(object).await?.is_some();
         if !observed.provisioned && !is_provisioned(&context.cluster) {
@@ -167,9 +194,16 @@ impl OpenStackMachineReconciler {
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
         let cloud = self.cloud(object, Some(&context.cluster)).await?;
-        let tag = OwnershipTag::of(object);
+        let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
+        provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
+        let owner = objects.owner(object);
+        let address = match pool_address::address(&self.context.client, object, owner).await {
+            // The condition says that the address is missing; the server works without it.
+            Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
+            result => result?,
+        };
         let (resolved, user_data) = self.needs(object, context, &cloud, &observed).await?;
         let desired = desired(object, context, &resolved);
         if decide::needs_parts(object, &observed) {
@@ -186,7 +220,7 @@ impl OpenStackMachineReconciler {
             observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {
-            api,
+            objects,
             cloud: &cloud,
             machine: &context.machine,
             cluster: &context.cluster,
@@ -199,7 +233,14 @@ impl OpenStackMachineReconciler {
         if matches!(result, Err(ReconcileError::Api(_))) {
             return result.map(|_| None);
         }
-        self.report(&actor, object, &observed, &result).await?;
+        let is_active = observed.server.as_ref().is_some_and(|server| server.status == "ACTIVE");
+        let association = match address.filter(|_| is_active && result.is_ok()) {
+            Some(address) => {
+                Some(pool_address::associate(&observer, &desired, &mut observed, &address).await?)
+            }
+            None => None,
+        };
+        self.report(&actor, object, &observed, &result, association).await?;
         result.map(|waiting| Some(interval(waiting.as_ref(), &observed)))
     }
 
@@ -210,6 +251,7 @@ impl OpenStackMachineReconciler {
         object: &mut OpenStackMachine,
         observed: &Observed,
         result: &Result<Option<Waiting>, ReconcileError>,
+        association: Option<Condition>,
     ) -> Result<(), ReconcileError> {
         let ending = match result {
             Err(error) => Ending::Stopped(error),
@@ -221,19 +263,30 @@ impl OpenStackMachineReconciler {
         let bootstrap = bootstrap::condition(actor.cloud, object, actor.machine, server).await;
         report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
         report::add(object, bootstrap.clone());
-        *object = write_status(actor.api, &before, object).await?;
-        self.record_loss(&before, object).await;
+        report::require(object, association);
+        *object = actor.objects.write_status(&before, object).await?;
+        self.record_loss(actor.objects, &before, object).await;
         if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
-            self.context.events.record(object, Severity::Warning, &failed.reason, &failed.message).await;
+            self.warn(actor.objects, object, &failed.reason, &failed.message).await;
         }
         Ok(())
     }
 
+    /// Records a warning.
+    async fn warn(&self, objects: &ServerObjects, object: &OpenStackMachine, reason: &str, message: &str) {
+        objects.record(&self.context.events, object, Severity::Warning, reason, message).await;
+    }
+
     /// Records an Event for a server that was up and is not any more.
-    async fn record_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
-        let was = before.condition("InstanceReady").is_some_and(apiserver_types::Condition::holds);
+    async fn record_loss(
+        &self,
+        objects: &ServerObjects,
+        before: &OpenStackMachine,
+        after: &OpenStackMachine,
+    ) {
+        let was = before.condition("InstanceReady").is_some_and(Condition::holds);
         if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
-            self.context.events.record(after, Severity::Warning, &now.reason, &now.message).await;
+            self.warn(objects, after, &now.reason, &now.message).await;
         }
     }
 
@@ -251,14 +304,19 @@ impl OpenStackMachineReconciler {
             let mut known = known;
             // Only the address pairs of a port may change.
             for (spec, opts) in known.ports.iter_mut().flatten().zip(desired::ports(object)) {
-                spec.allowed_address_pairs = opts.allowed_address_pairs;
+                spec.allowed_address_pairs =
+                    opts.allowed_address_pairs.filter(|_| spec.enable_port_security != Some(false));
             }
             return Ok((known, None));
         }
-        let user_data = self.bootstrap_data(object, &context.machine).await?;
+        let user_data = match context.machine.spec.bootstrap.data_secret_name {
+            None if context.is_server => None,
+            _ => Some(self.bootstrap_data(object, &context.machine).await?),
+        };
         let (machine, cluster) = (&context.machine, &context.cluster);
-        let resolved = Resolver { cloud, object, machine, cluster }.resolve().await?;
-        Ok((resolved, Some(user_data)))
+        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster };
+        let resolved = resolver.resolve().await?;
+        Ok((resolved, user_data))
     }
 
     /// Decides and acts until nothing is left to do or the pass has to wait, and writes the journal.
@@ -269,8 +327,20 @@ impl OpenStackMachineReconciler {
         observed: &mut Observed,
     ) -> Result<Option<Waiting>, ReconcileError> {
         let result = self.take_steps(actor, object, observed).await;
-        let written = act::write_journal(actor.api, object, observed).await;
+        let written = act::write_journal(actor.objects, object, observed).await;
         result.and_then(|waiting| written.map(|()| waiting))
+    }
+
+    /// Records an Event for the tags that Nova does not accept. Ports and trunks have them.
+    async fn warn_of_tags(&self, actor: &Actor<'_>, object: &OpenStackMachine) {
+        let (_, left) = actor.server_tags(object);
+        if !left.is_empty() {
+            let message = format!(
+                "the server is created without the tags {}: Nova accepts 50 tags of 60 characters without , and /",
+                left.join(" ")
+            );
+            self.warn(actor.objects, object, "TagNotApplied", &message).await;
+        }
     }
 
     async fn take_steps(
@@ -285,8 +355,12 @@ impl OpenStackMachineReconciler {
                 Step::Wait(waiting) => return Ok(Some(waiting)),
                 step => step,
             };
+            if step == Step::CreateServer {
+                self.warn_of_tags(actor, object).await;
+            }
             if let Some((reason, message)) = actor.act(step, object, observed).await? {
-                self.context.events.record(object, Severity::Normal, reason, &message).await;
+                let events = &self.context.events;
+                actor.objects.record(events, object, Severity::Normal, reason, &message).await;
             }
         }
         Err(crate::endless())
@@ -299,6 +373,7 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
     let floating = context.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
     let status = context.cluster.status.as_ref();
+    let network = status.and_then(|status| status.network.as_ref());
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
     let control_plane = desired::is_control_plane(&context.machine);
@@ -308,18 +383,28 @@ fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &Res
         balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
-        volumes: desired::volumes(object, &context.machine),
+        volumes: desired::volumes(object, &context.machine, &context.cluster),
+        applied_pairs: applied_pairs(object),
+        is_node: context.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()),
         takes_endpoint: control_plane && floating && !balanced,
         is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
-        network: status.and_then(|status| status.network.as_ref()).map(|network| network.id.clone()),
+        network: network.map(|network| network.id.clone()),
+        network_name: network.map(|network| network.name.clone()).unwrap_or_default(),
         // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }
 }
 
+/// Returns the address pairs of each port as the last pass applied them.
+fn applied_pairs(object: &OpenStackMachine) -> BTreeMap<String, Vec<AddressPair>> {
+    let resolved = object.status.as_ref().and_then(|status| status.resolved.as_ref());
+    let ports = resolved.and_then(|resolved| resolved.ports.as_deref()).unwrap_or_default();
+    ports.iter().map(|spec| (spec.name.clone(), decide::address_pairs::wanted(spec))).collect()
+}
+
 /// Returns true if clients reach the machine's API server.
 fn is_ingress_ready(object: &OpenStackMachine) -> bool {
-    object.condition("APIServerIngressReady").is_some_and(apiserver_types::Condition::holds)
+    object.condition("APIServerIngressReady").is_some_and(Condition::holds)
 }
 
 fn is_provisioned(cluster: &OpenStackCluster) -> bool {

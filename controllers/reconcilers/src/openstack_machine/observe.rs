@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{Cloud, FloatingIpQuery, Port, PortQuery, Server, Volume};
+use apiserver_types::OpenStackMachine;
+use controllers_infrastructure::{Cloud, Port, PortQuery, Server, Trunk, TrunkQuery, Volume};
 use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
 use kube::ResourceExt;
 
@@ -16,7 +16,7 @@ use crate::names;
 const LIST_AGE: Duration = Duration::from_secs(1);
 
 /// Maximum age for complete machines: half of the interval in which they are compared.
-const SETTLED_LIST_AGE: Duration = Duration::from_secs(15);
+pub(super) const SETTLED_LIST_AGE: Duration = Duration::from_secs(15);
 
 /// Annotation with the name of the operation that has claimed the server.
 pub(super) const OPERATION: &str = "capstan.dev/operation";
@@ -59,7 +59,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, ReconcileError> {
+    pub(super) async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, ReconcileError> {
         let listed = self.servers.list(self.cloud, age).await?;
         if let Some(server) = listed.get(id) {
             return Ok(Some(server.clone()));
@@ -119,7 +119,27 @@ impl Observer<'_> {
                 observed.ports.insert(spec.name.clone(), port);
             }
         }
+        self.trunks(observed, desired).await
+    }
+
+    /// Finds the trunks that the journal names.
+    async fn trunks(&self, observed: &mut Observed, desired: &Desired) -> Result<(), ReconcileError> {
+        for spec in desired.ports.iter().filter(|spec| spec.trunk == Some(true)) {
+            if observed.journal.has(names::TRUNK, &spec.name)
+                && let Some(trunk) = self.owned_trunk(&spec.name).await?
+            {
+                observed.journal.learn(names::TRUNK, &spec.name, &trunk.id);
+                observed.trunks.insert(spec.name.clone(), trunk);
+            }
+        }
         Ok(())
+    }
+
+    /// Finds the trunk of this name with our tag.
+    pub(super) async fn owned_trunk(&self, name: &str) -> Result<Option<Trunk>, ReconcileError> {
+        let query = TrunkQuery { name: Some(name.to_owned()), ..TrunkQuery::default() };
+        let found = self.cloud.trunks(&query).await?;
+        Ok(found.into_iter().find(|trunk| self.tag.is_on(&trunk.tags, &trunk.description)))
     }
 
     /// Finds the volume of this name with our tag.
@@ -134,23 +154,6 @@ impl Observer<'_> {
     pub(super) async fn ports_named(&self, name: &str) -> Result<Vec<Port>, ReconcileError> {
         let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
         Ok(self.cloud.ports(&query).await?)
-    }
-
-    /// Finds the floating IP of the cluster's API, and the ports if one of them may take it.
-    pub(super) async fn endpoint(
-        &self,
-        observed: &mut Observed,
-        desired: &Desired,
-        cluster: &OpenStackCluster,
-    ) -> Result<(), ReconcileError> {
-        let endpoint = cluster.spec.control_plane_endpoint.as_ref();
-        self.endpoint_ip(observed, endpoint.and_then(|it| it.host.as_deref())).await?;
-        // The server that had it may be deleted; then this one takes it.
-        let free = observed.endpoint_ip.as_ref().is_some_and(|ip| ip.port_id.is_none());
-        if free && observed.ports.is_empty() {
-            self.parts(observed, desired).await?;
-        }
-        Ok(())
     }
 
     /// Finds the machine's members in the pools of a load balancer. The cluster's reconciler adds them.
@@ -191,14 +194,6 @@ impl Observer<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// Finds the floating IP of the cluster's API, if its host is one.
-    async fn endpoint_ip(&self, observed: &mut Observed, host: Option<&str>) -> Result<(), ReconcileError> {
-        let Some(host) = host.filter(|host| host.parse::<std::net::IpAddr>().is_ok()) else { return Ok(()) };
-        let query = FloatingIpQuery { address: Some(host.to_owned()), ..FloatingIpQuery::default() };
-        observed.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();
-        Ok(())
     }
 }
 

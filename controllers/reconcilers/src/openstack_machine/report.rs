@@ -4,7 +4,7 @@ use apiserver_types::{
     Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine,
     OpenStackMachineStatus, PortStatus, ResolvedMachineSpec, Time, set_condition,
 };
-use controllers_infrastructure::Server;
+use controllers_infrastructure::{Server, ServerAddress};
 use controllers_runtime::ReconcileError;
 
 use super::decide::{Desired, Membership, Observed, Waiting};
@@ -38,7 +38,7 @@ pub(super) fn report(
         let ports = ports.map(|port| PortStatus { id: port.id.clone() }).collect();
         status.resources = Some(MachineResources { ports: Some(ports) });
     }
-    report_server(status, observed, ending);
+    report_server(status, desired, observed, ending);
     if matches!(ending, Ending::Complete) && observed.provider_id.is_some() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
@@ -63,8 +63,21 @@ pub(super) fn add(object: &mut OpenStackMachine, condition: Option<Condition>) {
     }
 }
 
+/// Writes one more condition, without which the object is not ready.
+pub(super) fn require(object: &mut OpenStackMachine, condition: Option<Condition>) {
+    if let Some(failed) = condition.as_ref().filter(|condition| !condition.holds()) {
+        add(object, Some(Condition { kind: "Ready".to_owned(), ..failed.clone() }));
+    }
+    add(object, condition);
+}
+
 /// Writes the server's id, state and addresses, or that there is none.
-fn report_server(status: &mut OpenStackMachineStatus, observed: &Observed, ending: &Ending<'_>) {
+fn report_server(
+    status: &mut OpenStackMachineStatus,
+    desired: &Desired,
+    observed: &Observed,
+    ending: &Ending<'_>,
+) {
     let Some(server) = &observed.server else {
         let gone = observed.provisioned && !observed.in_operation && !matches!(ending, Ending::Stopped(_));
         status.instance_state = gone.then(|| "DELETED".to_owned()).or_else(|| status.instance_state.take());
@@ -77,7 +90,7 @@ fn report_server(status: &mut OpenStackMachineStatus, observed: &Observed, endin
     };
     status.instance_id = Some(server.id.clone());
     status.instance_state = Some(server.status.clone());
-    let addresses = addresses(server);
+    let addresses = addresses(server, &desired.network_name);
     if !addresses.is_empty() {
         status.addresses = Some(addresses);
     }
@@ -179,6 +192,11 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
 fn state(server: &Server) -> (ConditionStatus, String, String) {
     match server.status.as_str() {
         "ACTIVE" => (ConditionStatus::True, "Ready".to_owned(), String::new()),
+        // Nova knows the server but cannot reach the part of the cloud that it is in.
+        "UNKNOWN" | "" => {
+            let message = format!("Nova cannot say how server {} is at this time", server.id);
+            (ConditionStatus::Unknown, "InstanceStateUnknown".to_owned(), message)
+        }
         "ERROR" => {
             let fault = server.fault.as_deref().unwrap_or("Nova gives no reason");
             (
@@ -194,16 +212,60 @@ fn state(server: &Server) -> (ConditionStatus, String, String) {
     }
 }
 
-fn addresses(server: &Server) -> Vec<NodeAddress> {
+/// Returns the addresses of a server. Those on the cluster's network come first, because kubelets use the first one; then
+/// networks by name. In a network, fixed addresses precede floating ones, and IPv4 precedes IPv6.
+fn addresses(server: &Server, network: &str) -> Vec<NodeAddress> {
     let address =
         |kind: &str, address: &str| NodeAddress { address: address.to_owned(), kind: kind.to_owned() };
-    let mut addresses: Vec<NodeAddress> = server
-        .addresses
-        .iter()
+    let mut known: Vec<&ServerAddress> = server.addresses.iter().collect();
+    known.sort_by_key(|it| (it.network != network, &it.network, it.floating, it.address.contains(':')));
+    let mut addresses: Vec<NodeAddress> = known
+        .into_iter()
         .map(|it| address(if it.floating { "ExternalIP" } else { "InternalIP" }, &it.address))
         .collect();
     if !addresses.is_empty() {
         addresses.push(address("InternalDNS", &server.name));
     }
     addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_on_the_network_of_the_cluster_comes_first() {
+        let address = |network: &str, address: &str, floating: bool| ServerAddress {
+            network: network.to_owned(),
+            address: address.to_owned(),
+            floating,
+        };
+        let server = Server {
+            name: "m".to_owned(),
+            addresses: vec![
+                address("a-storage", "10.1.0.1", false),
+                address("cluster", "203.0.113.5", true),
+                address("cluster", "2001:db8::1", false),
+                address("cluster", "10.0.0.1", false),
+            ],
+            ..Server::default()
+        };
+        let found: Vec<(String, String)> =
+            addresses(&server, "cluster").into_iter().map(|it| (it.kind, it.address)).collect();
+        let expected = [
+            ("InternalIP", "10.0.0.1"),
+            ("InternalIP", "2001:db8::1"),
+            ("ExternalIP", "203.0.113.5"),
+            ("InternalIP", "10.1.0.1"),
+            ("InternalDNS", "m"),
+        ];
+        assert_eq!(found, expected.map(|(kind, address)| (kind.to_owned(), address.to_owned())));
+    }
+
+    #[test]
+    fn a_server_in_an_unreachable_cell_is_unknown_and_not_lost() {
+        let server = Server { id: "s".to_owned(), status: "UNKNOWN".to_owned(), ..Server::default() };
+        let (holds, reason, _) = state(&server);
+        assert_eq!((holds, reason.as_str()), (ConditionStatus::Unknown, "InstanceStateUnknown"));
+    }
 }

@@ -1,23 +1,24 @@
-//! Resolution of names of cloud resources to ids.
+//! Resolution of names of cloud resources to ids. Nothing is created before everything is resolved.
+
+mod image;
+mod ports;
+
+pub(crate) use image::image;
 
 use std::sync::Arc;
 
-use apiserver_types::{
-    Machine, NetworkOrSGParam, OpenStackCluster, OpenStackMachine, PortOpts, ResolvedFixedIp,
-    ResolvedMachineSpec, ResolvedPortSpec,
-};
-use controllers_infrastructure::{Cloud, SubnetQuery};
-use controllers_runtime::ReconcileError;
-use kube::ResourceExt;
+use apiserver_types::{FlavorParam, Machine, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ServerGroup};
+use controllers_runtime::{ControllerContext, ReconcileError};
 
 use super::desired;
-use crate::queries;
 
-/// Annotation with the image id of the last upgrade.
-const IMAGE: &str = "capstan.dev/image";
+/// Number of ids that an error lists.
+const LISTED: usize = 5;
 
 /// Resolver of all names of a machine.
 pub(super) struct Resolver<'a> {
+    pub context: &'a ControllerContext,
     pub cloud: &'a Arc<dyn Cloud>,
     pub object: &'a OpenStackMachine,
     pub machine: &'a Machine,
@@ -27,218 +28,125 @@ pub(super) struct Resolver<'a> {
 impl Resolver<'_> {
     /// Resolves all names, or returns an error for the field that matches nothing or too much.
     pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, ReconcileError> {
+        self.check_trunks().await?;
+        self.check_key_pair().await?;
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
             ports.push(self.port(index, opts).await?);
         }
         Ok(ResolvedMachineSpec {
             image_id: Some(self.image().await?),
-            flavor_id: Some(self.flavor().await?),
+            flavor_id: Some(flavor(self.cloud, &self.object.spec.flavor).await?.id),
             server_group_id: self.server_group().await?,
             ports: Some(ports),
         })
-    }
-
-    async fn image(&self) -> Result<String, ReconcileError> {
-        // An upgrade has replaced the spec's image, which is immutable.
-        if let Some(id) = self.object.annotations().get(IMAGE).filter(|id| !id.is_empty()) {
-            return Ok(id.clone());
-        }
-        let query = queries::image(&self.object.spec.image);
-        let found = self.cloud.images(&query).await?;
-        match found.as_slice() {
-            [image] => Ok(image.id.clone()),
-            images => Err(ReconcileError::unresolved(images.len(), "spec.image", &queries::describe(&query))),
-        }
-    }
-
-    async fn flavor(&self) -> Result<String, ReconcileError> {
-        let param = &self.object.spec.flavor;
-        let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
-        let flavors = self.cloud.flavors().await?;
-        let matching = |flavor: &&controllers_infrastructure::Flavor| match (&param.id, name) {
-            (Some(id), _) => flavor.id == *id,
-            (None, Some(name)) => flavor.name == name,
-            (None, None) => false,
-        };
-        let found: Vec<_> = flavors.iter().filter(matching).collect();
-        match found.as_slice() {
-            [flavor] => Ok(flavor.id.clone()),
-            several => {
-                let words = format!("flavor {:?}", param.id.as_deref().or(name).unwrap_or_default());
-                Err(ReconcileError::unresolved(several.len(), "spec.flavor", &words))
-            }
-        }
     }
 
     async fn server_group(&self) -> Result<Option<String>, ReconcileError> {
         let Some(param) = &self.object.spec.server_group else { return Ok(None) };
         let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
         let groups = self.cloud.server_groups().await?;
-        let matching = |group: &&controllers_infrastructure::ServerGroup| match (&param.id, name) {
+        let matching = |group: &ServerGroup| match (&param.id, name) {
             (Some(id), _) => group.id == *id,
             (None, Some(name)) => group.name == name,
             (None, None) => false,
         };
-        let found: Vec<_> = groups.iter().filter(matching).collect();
-        match found.as_slice() {
-            [group] => Ok(Some(group.id.clone())),
-            several => {
-                let words = format!("server group {:?}", param.id.as_deref().or(name).unwrap_or_default());
-                Err(ReconcileError::unresolved(several.len(), "spec.serverGroup", &words))
-            }
-        }
+        let found = groups.into_iter().filter(matching).map(|group| group.id).collect();
+        let words = format!("server group {:?}", param.id.as_deref().or(name).unwrap_or_default());
+        only(found, "spec.serverGroup", &words).map(Some)
     }
 
-    async fn port(&self, index: usize, opts: &PortOpts) -> Result<ResolvedPortSpec, ReconcileError> {
-        let field = format!("spec.ports[{index}]");
-        let network_id = self.network(&field, opts).await?;
-        let fixed_ips = self.fixed_ips(&field, opts, &network_id).await?;
-        let tags = desired::tags(self.object, self.cluster, Some(opts));
-        Ok(ResolvedPortSpec {
-            name: desired::port_name(self.object, index, opts),
-            fixed_ips: (!fixed_ips.is_empty()).then_some(fixed_ips),
-            security_groups: self.security_groups(&field, opts).await?,
-            network_id,
-            admin_state_up: opts.admin_state_up,
-            allowed_address_pairs: opts.allowed_address_pairs.clone(),
-            description: opts.description.clone(),
-            enable_port_security: opts.enable_port_security,
-            host_id: opts.host_id.clone(),
-            mac_address: opts.mac_address.clone(),
-            profile: opts.profile.clone(),
-            propagate_uplink_status: opts.propagate_uplink_status,
-            tags: (!tags.is_empty()).then_some(tags),
-            trunk: None,
-            value_specs: opts.value_specs.clone(),
-            vnic_type: opts.vnic_type.clone(),
-        })
-    }
-
-    async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, ReconcileError> {
-        let Some(param) = &opts.network else {
-            // A port that names only a subnet is on that subnet's network.
-            let subnet = opts.fixed_ips.iter().flatten().find_map(|ip| ip.subnet.as_ref());
-            if let Some(param) = subnet.filter(|_| opts.fixed_ips.is_some()) {
-                let query = queries::subnet(param);
-                let found = self.cloud.subnets(&query).await?;
-                return match found.as_slice() {
-                    [subnet] => Ok(subnet.network_id.clone()),
-                    several => Err(ReconcileError::unresolved(
-                        several.len(),
-                        &format!("{field}.fixedIPs[].subnet"),
-                        &queries::describe(&query),
-                    )),
-                };
-            }
-            return self.cluster_network().ok_or_else(|| {
-                ReconcileError::waiting("WaitingForClusterInfrastructure", "the cluster has no network yet")
-            });
+    /// Refuses a key pair that Nova would refuse after the ports and volumes exist.
+    async fn check_key_pair(&self) -> Result<(), ReconcileError> {
+        let Some(name) = self.object.spec.ssh_key_name.as_deref().filter(|name| !name.is_empty()) else {
+            return Ok(());
         };
-        let query = queries::network(param);
-        let found = self.cloud.networks(&query).await?;
-        match found.as_slice() {
-            [network] => Ok(network.id.clone()),
-            several => Err(ReconcileError::unresolved(
-                several.len(),
-                &format!("{field}.network"),
-                &queries::describe(&query),
-            )),
+        match self.cloud.has_key_pair(name).await {
+            Ok(false) => {
+                let message = format!(
+                    "Nova has no key pair {name:?} of the user of the credentials. Key pairs belong to a user and not to a \
+                     project: create it as this user"
+                );
+                Err(CloudError::new(ErrorClass::NotFound, "resolve spec.sshKeyName", message).into())
+            }
+            // A policy may hide key pairs from the user, and Nova knows them anyway.
+            Ok(true) => Ok(()),
+            Err(error) if error.class == ErrorClass::Forbidden => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn cluster_network(&self) -> Option<String> {
-        let status = self.cluster.status.as_ref()?;
-        status.network.as_ref().map(|network| network.id.clone())
-    }
-
-    async fn fixed_ips(
-        &self,
-        field: &str,
-        opts: &PortOpts,
-        network: &str,
-    ) -> Result<Vec<ResolvedFixedIp>, ReconcileError> {
-        let mut resolved = Vec::new();
-        for (index, ip) in opts.fixed_ips.iter().flatten().enumerate() {
-            let subnet = match &ip.subnet {
-                None => None,
-                Some(param) => {
-                    let query =
-                        SubnetQuery { network_id: Some(network.to_owned()), ..queries::subnet(param) };
-                    let found = self.cloud.subnets(&query).await?;
-                    let [subnet] = found.as_slice() else {
-                        let field = format!("{field}.fixedIPs[{index}].subnet");
-                        return Err(ReconcileError::unresolved(
-                            found.len(),
-                            &field,
-                            &queries::describe(&query),
-                        ));
-                    };
-                    Some(subnet.id.clone())
-                }
-            };
-            resolved.push(ResolvedFixedIp { ip_address: ip.ip_address.clone(), subnet });
+    /// Refuses trunks in a cloud without them.
+    async fn check_trunks(&self) -> Result<(), ReconcileError> {
+        let ports = desired::ports(self.object);
+        let Some(index) = ports.iter().position(|opts| desired::is_trunk(self.object, opts)) else {
+            return Ok(());
+        };
+        if self.cloud.network_extensions().await?.iter().any(|alias| alias == "trunk") {
+            return Ok(());
         }
-        if resolved.is_empty() && opts.network.is_none() {
-            // The cluster's own subnets, so that a network with others beside them gives the right address.
-            let network = self.cluster.status.as_ref().and_then(|status| status.network.as_ref());
-            let subnets = network.and_then(|network| network.subnets.as_deref()).unwrap_or_default();
-            resolved.extend(
-                subnets
-                    .iter()
-                    .map(|subnet| ResolvedFixedIp { ip_address: None, subnet: Some(subnet.id.clone()) }),
-            );
-        }
-        Ok(resolved)
-    }
-
-    /// Returns a port's own groups, or the machine's and the one of its role.
-    async fn security_groups(
-        &self,
-        field: &str,
-        opts: &PortOpts,
-    ) -> Result<Option<Vec<String>>, ReconcileError> {
-        let network = self.cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
-        let unsecured = network.and_then(|network| network.enable_port_security) == Some(false);
-        // Neutron refuses groups on ports without port security.
-        if opts.enable_port_security.map_or(unsecured, |secured| !secured) {
-            return Ok(Some(Vec::new()));
-        }
-        if let Some(params) = &opts.security_groups {
-            return Ok(Some(self.groups(&format!("{field}.securityGroups"), params).await?));
-        }
-        let mut groups = self
-            .groups("spec.securityGroups", self.object.spec.security_groups.as_deref().unwrap_or_default())
-            .await?;
-        let status = self.cluster.status.as_ref();
-        let managed = if desired::is_control_plane(self.machine) {
-            status.and_then(|status| status.control_plane_security_group.as_ref())
+        let field = if self.object.spec.trunk == Some(true) {
+            "spec.trunk".to_owned()
         } else {
-            status.and_then(|status| status.worker_security_group.as_ref())
+            format!("spec.ports[{index}].trunk")
         };
-        groups.extend(managed.map(|group| group.id.clone()));
-        Ok((!groups.is_empty()).then_some(groups))
+        let message = "Neutron of this cloud has no extension \"trunk\". Set the field to false";
+        Err(CloudError::new(ErrorClass::InvalidSpec, format!("resolve {field}"), message).into())
     }
+}
 
-    async fn groups(&self, field: &str, params: &[NetworkOrSGParam]) -> Result<Vec<String>, ReconcileError> {
-        let mut ids = Vec::new();
-        for (index, param) in params.iter().enumerate() {
-            let query = queries::security_group(param);
-            let found = self.cloud.security_groups(&query).await?;
-            if found.is_empty() {
-                return Err(ReconcileError::unresolved(
-                    0,
-                    &format!("{field}[{index}]"),
-                    &queries::describe(&query),
-                ));
-            }
-            // A filter may match several groups, as in upstream.
-            for group in found {
-                if !ids.contains(&group.id) {
-                    ids.push(group.id);
-                }
-            }
+/// Returns the flavor of a spec.
+pub(crate) async fn flavor(cloud: &Arc<dyn Cloud>, param: &FlavorParam) -> Result<Flavor, ReconcileError> {
+    let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
+    let mut flavors = cloud.flavors().await?;
+    flavors.retain(|flavor| match (&param.id, name) {
+        (Some(id), _) => flavor.id == *id,
+        (None, Some(name)) => flavor.name == name,
+        (None, None) => false,
+    });
+    let words = format!("flavor {:?}", param.id.as_deref().or(name).unwrap_or_default());
+    let id = only(flavors.iter().map(|flavor| flavor.id.clone()).collect(), "spec.flavor", &words)?;
+    flavors.retain(|flavor| flavor.id == id);
+    Ok(flavors.pop().unwrap_or_default())
+}
+
+/// Returns the only id, or the error for none or several.
+fn only(found: Vec<String>, field: &str, query: &str) -> Result<String, ReconcileError> {
+    let (class, message) = match <[String; 1]>::try_from(found) {
+        Ok([id]) => return Ok(id),
+        Err(none) if none.is_empty() => {
+            let message = format!(
+                "nothing in the cloud matches {query}. Create it in this project, or use a template with another one"
+            );
+            (ErrorClass::NotFound, message)
         }
-        Ok(ids)
+        Err(several) => {
+            let ids: Vec<&str> = several.iter().take(LISTED).map(String::as_str).collect();
+            let count = several.len();
+            let message =
+                format!("{count} in the cloud match {query}: {}. Name one by its id", ids.join(", "));
+            (ErrorClass::Ambiguous, message)
+        }
+    };
+    Err(CloudError::new(class, format!("resolve {field}"), message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ambiguous_name_is_refused_with_the_ids_and_never_guessed() {
+        let error =
+            only(vec!["1".to_owned(), "2".to_owned()], "spec.image", "Image name: \"a\"").unwrap_err();
+        assert_eq!(error.reason(), "Ambiguous");
+        let expected = "resolve spec.image: 2 in the cloud match Image name: \"a\": 1, 2. Name one by its id";
+        assert_eq!(error.to_string(), expected);
+        let error = only(Vec::new(), "spec.flavor", "flavor \"x\"").unwrap_err();
+        assert_eq!(error.reason(), "NotFound");
+        assert!(
+            error.to_string().starts_with("resolve spec.flavor: nothing in the cloud matches flavor \"x\". ")
+        );
+        assert_eq!(only(vec!["1".to_owned()], "spec.flavor", "").unwrap(), "1");
     }
 }

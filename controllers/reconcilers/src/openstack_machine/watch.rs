@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{IPAddressClaim, Machine, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
@@ -48,7 +48,16 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
         heirs.iter().map(|heir| ObjectRef::from_obj(&**heir)).collect::<Vec<_>>()
     };
+    // A machine waits for the address of its claim.
+    let of_claim = |claim: IPAddressClaim| {
+        let namespace = claim.namespace().unwrap_or_default();
+        let owners = claim.owner_references().iter().filter(|owner| owner.kind == "OpenStackMachine");
+        let references =
+            owners.map(|owner| ObjectRef::<OpenStackMachine>::new(&owner.name).within(&namespace));
+        references.collect::<Vec<_>>()
+    };
     let controller = controller
+        .watches(Api::<IPAddressClaim>::all(client.clone()), of_claim)
         .watches(Api::<Machine>::all(client.clone()), of_machine)
         .watches(Api::<OpenStackMachine>::all(client.clone()), of_machines)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 
 /// Simulated extensions, by alias and name.
-const EXTENSIONS: [(&str, &str); 23] = [
+const EXTENSIONS: [(&str, &str); 25] = [
     ("allowed-address-pairs", "Allowed Address Pairs"),
     ("availability_zone", "Availability Zone"),
     ("binding", "Port Binding"),
@@ -32,6 +32,8 @@ const EXTENSIONS: [(&str, &str); 23] = [
     ("standard-attr-description", "standard-attr-description"),
     ("standard-attr-tag", "Tag support for resources with standard attribute: port, subnet, network, router"),
     ("stateful-security-group", "Stateful security group"),
+    ("trunk", "Trunk Extension"),
+    ("uplink-status-propagation", "Port Uplink Status Propagation"),
 ];
 
 fn view((alias, name): &(&str, &str)) -> Value {

@@ -172,6 +172,10 @@ pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) ->
             format!("Port {id} cannot be deleted directly via the port API: has device owner {owner}.");
         return Err(conflict("ServicePortInUse", &words));
     }
+    if let Some(trunk) = super::trunks::of_parent(state, id) {
+        let words = format!("Port {id} is currently a parent port for trunk {}.", text(trunk, "id"));
+        return Err(conflict("PortInUseAsTrunkParent", &words));
+    }
     discard(state, id, context.now);
     Ok(())
 }

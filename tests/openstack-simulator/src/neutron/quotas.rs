@@ -17,7 +17,7 @@ fn view(state: &CloudState, project: &str, detail: bool) -> Object {
         let detailed = json!({"limit": limit, "used": used, "reserved": 0});
         view.insert(kind.singular().to_owned(), if detail { detailed } else { json!(limit) });
     }
-    for (name, limit) in [("subnetpool", -1), ("rbac_policy", 10), ("trunk", -1)] {
+    for (name, limit) in [("subnetpool", -1), ("rbac_policy", 10)] {
         let detailed = json!({"limit": limit, "used": 0, "reserved": 0});
         view.insert(name.to_owned(), if detail { detailed } else { json!(limit) });
     }

@@ -41,7 +41,8 @@ pub(super) fn is_visible(state: &CloudState, caller: &Caller, kind: ResourceKind
         ResourceKind::Router
         | ResourceKind::SecurityGroup
         | ResourceKind::SecurityGroupRule
-        | ResourceKind::FloatingIp => false,
+        | ResourceKind::FloatingIp
+        | ResourceKind::Trunk => false,
     }
 }
 
@@ -96,6 +97,7 @@ pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> O
         ResourceKind::Subnet
         | ResourceKind::Port
         | ResourceKind::Router
+        | ResourceKind::Trunk
         | ResourceKind::SecurityGroupRule => {}
     }
     view
@@ -189,7 +191,8 @@ pub(super) fn changes(
     id: &str,
     allowed: &[&str],
 ) -> Result<Object, Reply> {
-    find_own(state, context, kind, id, "update")?;
+    let found = find_own(state, context, kind, id, "update")?;
+    check_revision(context, found)?;
     let body = body(context, kind)?;
     if let Some(key) = body.keys().find(|key| !allowed.contains(&key.as_str())) {
         let known = READ_ONLY.contains(&key.as_str())
@@ -202,6 +205,20 @@ pub(super) fn changes(
         return Err(bad_request("HTTPBadRequest", &words));
     }
     Ok(body)
+}
+
+/// Returns an error if the request requires another revision than the object has.
+fn check_revision(context: &Context<'_>, object: &Object) -> Result<(), Reply> {
+    let Some(required) = context.request.header("if-match") else { return Ok(()) };
+    let held = object.get("revision_number").and_then(Value::as_u64).unwrap_or_default();
+    if required.strip_prefix("revision_number=").and_then(|number| number.parse().ok()) == Some(held) {
+        return Ok(());
+    }
+    let words = format!(
+        "Constrained to {}, but current revision is {held}",
+        required.replace("revision_number=", "")
+    );
+    Err(refusal(StatusCode::PRECONDITION_FAILED, "RevisionNumberConstraintFailed", &words))
 }
 
 /// Applies the changes, and returns a reply with the object.

@@ -1,0 +1,244 @@
+//! Decision on the next step of a pool.
+
+use apiserver_types::{NetworkStatus, OpenStackFloatingIPPool, ReclaimPolicy};
+use controllers_infrastructure::FloatingIp;
+use controllers_runtime::Journal;
+
+/// Kind of the journal's entries that reserve an address for a claim: the name is the claim's uid, the id is the address.
+pub(super) const RESERVATION: &str = "claim";
+
+/// Claim of the pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Claim {
+    pub name: String,
+    pub uid: String,
+    pub deleting: bool,
+    /// Its status refers to an IPAddress.
+    pub has_address: bool,
+}
+
+/// IPAddress of the pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct HeldAddress {
+    pub name: String,
+    pub claim: String,
+    pub address: String,
+    /// It is being deleted and waits for the release of its floating IP.
+    pub releasing: bool,
+}
+
+/// Floating IP of the pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Member {
+    /// The spec names it, so it is never deleted.
+    pub given: bool,
+    pub ip: FloatingIp,
+}
+
+/// Observed state of a pool.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Observed {
+    pub journal: Journal,
+    /// Claims, oldest first.
+    pub claims: Vec<Claim>,
+    pub addresses: Vec<HeldAddress>,
+    /// Floating IPs, with those of the spec first.
+    pub members: Vec<Member>,
+    pub network: Option<NetworkStatus>,
+    /// Names of claims for which there is no address.
+    pub unserved: Vec<String>,
+}
+
+/// Next step of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// Release the floating IP of an IPAddress that is being deleted.
+    Release { object: String, ip: Option<FloatingIp>, delete: bool },
+    /// Delete a floating IP of a pool that is being deleted.
+    Delete(FloatingIp),
+    /// Remove the reservation of a claim that does not exist any more.
+    Unreserve(String),
+    /// Reserve an address for a claim.
+    Reserve { uid: String, address: String },
+    /// Create the IPAddress of a claim.
+    CreateAddress { claim: Claim, address: String },
+    /// Write the reference to its IPAddress into a claim.
+    Refer(Claim),
+    /// Allocate a floating IP.
+    Allocate,
+    /// Nothing is left to do, or no address is left.
+    Nothing,
+}
+
+impl Observed {
+    /// Returns true if a claim or an IPAddress has the address.
+    pub(super) fn is_claimed(&self, address: &str) -> bool {
+        self.addresses.iter().any(|held| held.address == address)
+            || self.journal.of_kind(RESERVATION).any(|entry| entry.id.as_deref() == Some(address))
+    }
+
+    /// Returns the floating IPs that nobody uses.
+    pub(super) fn available(&self) -> impl Iterator<Item = &Member> {
+        let free = |member: &&Member| member.ip.port_id.is_none() && !self.is_claimed(&member.ip.address);
+        self.members.iter().filter(free)
+    }
+}
+
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(pool: &OpenStackFloatingIPPool, observed: &Observed) -> Step {
+    if let Some(step) = release(pool, observed) {
+        return step;
+    }
+    if pool.metadata.deletion_timestamp.is_some() {
+        let unused = observed.available().find(|member| !member.given);
+        // Addresses in use keep the pool.
+        return unused.map_or(Step::Nothing, |member| Step::Delete(member.ip.clone()));
+    }
+    let serving = observed.claims.iter().filter(|claim| !claim.deleting);
+    let step = serving
+        .filter(|claim| !observed.unserved.contains(&claim.name))
+        .find_map(|claim| serve(pool, observed, claim));
+    step.unwrap_or(Step::Nothing)
+}
+
+fn release(pool: &OpenStackFloatingIPPool, observed: &Observed) -> Option<Step> {
+    if let Some(held) = observed.addresses.iter().find(|held| held.releasing) {
+        let member = observed.members.iter().find(|member| member.ip.address == held.address);
+        let delete = pool.spec.reclaim_policy == ReclaimPolicy::Delete && member.is_some_and(|it| !it.given);
+        return Some(Step::Release {
+            object: held.name.clone(),
+            ip: member.map(|member| member.ip.clone()),
+            delete,
+        });
+    }
+    let is_over = |uid: &str, address: Option<&str>| {
+        observed.claims.iter().all(|claim| claim.uid != uid || claim.deleting)
+            && observed.addresses.iter().all(|held| Some(held.address.as_str()) != address)
+    };
+    let mut reservations = observed.journal.of_kind(RESERVATION);
+    let over = reservations.find(|entry| is_over(&entry.name, entry.id.as_deref()))?;
+    Some(Step::Unreserve(over.name.clone()))
+}
+
+fn serve(pool: &OpenStackFloatingIPPool, observed: &Observed, claim: &Claim) -> Option<Step> {
+    if observed.addresses.iter().any(|held| held.claim == claim.name && !held.releasing) {
+        return (!claim.has_address).then(|| Step::Refer(claim.clone()));
+    }
+    if let Some(address) = observed.journal.id(RESERVATION, &claim.uid) {
+        return Some(Step::CreateAddress { claim: claim.clone(), address: address.to_owned() });
+    }
+    if let Some(member) = observed.available().next() {
+        return Some(Step::Reserve { uid: claim.uid.clone(), address: member.ip.address.clone() });
+    }
+    let count = observed.members.len();
+    let limit =
+        pool.spec.max_ips.as_ref().map_or(usize::MAX, |limit| usize::try_from(limit.0).unwrap_or_default());
+    (count < limit).then_some(Step::Allocate)
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{Integer, OpenStackFloatingIPPoolSpec};
+
+    use super::*;
+
+    fn pool(policy: ReclaimPolicy, limit: Option<i64>) -> OpenStackFloatingIPPool {
+        let spec = OpenStackFloatingIPPoolSpec {
+            reclaim_policy: policy,
+            max_ips: limit.map(Integer),
+            ..OpenStackFloatingIPPoolSpec::default()
+        };
+        OpenStackFloatingIPPool::new("pool", spec)
+    }
+
+    fn member(address: &str, given: bool) -> Member {
+        let ip =
+            FloatingIp { id: format!("id-{address}"), address: address.to_owned(), ..FloatingIp::default() };
+        Member { given, ip }
+    }
+
+    fn claim(name: &str) -> Claim {
+        Claim { name: name.to_owned(), uid: format!("uid-{name}"), ..Claim::default() }
+    }
+
+    fn held(claim: &str, address: &str) -> HeldAddress {
+        HeldAddress {
+            name: claim.to_owned(),
+            claim: claim.to_owned(),
+            address: address.to_owned(),
+            releasing: false,
+        }
+    }
+
+    #[test]
+    fn two_claims_never_get_one_address() {
+        let pool = pool(ReclaimPolicy::Retain, Some(2));
+        let mut observed = Observed {
+            claims: vec![claim("a"), claim("b")],
+            members: vec![member("192.0.2.1", true)],
+            ..Observed::default()
+        };
+        let reserve = Step::Reserve { uid: "uid-a".to_owned(), address: "192.0.2.1".to_owned() };
+        assert_eq!(next_step(&pool, &observed), reserve);
+        observed.journal.learn(RESERVATION, "uid-a", "192.0.2.1");
+        let create = Step::CreateAddress { claim: claim("a"), address: "192.0.2.1".to_owned() };
+        assert_eq!(next_step(&pool, &observed), create, "also after a crash");
+        observed.addresses.push(held("a", "192.0.2.1"));
+        assert_eq!(next_step(&pool, &observed), Step::Refer(claim("a")));
+        observed.claims[0].has_address = true;
+        assert_eq!(next_step(&pool, &observed), Step::Allocate);
+        observed.members.push(member("192.0.2.2", false));
+        let reserve = Step::Reserve { uid: "uid-b".to_owned(), address: "192.0.2.2".to_owned() };
+        assert_eq!(next_step(&pool, &observed), reserve);
+        observed.journal.learn(RESERVATION, "uid-b", "192.0.2.2");
+        observed.addresses.push(held("b", "192.0.2.2"));
+        observed.claims[1].has_address = true;
+        observed.claims.push(claim("c"));
+        assert_eq!(next_step(&pool, &observed), Step::Nothing, "the limit is reached");
+    }
+
+    #[test]
+    fn a_released_address_is_deleted_only_by_policy_and_never_if_the_spec_names_it() {
+        let table = [
+            (ReclaimPolicy::Delete, false, true),
+            (ReclaimPolicy::Delete, true, false),
+            (ReclaimPolicy::Retain, false, false),
+        ];
+        for (policy, given, expected) in table {
+            let observed = Observed {
+                members: vec![member("192.0.2.1", given)],
+                addresses: vec![HeldAddress { releasing: true, ..held("a", "192.0.2.1") }],
+                ..Observed::default()
+            };
+            let step = next_step(&pool(policy, None), &observed);
+            assert!(matches!(step, Step::Release { delete, .. } if delete == expected), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn the_reservation_of_a_claim_that_is_gone_ends() {
+        let mut observed = Observed::default();
+        observed.journal.learn(RESERVATION, "uid-a", "192.0.2.1");
+        let pool = pool(ReclaimPolicy::Retain, None);
+        assert_eq!(next_step(&pool, &observed), Step::Unreserve("uid-a".to_owned()));
+        observed.addresses.push(held("a", "192.0.2.1"));
+        assert_eq!(next_step(&pool, &observed), Step::Nothing, "its IPAddress still has it");
+    }
+
+    #[test]
+    fn a_deleted_pool_gives_back_what_is_free_and_was_not_given() {
+        let mut pool = pool(ReclaimPolicy::Retain, None);
+        let time =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time("2026-01-01T00:00:00Z".parse().unwrap());
+        pool.metadata.deletion_timestamp = Some(time);
+        let mut observed = Observed {
+            claims: vec![claim("waiting")],
+            members: vec![member("192.0.2.1", true), member("192.0.2.2", false), member("192.0.2.3", false)],
+            addresses: vec![held("a", "192.0.2.2")],
+            ..Observed::default()
+        };
+        assert_eq!(next_step(&pool, &observed), Step::Delete(member("192.0.2.3", false).ip));
+        observed.members.pop();
+        assert_eq!(next_step(&pool, &observed), Step::Nothing);
+    }
+}

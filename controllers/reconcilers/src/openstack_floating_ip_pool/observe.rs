@@ -1,0 +1,118 @@
+//! Observation of a pool: its claims and addresses in the API, and its floating IPs in the cloud.
+
+use std::sync::Arc;
+
+use apiserver_types::{
+    ContractVersionedObjectReference, IPAddress, IPAddressClaim, NetworkStatus, OpenStackFloatingIPPool,
+};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, FloatingIp, FloatingIpQuery, NetworkQuery};
+use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use super::decide::{Claim, HeldAddress, Member, Observed};
+use super::{ADDRESS_FINALIZER, KIND};
+use crate::queries;
+
+/// API group of the pools.
+const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+
+/// Prefix of the tag with which upstream marks the floating IPs of a pool. The name of the pool follows. It is read only:
+/// pools of one name in two namespaces would share it.
+const UPSTREAM_TAG: &str = "cluster-api-provider-openstack-fip-pool-";
+
+/// Returns true if a reference names the pool.
+pub(super) fn names(reference: &ContractVersionedObjectReference, pool: &str) -> bool {
+    reference.api_group == GROUP && reference.kind == KIND && reference.name == pool
+}
+
+/// Reads the claims and addresses of the pool.
+pub(super) async fn objects(
+    client: &Client,
+    pool: &OpenStackFloatingIPPool,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let (name, namespace) = (pool.name_any(), pool.namespace().unwrap_or_default());
+    observed.journal = Journal::of(pool);
+    let claims: Api<IPAddressClaim> = Api::namespaced(client.clone(), &namespace);
+    let mut claims = claims.list(&ListParams::default()).await?.items;
+    claims.retain(|claim| names(&claim.spec.pool_ref, &name));
+    claims.sort_by_key(|claim| (claim.creation_timestamp().map(|time| time.0), claim.name_any()));
+    observed.claims = claims.iter().map(claim).collect();
+    let addresses: Api<IPAddress> = Api::namespaced(client.clone(), &namespace);
+    let addresses = addresses.list(&ListParams::default()).await?;
+    let ours = addresses.iter().filter(|address| names(&address.spec.pool_ref, &name));
+    observed.addresses = ours.map(address).collect();
+    Ok(())
+}
+
+fn claim(claim: &IPAddressClaim) -> Claim {
+    let status = claim.status.as_ref();
+    Claim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        deleting: claim.metadata.deletion_timestamp.is_some(),
+        has_address: status.is_some_and(|status| status.address_ref.is_some()),
+    }
+}
+
+fn address(object: &IPAddress) -> HeldAddress {
+    HeldAddress {
+        name: object.name_any(),
+        claim: object.spec.claim_ref.name.clone(),
+        address: object.spec.address.clone(),
+        releasing: object.metadata.deletion_timestamp.is_some()
+            && object.finalizers().iter().any(|known| known == ADDRESS_FINALIZER),
+    }
+}
+
+/// Reads the network and the floating IPs of the pool.
+pub(super) async fn cloud(
+    cloud: &Arc<dyn Cloud>,
+    pool: &OpenStackFloatingIPPool,
+    tag: &OwnershipTag,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let network = network(cloud, pool).await?;
+    let given = pool.spec.pre_allocated_floating_ips.clone().unwrap_or_default();
+    let all = cloud.floating_ips(&FloatingIpQuery::default()).await?;
+    let of_upstream = format!("{UPSTREAM_TAG}{}", pool.name_any());
+    let member = |ip: FloatingIp| {
+        let given = given.contains(&ip.address);
+        let ours = tag.is_on(&ip.tags, &ip.description) || ip.tags.contains(&of_upstream);
+        (ip.network_id == network.id && (given || ours)).then_some(Member { given, ip })
+    };
+    observed.members = all.into_iter().filter_map(member).collect();
+    observed
+        .members
+        .sort_by(|one, other| (!one.given, &one.ip.address).cmp(&(!other.given, &other.ip.address)));
+    observed.network = Some(network);
+    Ok(())
+}
+
+async fn network(
+    cloud: &Arc<dyn Cloud>,
+    pool: &OpenStackFloatingIPPool,
+) -> Result<NetworkStatus, ReconcileError> {
+    let param = pool.spec.floating_ip_network.clone().unwrap_or_default();
+    let query = NetworkQuery { external: Some(true), ..queries::network(&param) };
+    let found = cloud.networks(&query).await?;
+    match found.as_slice() {
+        [network] => Ok(NetworkStatus {
+            id: network.id.clone(),
+            name: network.name.clone(),
+            tags: (!network.tags.is_empty()).then(|| network.tags.clone()),
+        }),
+        several => {
+            let class = if several.is_empty() { ErrorClass::NotFound } else { ErrorClass::Ambiguous };
+            let ids: Vec<&str> = several.iter().map(|network| network.id.as_str()).collect();
+            let message = format!(
+                "{} external networks in the cloud match {}: {}. Name one in spec.floatingIPNetwork",
+                several.len(),
+                queries::describe(&query),
+                ids.join(", ")
+            );
+            Err(CloudError::new(class, "resolve spec.floatingIPNetwork", message).into())
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Status of a pool.
+
+use apiserver_types::{Condition, ConditionStatus, OpenStackFloatingIPPool, Time, set_condition};
+use controllers_infrastructure::ErrorClass;
+use controllers_runtime::ReconcileError;
+
+use super::decide::{Member, Observed};
+
+/// Condition of a pool. Upstream's name, which ends in "Condition" indeed.
+const READY: &str = "OpenstackFloatingIPPoolReadyCondition";
+
+/// Writes the observed addresses and the end of the pass into the status.
+pub(super) fn report(
+    pool: &mut OpenStackFloatingIPPool,
+    observed: &Observed,
+    error: Option<&ReconcileError>,
+    now: &Time,
+) {
+    let given = pool.spec.pre_allocated_floating_ips.clone().unwrap_or_default();
+    let generation = pool.metadata.generation;
+    let status = pool.status.get_or_insert_default();
+    if let Some(network) = &observed.network {
+        status.floating_ip_network = Some(network.clone());
+        let exists = |address: &String| observed.members.iter().any(|member| member.ip.address == *address);
+        let mut claimed: Vec<String> = observed.addresses.iter().map(|held| held.address.clone()).collect();
+        claimed.sort();
+        let mut failed: Vec<String> =
+            given.iter().chain(&claimed).filter(|it| !exists(it)).cloned().collect();
+        failed.sort();
+        failed.dedup();
+        let address = |member: &Member| member.ip.address.clone();
+        status.available_ips = Some(observed.available().map(address).collect());
+        status.claimed_ips = Some(claimed);
+        status.failed_ips = (!failed.is_empty()).then_some(failed);
+    }
+    let (holds, reason, message) = ready(observed, error);
+    let condition = Condition::new(READY, holds, reason, &message, now.clone());
+    set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
+}
+
+fn ready(observed: &Observed, error: Option<&ReconcileError>) -> (ConditionStatus, &'static str, String) {
+    let no = ConditionStatus::False;
+    match error {
+        Some(ReconcileError::Cloud(error))
+            if observed.network.is_none()
+                && matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous) =>
+        {
+            (no, "UnableToFindNetwork", error.to_string())
+        }
+        Some(error) => (no, "OpenStackError", error.to_string()),
+        None if !observed.unserved.is_empty() => {
+            let message = format!(
+                "no address is left for the claims {}. Raise spec.maxIPs, or delete another claim",
+                observed.unserved.join(", ")
+            );
+            (no, "MaxIPsReached", message)
+        }
+        None => (ConditionStatus::True, "Ready", String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::OpenStackFloatingIPPoolSpec;
+    use controllers_infrastructure::{CloudError, FloatingIp};
+    use controllers_runtime::now;
+
+    use super::super::decide::HeldAddress;
+    use super::*;
+
+    #[test]
+    fn an_address_that_was_deleted_behind_the_pool_is_a_failed_one() {
+        let spec = OpenStackFloatingIPPoolSpec {
+            pre_allocated_floating_ips: Some(vec!["192.0.2.9".to_owned()]),
+            ..OpenStackFloatingIPPoolSpec::default()
+        };
+        let mut pool = OpenStackFloatingIPPool::new("pool", spec);
+        let free = FloatingIp { address: "192.0.2.1".to_owned(), ..FloatingIp::default() };
+        let observed = Observed {
+            network: Some(apiserver_types::NetworkStatus::default()),
+            members: vec![Member { given: false, ip: free }],
+            addresses: vec![HeldAddress { address: "192.0.2.2".to_owned(), ..HeldAddress::default() }],
+            ..Observed::default()
+        };
+        report(&mut pool, &observed, None, &now());
+        let status = pool.status.unwrap();
+        assert_eq!(status.available_ips.unwrap(), ["192.0.2.1"]);
+        assert_eq!(status.claimed_ips.unwrap(), ["192.0.2.2"]);
+        assert_eq!(status.failed_ips.unwrap(), ["192.0.2.2", "192.0.2.9"]);
+    }
+
+    #[test]
+    fn the_condition_says_why_claims_wait() {
+        let observed = Observed { unserved: vec!["c".to_owned()], ..Observed::default() };
+        assert_eq!(ready(&observed, None).1, "MaxIPsReached");
+        let none = CloudError::new(ErrorClass::NotFound, "resolve spec.floatingIPNetwork", "none").into();
+        assert_eq!(ready(&Observed::default(), Some(&none)).1, "UnableToFindNetwork");
+        let quota = CloudError::new(ErrorClass::Quota, "allocate", "Quota exceeded").into();
+        assert_eq!(ready(&Observed::default(), Some(&quota)).1, "OpenStackError");
+    }
+}
