@@ -18,7 +18,7 @@ const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 const OPERATION_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Interval between two reads of an operation: a Node is cordoned for longer.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Machines of one cluster.
 pub(crate) struct Machines {

@@ -15,9 +15,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
 
 use cloud::Cloud;
 use home::Home;
+use machines::Machines;
 use manifest::Applied;
 use server::CapstanProcess;
 use story::{Story, say};
@@ -36,11 +38,11 @@ pub(crate) struct Arguments {
     /// Delete the state of earlier runs first
     #[arg(long)]
     fresh: bool,
-    /// Scale, reboot, upgrade and delete workers, check each step, and exit
+    /// Run without a terminal, and exit after the last step
     #[arg(long)]
     demo: bool,
-    /// Manifest of another cluster to create
-    #[arg(long, value_name = "FILE")]
+    /// Create the cluster of this manifest instead, and change nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     template: Option<PathBuf>,
     /// Directory for all state
     #[arg(long, hide = true)]
@@ -78,11 +80,13 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let address = format!("127.0.0.1:{}", arguments.port);
     home::is_free(&address, "or choose another port with --port")?;
     home::is_free(cloud::ADDRESS, "the example's credentials use this address, so it must be free")?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let cloud = Cloud::start(&home).await?;
     let mut server = CapstanProcess::start(&arguments.binary, &home, &address)?;
     let result = tokio::select! {
         result = session(arguments, &home, &mut server, &cloud) => result,
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(anyhow::Error::from),
+        _ = terminate.recv() => Ok(()),
     };
     server.stop().await;
     result.and(cloud.shutdown().await)
@@ -117,24 +121,31 @@ async fn session(
         story.delete(&workload).await?;
         say(&format!("\nAll steps succeeded after {:.0} s.", begun.elapsed().as_secs_f32()))?;
     }
+    say(&suggestions(home, &scene).await?)?;
     if arguments.demo {
         return Ok(());
     }
-    say(&suggestions(home, &scene))?;
+    say("\nCtrl-C stops everything. The next start continues with the same state.")?;
     Err(scene.server.ended().await)
 }
 
-/// Returns commands to try.
-fn suggestions(home: &Home, scene: &Scene<'_>) -> String {
+/// Returns commands to try, with names that exist.
+async fn suggestions(home: &Home, scene: &Scene<'_>) -> anyhow::Result<String> {
     let Scene { namespace, cluster, .. } = scene;
     let (own, workload) = (home.shown("kubeconfig"), home.shown(WORKLOAD_KUBECONFIG));
-    format!(
-        "\nCtrl-C stops everything; the next start continues with the same state. In another terminal, try:\n\n  \
+    let machines = Machines::new(&scene.client, namespace, cluster);
+    let (deployment, replicas) = machines.deployment().await?;
+    let workers = machines.workers().await?;
+    let worker = workers.first().map(|worker| worker.name.as_str()).unwrap_or_default();
+    let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{worker}");
+    Ok(format!(
+        "\nThe cluster is ready. In another terminal, try:\n\n  \
          export KUBECONFIG={own}\n  \
-         kubectl get clusters,kubeadmcontrolplanes,machinedeployments,machines -n {namespace}\n  \
-         kubectl patch kubeadmcontrolplane {cluster}-control-plane -n {namespace} --type merge -p \
-         '{{\"spec\": {{\"replicas\": 1}}}}'\n  \
+         kubectl get kubeadmcontrolplanes,machinedeployments,machines,machineoperations -n {namespace}\n  \
+         kubectl scale machinedeployment {deployment} -n {namespace} --replicas {}\n  \
+         echo '{{\"type\": \"Hard\"}}' | kubectl create --raw {path}/reboot -f -\n  \
          kubectl delete cluster {cluster} -n {namespace}\n  \
-         kubectl --kubeconfig {workload} get pods -A -o wide"
-    )
+         kubectl --kubeconfig {workload} get pods -A -o wide",
+        replicas.saturating_add(1)
+    ))
 }

@@ -12,8 +12,8 @@ use crate::cloud::Cloud;
 use crate::server::CapstanProcess;
 use crate::workload::Workload;
 
-/// Interval between two reads: short enough to look live, and to see a Node that is cordoned.
-const POLL_INTERVAL: Duration = Duration::from_millis(150);
+/// Interval between two reads: short enough to look live, at a small share of the load.
+const POLL_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Longest time until a state: a slow machine needs a tenth of it.
 const TIMEOUT: Duration = Duration::from_mins(3);

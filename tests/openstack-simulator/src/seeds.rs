@@ -9,11 +9,14 @@ use crate::address::Network;
 use crate::keystone::{ApplicationCredential, Project, User};
 use crate::neutron::{ResourceKind, security_groups};
 use crate::nova::model::{Flavor, KeyPair};
-use crate::object::{new_id, object, seconds};
+use crate::object::{new_id, object, seconds, text};
 use crate::state::CloudState;
 
 /// The projects, each with a user of its name, whose password is its name too.
 const PROJECTS: [&str; 4] = ["admin", "demo", "demo2", "tiny"];
+
+/// Id of the external network. It is the same in each cloud, so that a manifest can contain it.
+const PUBLIC_NETWORK: &str = "11111111-2222-4333-8444-555555555555";
 
 /// Limits of all projects except `tiny`.
 const QUOTAS: [(&str, i64); 15] = [
@@ -165,12 +168,12 @@ fn put(
     now: Timestamp,
     attributes: Value,
 ) -> String {
-    let id = new_id();
     let mut whole = object(json!({
-        "id": id, "project_id": project, "tenant_id": project, "description": "", "tags": [],
+        "id": new_id(), "project_id": project, "tenant_id": project, "description": "", "tags": [],
         "created_at": seconds(now), "updated_at": seconds(now), "revision_number": 1,
     }));
     whole.extend(object(attributes));
+    let id = text(&whole, "id").to_owned();
     state.insert(kind, whole);
     id
 }
@@ -202,7 +205,9 @@ fn seed_public_network(
     now: Timestamp,
 ) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
-    let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
+    let mut public = network("public", 1500, true);
+    public["id"] = PUBLIC_NETWORK.into();
+    let id = put(state, ResourceKind::Network, &admin, now, public);
     let gateway = range.gateway();
     let pool = range.pools(Some(gateway)).last().copied().unwrap_or((gateway, gateway));
     let pool = (pool.0.to_string(), pool.1.to_string());
