@@ -1,27 +1,34 @@
-//! Program of `cargo xtask dev`: the server, a simulated OpenStack and a cluster of three machines, to try out Capstan.
+//! Program of `cargo xtask dev`: the server, a simulated OpenStack and a whole cluster, to try out Capstan.
 //! The command builds this program and the server, and runs this program.
 
-mod demo;
+mod cloud;
 mod home;
+mod machines;
 mod manifest;
 mod server;
+mod story;
 mod tree;
+mod workload;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use anyhow::Context;
 use clap::Parser;
-use tests_openstack_simulator::{Simulator, SimulatorOptions};
+use tokio::signal::unix::{SignalKind, signal};
 
+use cloud::Cloud;
 use home::Home;
+use machines::Machines;
+use manifest::Applied;
 use server::CapstanProcess;
+use story::{Story, say};
+use tree::Scene;
 
-/// Address of the simulated OpenStack, which the credentials of the example name.
-const CLOUD: &str = "127.0.0.1:15000";
+/// File with the kubeconfig of the workload cluster.
+const WORKLOAD_KUBECONFIG: &str = "workload.kubeconfig";
 
-/// Starts Capstan and a simulated OpenStack, and creates the cluster of manifests/examples/quickstart.yaml
+/// Starts Capstan and a simulated OpenStack, and creates a cluster of three control plane nodes and three workers
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask dev")]
 pub(crate) struct Arguments {
@@ -31,16 +38,19 @@ pub(crate) struct Arguments {
     /// Delete the state of earlier runs first
     #[arg(long)]
     fresh: bool,
-    /// Reboot one machine, upgrade another, check both results, and exit
+    /// Run without a terminal, and exit after the last step
     #[arg(long)]
     demo: bool,
+    /// Create the cluster of this manifest instead, and change nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    template: Option<PathBuf>,
     /// Directory for all state
     #[arg(long, hide = true)]
     home: PathBuf,
     /// Path of the server's binary
     #[arg(long, hide = true)]
     binary: PathBuf,
-    /// Path of the manifest to apply
+    /// Path of the example's manifest
     #[arg(long, hide = true)]
     manifest: PathBuf,
 }
@@ -69,53 +79,73 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let home = Home::take(&arguments.home, arguments.fresh)?;
     let address = format!("127.0.0.1:{}", arguments.port);
     home::is_free(&address, "or choose another port with --port")?;
-    home::is_free(CLOUD, "the example's credentials use this address, so it must be free")?;
-    let options = SimulatorOptions {
-        listen: CLOUD.parse()?,
-        state_file: Some(home.path("openstack.json")),
-        ..SimulatorOptions::default()
-    };
-    let cloud = Simulator::start(options).await.context("the simulated OpenStack cannot be started")?;
+    home::is_free(cloud::ADDRESS, "the example's credentials use this address, so it must be free")?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let cloud = Cloud::start(&home).await?;
     let mut server = CapstanProcess::start(&arguments.binary, &home, &address)?;
     let result = tokio::select! {
         result = session(arguments, &home, &mut server, &cloud) => result,
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(anyhow::Error::from),
+        _ = terminate.recv() => Ok(()),
     };
     server.stop().await;
-    result.and(cloud.shutdown().await.context("the simulated OpenStack could not save its state"))
+    result.and(cloud.shutdown().await)
 }
 
 async fn session(
     arguments: &Arguments,
     home: &Home,
     server: &mut CapstanProcess,
-    cloud: &Simulator,
+    cloud: &Cloud,
 ) -> anyhow::Result<()> {
+    let begun = Instant::now();
     let client = server.ready(home).await?;
-    eprintln!(
-        "Capstan      {}   (log: {})\nOpenStack    http://{CLOUD}/v3 (simulated)\nkubeconfig   {}\n",
+    say(&format!(
+        "Capstan      {}   (log: {})\nOpenStack    http://{}/v3 (simulated)\nkubeconfig   {}",
         server.url(),
         home.shown("capstan.log"),
+        cloud::ADDRESS,
         home.shown("kubeconfig"),
-    );
-    manifest::apply(&client, &arguments.manifest).await?;
-    let live = std::io::stderr().is_terminal() && !arguments.demo;
-    tree::follow(&client, server, live).await?;
-    if arguments.demo {
-        return demo::run(&client, cloud).await;
+    ))?;
+    let applied =
+        manifest::apply(&client, arguments.template.as_ref().unwrap_or(&arguments.manifest)).await?;
+    let Applied { namespace, cluster, is_new } = applied;
+    let in_place = Scene::is_terminal() && !arguments.demo;
+    let mut scene = Scene { client, server, cloud, namespace, cluster, in_place };
+    let mut story = Story::new(&mut scene);
+    let workload = story.create(&home.path(WORKLOAD_KUBECONFIG), &home.shown(WORKLOAD_KUBECONFIG)).await?;
+    if arguments.demo || (is_new && arguments.template.is_none()) {
+        story.scale().await?;
+        story.reboot(&workload).await?;
+        story.upgrade(&workload).await?;
+        story.delete(&workload).await?;
+        say(&format!("\nAll steps succeeded after {:.0} s.", begun.elapsed().as_secs_f32()))?;
     }
-    eprintln!("\n{}\n", suggestions(&home.shown("kubeconfig")));
-    Err(server.ended().await)
+    say(&suggestions(home, &scene).await?)?;
+    if arguments.demo {
+        return Ok(());
+    }
+    say("\nCtrl-C stops everything. The next start continues with the same state.")?;
+    Err(scene.server.ended().await)
 }
 
-/// Returns three commands to try.
-fn suggestions(kubeconfig: &str) -> String {
-    let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
-    let machines = "/apis/cluster.x-k8s.io/v1beta2/namespaces/quickstart/machines";
-    format!(
-        "The cluster is ready. Ctrl-C stops everything; the next start continues with the same state. In another terminal, try:\n\n  \
-         {kubectl} get machines,machineoperations -n quickstart\n  \
-         echo '{{\"type\": \"Hard\"}}' | {kubectl} create --raw {machines}/worker-0/reboot -f -\n  \
-         echo '{{\"version\": \"v1.30.0\"}}' | {kubectl} create --raw {machines}/worker-1/upgrade -f -"
-    )
+/// Returns commands to try, with names that exist.
+async fn suggestions(home: &Home, scene: &Scene<'_>) -> anyhow::Result<String> {
+    let Scene { namespace, cluster, .. } = scene;
+    let (own, workload) = (home.shown("kubeconfig"), home.shown(WORKLOAD_KUBECONFIG));
+    let machines = Machines::new(&scene.client, namespace, cluster);
+    let (deployment, replicas) = machines.deployment().await?;
+    let workers = machines.workers().await?;
+    let worker = workers.first().map(|worker| worker.name.as_str()).unwrap_or_default();
+    let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{worker}");
+    Ok(format!(
+        "\nThe cluster is ready. In another terminal, try:\n\n  \
+         export KUBECONFIG={own}\n  \
+         kubectl get kubeadmcontrolplanes,machinedeployments,machines,machineoperations -n {namespace}\n  \
+         kubectl scale machinedeployment {deployment} -n {namespace} --replicas {}\n  \
+         echo '{{\"type\": \"Hard\"}}' | kubectl create --raw {path}/reboot -f -\n  \
+         kubectl delete cluster {cluster} -n {namespace}\n  \
+         kubectl --kubeconfig {workload} get pods -A -o wide",
+        replicas.saturating_add(1)
+    ))
 }

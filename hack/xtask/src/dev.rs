@@ -1,6 +1,7 @@
 //! Command `cargo xtask dev`: builds and starts Capstan with a simulated OpenStack.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -8,8 +9,8 @@ use clap::Args;
 
 use crate::{prerequisites, run};
 
-/// Starts Capstan with a simulated OpenStack, and creates the cluster of
-/// manifests/examples/quickstart.yaml. All state is in `.dev`, including the kubeconfig.
+/// Starts Capstan with a simulated OpenStack, creates the cluster of manifests/examples/quickstart.yaml, and scales,
+/// reboots, upgrades and deletes workers. All state is in `.dev`, including the kubeconfigs.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Port to serve on
@@ -18,9 +19,12 @@ pub(crate) struct Arguments {
     /// Delete the state of earlier runs first
     #[arg(long)]
     fresh: bool,
-    /// Run without a terminal: reboot one machine, upgrade another, verify both, and exit
+    /// Run without a terminal, and exit after the last step
     #[arg(long)]
     demo: bool,
+    /// Create the cluster of this manifest instead, and change nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    template: Option<PathBuf>,
 }
 
 /// Builds Capstan and `hack/dev`, and replaces this process with `hack/dev`.
@@ -37,6 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     dev.arg("--manifest").arg(root.join("manifests/examples/quickstart.yaml"));
     dev.args(["--port", &arguments.port.to_string()]);
     dev.args(arguments.fresh.then_some("--fresh")).args(arguments.demo.then_some("--demo"));
+    if let Some(template) = &arguments.template {
+        dev.arg("--template").arg(template);
+    }
     // One process, so that Ctrl-C reaches the program that stops the servers.
     let error = dev.exec();
     Err(error).with_context(|| format!("{}: cannot be run", binary.display()))?;

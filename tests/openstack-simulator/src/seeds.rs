@@ -9,11 +9,14 @@ use crate::address::Network;
 use crate::keystone::{ApplicationCredential, Project, User};
 use crate::neutron::{ResourceKind, security_groups};
 use crate::nova::model::{Flavor, KeyPair};
-use crate::object::{new_id, object, seconds};
+use crate::object::{new_id, object, seconds, text};
 use crate::state::CloudState;
 
 /// The projects, each with a user of its name, whose password is its name too.
 const PROJECTS: [&str; 4] = ["admin", "demo", "demo2", "tiny"];
+
+/// Id of the external network. It is the same in each cloud, so that a manifest can contain it.
+const PUBLIC_NETWORK: &str = "11111111-2222-4333-8444-555555555555";
 
 /// Limits of all projects except `tiny`.
 const QUOTAS: [(&str, i64); 15] = [
@@ -139,8 +142,10 @@ fn seed_images(state: &mut CloudState, now: Timestamp) {
     let owner = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let kubernetes =
         (29..=34).map(|minor| (format!("ubuntu-2204-kube-v1.{minor}.0"), "ubuntu", vec!["kubernetes"]));
+    // A patch of one minor, for workers that are upgraded to the version of their control plane.
+    let patch = [("ubuntu-2204-kube-v1.33.1".to_owned(), "ubuntu", vec!["kubernetes"])];
     let others = [("cirros".to_owned(), "cirros", Vec::new())];
-    for (name, distribution, tags) in kubernetes.chain(others) {
+    for (name, distribution, tags) in kubernetes.chain(patch).chain(others) {
         let id = new_id();
         let image = json!({
             "id": id, "name": name, "os_distro": distribution, "tags": tags, "disk_format": "raw",
@@ -163,12 +168,12 @@ fn put(
     now: Timestamp,
     attributes: Value,
 ) -> String {
-    let id = new_id();
     let mut whole = object(json!({
-        "id": id, "project_id": project, "tenant_id": project, "description": "", "tags": [],
+        "id": new_id(), "project_id": project, "tenant_id": project, "description": "", "tags": [],
         "created_at": seconds(now), "updated_at": seconds(now), "revision_number": 1,
     }));
     whole.extend(object(attributes));
+    let id = text(&whole, "id").to_owned();
     state.insert(kind, whole);
     id
 }
@@ -200,7 +205,9 @@ fn seed_public_network(
     now: Timestamp,
 ) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
-    let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
+    let mut public = network("public", 1500, true);
+    public["id"] = PUBLIC_NETWORK.into();
+    let id = put(state, ResourceKind::Network, &admin, now, public);
     let gateway = range.gateway();
     let pool = range.pools(Some(gateway)).last().copied().unwrap_or((gateway, gateway));
     let pool = (pool.0.to_string(), pool.1.to_string());

@@ -114,7 +114,7 @@ pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 
 /// Writes the manifest of the example, with another namespace and the credentials of the real cloud. Returns its path.
 fn manifest(lab: &Lab, openstack: &OpenStack, namespace: &str) -> anyhow::Result<String> {
-    let path = run::root()?.join("manifests/examples/quickstart.yaml");
+    let path = run::root()?.join("manifests/examples/machines.yaml");
     let example = std::fs::read_to_string(&path)?;
     let begin = example.find("    clouds:").context("the example has no credentials")?;
     let end = example

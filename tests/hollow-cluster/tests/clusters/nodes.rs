@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
+use tests_hollow_cluster::{HollowClusters, HollowOptions};
 
 use crate::cloud::{Cloud, ready};
 use crate::documents::Pki;
@@ -101,6 +102,38 @@ async fn a_rebuilt_worker_joins_again() {
             let info = &node["status"]["nodeInfo"];
             (ready(&node) == "True" && info["bootID"] != boot && info["kubeletVersion"] == "v1.34.0")
                 .then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_cluster_with_a_state_file_outlives_its_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let state_file = Some(directory.path().join("nodes.json"));
+    let options = HollowOptions { state_file, ..HollowOptions::default() };
+    let mut cloud = Cloud::with(options.clone()).await;
+    cloud.init().await;
+    let id = cloud.create("worker-0", false, &cloud.pki.join(cloud.endpoint)).await;
+    let before = cloud.until_ready("worker-0").await;
+    let etcd = cloud.hollow.etcd_members(cloud.endpoint);
+    cloud.until("the end of the boot", || cloud.hollow.has_booted("worker-0").then_some(())).await;
+    cloud.hollow.shutdown().await;
+
+    cloud.hollow = HollowClusters::resume(cloud.simulator.hypervisor(), options).await.unwrap();
+    cloud.until("the API", || cloud.hollow.is_listening(cloud.endpoint).then_some(())).await;
+    let nodes: Api<Node> = Api::all(cloud.admin());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    let after = cloud.until_ready("worker-0").await;
+    for pointer in ["/metadata/uid", "/status/nodeInfo/bootID"] {
+        assert_eq!(after.pointer(pointer), before.pointer(pointer), "{pointer}");
+    }
+    assert_eq!(cloud.hollow.etcd_members(cloud.endpoint), etcd);
+    cloud.act(&id, json!({"reboot": {"type": "HARD"}})).await;
+    let boot = before["status"]["nodeInfo"]["bootID"].clone();
+    cloud
+        .until("a new boot", || {
+            let node = cloud.node("worker-0")?;
+            (ready(&node) == "True" && node["status"]["nodeInfo"]["bootID"] != boot).then_some(())
         })
         .await;
 }

@@ -145,3 +145,29 @@ async fn quotas_filters_and_pages_of_load_balancers_are_those_of_octavia() {
     let refused = client.post(&format!("{LBAAS}/loadbalancers"), ovn).await;
     assert_eq!(words(&refused), (400, "Provider 'none' is not enabled.".to_owned()));
 }
+
+#[tokio::test]
+async fn a_hypervisor_sees_the_addresses_of_the_load_balancers_in_front_of_a_server() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    client.boot(client.server_body("machine").await, "ACTIVE").await;
+    let only = || simulator.hypervisor().servers().remove(0);
+    let balancer = balancer(&client, json!({})).await;
+    let id = balancer["id"].as_str().unwrap();
+    let public = client.id_of("/network/v2.0/networks", "public").await;
+    let floating =
+        json!({"floatingip": {"floating_network_id": public, "port_id": balancer["vip_port_id"]}});
+    let floating = client.post("/network/v2.0/floatingips", floating).await.object();
+    let pool = json!({"pool": {
+        "loadbalancer_id": id, "name": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN",
+    }});
+    let pool = client.post(&format!("{LBAAS}/pools"), pool).await.id();
+    active(&client, id).await;
+    assert!(only().balanced_ips.is_empty());
+    let member = json!({"member": {"address": only().addresses[0].to_string(), "protocol_port": 6443}});
+    client.post(&format!("{LBAAS}/pools/{pool}/members"), member).await.id();
+    active(&client, id).await;
+    let seen: Vec<String> = only().balanced_ips.iter().map(ToString::to_string).collect();
+    let expected = [&balancer["vip_address"], &floating["floating_ip_address"]];
+    assert_eq!(seen, expected.map(|address| address.as_str().unwrap().to_owned()));
+}

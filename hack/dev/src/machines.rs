@@ -1,0 +1,173 @@
+//! Machines of the cluster, and their actions.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use apiserver_types::{Machine, MachineDeployment, MachineOperation, OperationPhase, StepState};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+/// Label with the name of the Cluster of an object.
+const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Label of the Machines of a control plane.
+const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Longest time for an operation: the simulated cloud needs seconds.
+const OPERATION_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Interval between two reads of an operation: a Node is cordoned for longer.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Machines of one cluster.
+pub(crate) struct Machines {
+    client: Client,
+    namespace: String,
+    cluster: String,
+}
+
+/// Machine with its server and its Node.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) node: String,
+    pub(crate) server: String,
+}
+
+impl Worker {
+    fn of(machine: &Machine) -> Option<Self> {
+        let status = machine.status.clone().unwrap_or_default();
+        let provider_id = machine.spec.provider_id.as_deref()?;
+        Some(Self {
+            name: machine.name_any(),
+            version: machine.spec.version.clone()?,
+            node: status.node_ref?.name,
+            server: provider_id.rsplit('/').next()?.to_owned(),
+        })
+    }
+}
+
+impl Machines {
+    pub(crate) fn new(client: &Client, namespace: &str, cluster: &str) -> Self {
+        Self { client: client.clone(), namespace: namespace.to_owned(), cluster: cluster.to_owned() }
+    }
+
+    fn api(&self) -> Api<Machine> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    fn of_cluster(&self) -> ListParams {
+        ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", self.cluster))
+    }
+
+    async fn list(&self) -> anyhow::Result<Vec<Machine>> {
+        Ok(self.api().list(&self.of_cluster()).await?.items)
+    }
+
+    /// Returns the number of all Machines.
+    pub(crate) async fn count(&self) -> anyhow::Result<usize> {
+        Ok(self.list().await?.len())
+    }
+
+    /// Returns the workers by name. A Machine without a Node is not among them.
+    pub(crate) async fn workers(&self) -> anyhow::Result<Vec<Worker>> {
+        let machines = self.list().await?;
+        let workers = machines.iter().filter(|it| !it.labels().contains_key(CONTROL_PLANE_LABEL));
+        let mut workers: Vec<Worker> = workers.filter_map(Worker::of).collect();
+        workers.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(workers)
+    }
+
+    /// Returns a Machine as a worker.
+    pub(crate) async fn worker(&self, name: &str) -> anyhow::Result<Worker> {
+        let machine = self.api().get(name).await?;
+        Worker::of(&machine)
+            .with_context(|| format!("Machine {name} has no Node, no providerID or no version"))
+    }
+
+    /// Returns the version of the control plane.
+    pub(crate) async fn control_plane_version(&self) -> anyhow::Result<String> {
+        let machines = self.list().await?;
+        let found = machines.iter().find(|it| it.labels().contains_key(CONTROL_PLANE_LABEL));
+        let version = found.and_then(|machine| machine.spec.version.clone());
+        version.context("no Machine of the control plane has a version")
+    }
+
+    /// Returns the first MachineDeployment and its number of replicas.
+    pub(crate) async fn deployment(&self) -> anyhow::Result<(String, i32)> {
+        let api: Api<MachineDeployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        let deployments = api.list(&self.of_cluster()).await?.items;
+        let first = deployments.first().context("the cluster has no MachineDeployment")?;
+        Ok((first.name_any(), first.spec.replicas.unwrap_or(1)))
+    }
+
+    /// Scales a MachineDeployment by its subresource, as `kubectl scale` does.
+    pub(crate) async fn scale(&self, deployment: &str, replicas: i32) -> anyhow::Result<()> {
+        let api: Api<MachineDeployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let scaled = api.patch_scale(deployment, &PatchParams::default(), &patch).await;
+        scaled.map(|_| ()).with_context(|| format!("MachineDeployment {deployment} cannot be scaled"))
+    }
+
+    /// Requests the deletion of a Machine.
+    pub(crate) async fn delete(&self, name: &str) -> anyhow::Result<()> {
+        self.api().delete(name, &DeleteParams::background()).await?;
+        Ok(())
+    }
+
+    /// Calls an action, and returns the name of the operation that it creates.
+    pub(crate) async fn act(&self, machine: &str, action: &str, body: &Value) -> anyhow::Result<String> {
+        let namespace = &self.namespace;
+        let path =
+            format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{machine}/{action}");
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let created: MachineOperation = self.client.request(request.body(serde_json::to_vec(body)?)?).await?;
+        Ok(created.name_any())
+    }
+
+    /// Waits until an operation is Complete, and lets `observe` look at each interval.
+    pub(crate) async fn complete(
+        &self,
+        operation: &str,
+        mut observe: impl AsyncFnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let api: Api<MachineOperation> = Api::namespaced(self.client.clone(), &self.namespace);
+        let end = Instant::now() + OPERATION_TIMEOUT;
+        loop {
+            observe().await?;
+            let current = api.get(operation).await?;
+            match current.status.as_ref().and_then(|status| status.phase) {
+                Some(OperationPhase::Complete) => return Ok(()),
+                Some(OperationPhase::Failed | OperationPhase::Cancelled) => {
+                    bail!("{operation}: {}", messages(&current))
+                }
+                _ if Instant::now() > end => {
+                    bail!(
+                        "{operation} is not Complete after {} s: {}",
+                        OPERATION_TIMEOUT.as_secs(),
+                        messages(&current)
+                    )
+                }
+                _ => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Returns the names of the steps of an operation that are done.
+    pub(crate) async fn steps_done(&self, operation: &str) -> anyhow::Result<Vec<String>> {
+        let api: Api<MachineOperation> = Api::namespaced(self.client.clone(), &self.namespace);
+        let steps = api.get(operation).await?.status.unwrap_or_default().steps.unwrap_or_default();
+        let done = steps.into_iter().filter(|step| step.state == StepState::Done);
+        Ok(done.map(|step| step.name).collect())
+    }
+}
+
+fn messages(operation: &MachineOperation) -> String {
+    let status = operation.status.clone().unwrap_or_default();
+    let conditions = status.conditions.iter().flatten().map(|it| format!("{}: {}", it.kind, it.message));
+    let steps = status.steps.iter().flatten().filter(|step| step.state == StepState::Running);
+    let steps = steps.map(|step| format!("{}: {}", step.name, step.message.clone().unwrap_or_default()));
+    conditions.chain(steps).collect::<Vec<_>>().join("; ")
+}
