@@ -80,10 +80,21 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(host: &str, address: SocketAddr, version: &str, pki: ClusterPki) -> Self {
+        Self::with(host, address, version, pki, Store::default())
+    }
+
+    /// Creates a cluster with objects.
+    pub(crate) fn with(
+        host: &str,
+        address: SocketAddr,
+        version: &str,
+        pki: ClusterPki,
+        store: Store,
+    ) -> Self {
         Self {
             host: host.to_owned(),
             address,
-            store: Store::default(),
+            store,
             pki,
             etcd: Mutex::default(),
             nodes: Mutex::default(),

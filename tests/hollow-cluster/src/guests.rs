@@ -12,6 +12,7 @@ use crate::boot::{self, Metadata};
 use crate::cluster::KubeletState;
 use crate::faults::BootStep;
 use crate::lab::{BootRecord, BootState, Lab};
+use crate::persistence::{SavedServer, StateFile};
 use crate::{kubeadm, kubelet, lock};
 
 /// Interval of looks at the cloud.
@@ -20,17 +21,21 @@ const TICK: Duration = Duration::from_millis(20);
 /// Ticks between two looks at nodes and pods.
 const TICKS_PER_TEND: u64 = 3;
 
+/// Ticks between two looks at what has to be saved.
+const TICKS_PER_SAVE: u64 = 25;
+
 /// A server as of the last look.
 #[derive(Debug)]
-struct Guest {
-    server: GuestServer,
+pub(crate) struct Guest {
+    pub(crate) server: GuestServer,
     /// Ends the boot in progress.
     boot: CancellationToken,
 }
 
-/// Follows the servers until the lab stops.
-pub(crate) async fn run(lab: Arc<Lab>) {
-    let mut guests = BTreeMap::new();
+/// Follows the servers until the lab stops. Those of an earlier run do not boot from their disks again.
+pub(crate) async fn run(lab: Arc<Lab>, earlier: Vec<SavedServer>) {
+    let mut guests = resumed(&lab, &earlier);
+    let mut file = StateFile::new(&lab);
     let mut seen = 0;
     let mut ticks = 0_u64;
     let mut interval = tokio::time::interval(TICK);
@@ -38,7 +43,7 @@ pub(crate) async fn run(lab: Arc<Lab>) {
     loop {
         tokio::select! {
             _ = interval.tick() => {}
-            () = lab.stop.cancelled() => return,
+            () = lab.stop.cancelled() => break,
         }
         let revision = lab.hypervisor.revision();
         if revision != seen {
@@ -49,7 +54,22 @@ pub(crate) async fn run(lab: Arc<Lab>) {
         if ticks.is_multiple_of(TICKS_PER_TEND) {
             lab.tend().await;
         }
+        if ticks.is_multiple_of(TICKS_PER_SAVE) {
+            file.save(&lab, &guests).await;
+        }
     }
+    file.save(&lab, &guests).await;
+}
+
+/// Returns the servers of an earlier run that still exist, as they were then.
+fn resumed(lab: &Lab, earlier: &[SavedServer]) -> BTreeMap<String, Guest> {
+    let servers = lab.hypervisor.servers();
+    let resumed = earlier.iter().filter_map(|saved| {
+        let mut server = servers.iter().find(|server| server.id == saved.id)?.clone();
+        (server.boots, server.disks) = (saved.boots, saved.disks);
+        Some((saved.id.clone(), Guest { server, boot: lab.stop.child_token() }))
+    });
+    resumed.collect()
 }
 
 /// Compares the servers with the last look.

@@ -1,5 +1,6 @@
 //! Handle of all hollow clusters, for tests.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use crate::etcd::EtcdMember;
 use crate::faults::BootStep;
 use crate::lab::{BootState, Lab};
 use crate::options::HollowOptions;
-use crate::{guests, lock};
+use crate::{guests, lock, persistence};
 
 /// Hollow clusters of one simulated cloud. Dropping it stops them.
 #[derive(Debug)]
@@ -29,8 +30,22 @@ impl HollowClusters {
     pub fn start(hypervisor: Hypervisor, options: HollowOptions) -> Self {
         let stop = CancellationToken::new();
         let lab = Arc::new(Lab::new(hypervisor, options, stop.clone()));
-        lab.tasks.spawn(guests::run(Arc::clone(&lab)));
+        lab.tasks.spawn(guests::run(Arc::clone(&lab), Vec::new()));
         Self { lab, stop: stop.drop_guard() }
+    }
+
+    /// Starts as [`Self::start`] does, with the clusters of the state file if it exists. The cloud must have its state
+    /// of that time, too.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the state file cannot be read, parsed or written.
+    pub async fn resume(hypervisor: Hypervisor, options: HollowOptions) -> io::Result<Self> {
+        let stop = CancellationToken::new();
+        let lab = Arc::new(Lab::new(hypervisor, options, stop.clone()));
+        let servers = persistence::load(&lab).await?;
+        lab.tasks.spawn(guests::run(Arc::clone(&lab), servers));
+        Ok(Self { lab, stop: stop.drop_guard() })
     }
 
     /// Stops all clusters, and waits for their tasks.

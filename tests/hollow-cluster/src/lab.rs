@@ -17,6 +17,7 @@ use crate::api::serve::{self, ApiServer};
 use crate::cluster::Cluster;
 use crate::faults::{BootStep, Faults};
 use crate::options::HollowOptions;
+use crate::persistence::SavedServer;
 use crate::{kubelet, lock, pki};
 
 /// Interval in which waiting steps look again.
@@ -125,6 +126,19 @@ impl Lab {
             old.stop_listening();
         }
         Ok(())
+    }
+
+    /// Adds the clusters and the boots of an earlier run.
+    pub(crate) fn restore(&self, clusters: Vec<Arc<Cluster>>, boots: &[SavedServer]) {
+        lock(&self.clusters).extend(clusters.into_iter().map(|cluster| (cluster.address, cluster)));
+        for server in boots {
+            let state = server.error.clone().map_or(BootState::Done, BootState::Failed);
+            let record = BootRecord { name: server.name.clone(), state };
+            lock(&self.boots).insert(server.id.clone(), record);
+            if let Some(address) = server.cluster {
+                lock(&self.registered).insert(server.id.clone(), address);
+            }
+        }
     }
 
     /// Removes a cluster that has never answered.

@@ -32,6 +32,7 @@ mod kubelet;
 mod lab;
 mod node;
 mod options;
+mod persistence;
 mod pki;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use etcd::EtcdMember;
 pub use faults::BootStep;
 pub use hollow::HollowClusters;
-pub use options::{EndpointRoutes, FloatingIpRoutes, HollowOptions, loopback_range};
+pub use options::{CloudRoutes, EndpointRoutes, HollowOptions, loopback_range};
 
 /// Takes a lock. A panic of one task leaves a state no worse than the crash of a node.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ pub trait EndpointRoutes: Debug + Send + Sync {
     fn leads_to(&self, address: IpAddr, server: &GuestServer) -> bool;
 }
 
-/// Routes of a cloud without load balancers: a floating IP leads to the server of its port.
+/// Routes of the cloud: a floating IP leads to the server of its port, and a load balancer leads to its members.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FloatingIpRoutes;
+pub struct CloudRoutes;
 
-impl EndpointRoutes for FloatingIpRoutes {
+impl EndpointRoutes for CloudRoutes {
     fn leads_to(&self, address: IpAddr, server: &GuestServer) -> bool {
-        server.floating_ips.contains(&address)
+        server.floating_ips.contains(&address) || server.balanced_ips.contains(&address)
     }
 }
 
@@ -40,6 +41,8 @@ pub struct HollowOptions {
     pub pod_grace: Duration,
     /// Time from the join of an etcd member until it may vote.
     pub promotion_delay: Duration,
+    /// File for the state of all clusters, as JSON. Without it the state is not saved.
+    pub state_file: Option<PathBuf>,
     /// Routes of endpoints to servers.
     pub routes: Arc<dyn EndpointRoutes>,
 }
@@ -54,7 +57,8 @@ impl Default for HollowOptions {
             heartbeat: Duration::from_secs(10),
             pod_grace: Duration::from_millis(200),
             promotion_delay: Duration::from_millis(100),
-            routes: Arc::new(FloatingIpRoutes),
+            state_file: None,
+            routes: Arc::new(CloudRoutes),
         }
     }
 }

@@ -14,6 +14,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 pub(crate) struct Authority {
     /// Bundle in PEM format, as it is in the file.
     pub(crate) pem: String,
+    /// Key in PEM format, as it is in the file.
+    pub(crate) key: String,
     /// Certificates of the bundle.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
     /// Public key information of the first certificate, in DER format.
@@ -83,12 +85,12 @@ impl Authority {
         let first = certificates.first().ok_or("no certificate")?;
         check_authority(first)?;
         let public_key = public_key_of(first)?;
-        let key = private_key(key)?;
-        if rcgen::PublicKeyData::subject_public_key_info(&key) != public_key {
+        let pair = private_key(key)?;
+        if rcgen::PublicKeyData::subject_public_key_info(&pair) != public_key {
             return Err("the certificate and the key do not match".to_owned());
         }
-        let issuer = Issuer::from_ca_cert_der(first, key).map_err(|error| error.to_string())?;
-        Ok(Self { pem: certificate.to_owned(), certificates, public_key, issuer })
+        let issuer = Issuer::from_ca_cert_der(first, pair).map_err(|error| error.to_string())?;
+        Ok(Self { pem: certificate.to_owned(), key: key.to_owned(), certificates, public_key, issuer })
     }
 
     /// Returns the pins of all certificates of the bundle.

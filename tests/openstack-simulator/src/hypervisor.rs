@@ -12,6 +12,7 @@ use crate::cloud::SimulatedCloud;
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Server, ServerTask, VmState};
 use crate::object::{list, text};
+use crate::octavia;
 use crate::state::CloudState;
 
 /// Largest user data after decompression, in bytes. Nova's own limit is 64 KiB before it.
@@ -49,6 +50,8 @@ pub struct GuestServer {
     pub addresses: Vec<IpAddr>,
     /// Floating IPs that are associated with its ports.
     pub floating_ips: Vec<IpAddr>,
+    /// Addresses of load balancers that forward to its ports: fixed ones, and their floating IPs.
+    pub balanced_ips: Vec<IpAddr>,
 }
 
 /// Access to the servers of all projects. It is cheap to clone, and outlives the listener of its simulator.
@@ -106,11 +109,12 @@ impl Hypervisor {
     }
 }
 
-/// Fixed and floating addresses of one server.
+/// Addresses that lead to one server.
 #[derive(Debug, Default)]
 struct ServerAddresses {
     fixed: Vec<IpAddr>,
     floating: Vec<IpAddr>,
+    balanced: Vec<IpAddr>,
 }
 
 /// Returns the addresses of all servers, by server id.
@@ -121,12 +125,32 @@ fn addresses(state: &CloudState) -> BTreeMap<String, ServerAddresses> {
             floating.entry(text(address, "port_id")).or_default().push(parsed);
         }
     }
+    let balanced = balanced(state, &floating);
     let mut found: BTreeMap<String, ServerAddresses> = BTreeMap::new();
     for port in state.table(ResourceKind::Port).filter(|port| !text(port, "device_id").is_empty()) {
         let server = found.entry(text(port, "device_id").to_owned()).or_default();
-        let fixed = list(port, "fixed_ips").iter().filter_map(|fixed| fixed.get("ip_address")?.as_str());
-        server.fixed.extend(fixed.filter_map(|address| address.parse::<IpAddr>().ok()));
+        for address in list(port, "fixed_ips").iter().filter_map(|fixed| fixed.get("ip_address")?.as_str()) {
+            server.fixed.extend(address.parse::<IpAddr>().ok());
+            let target = (text(port, "network_id").to_owned(), address.to_owned());
+            server.balanced.extend(balanced.get(&target).into_iter().flatten());
+        }
         server.floating.extend(floating.get(text(port, "id")).into_iter().flatten());
+    }
+    found
+}
+
+/// Returns the addresses of the load balancers in front of each address. `floating` has the floating IPs by port.
+fn balanced(
+    state: &CloudState,
+    floating: &BTreeMap<&str, Vec<IpAddr>>,
+) -> BTreeMap<octavia::Target, Vec<IpAddr>> {
+    let mut found: BTreeMap<octavia::Target, Vec<IpAddr>> = BTreeMap::new();
+    for (target, balancers) in octavia::forwarding(state) {
+        let addresses = found.entry(target).or_default();
+        for balancer in balancers {
+            addresses.extend(text(balancer, "vip_address").parse::<IpAddr>().ok());
+            addresses.extend(floating.get(text(balancer, "vip_port_id")).into_iter().flatten());
+        }
     }
     found
 }
@@ -149,6 +173,7 @@ fn guest(state: &CloudState, server: &Server, addresses: &BTreeMap<String, Serve
         image,
         addresses: own.map(|own| own.fixed.clone()).unwrap_or_default(),
         floating_ips: own.map(|own| own.floating.clone()).unwrap_or_default(),
+        balanced_ips: own.map(|own| own.balanced.clone()).unwrap_or_default(),
     }
 }
 

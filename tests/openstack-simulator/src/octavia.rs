@@ -13,12 +13,14 @@ use crate::state::CloudState;
 mod balancers;
 mod children;
 mod draft;
+mod forwarding;
 mod listing;
 mod lookups;
 mod members;
 mod transitions;
 mod tree;
 
+pub(crate) use forwarding::{Target, forwarding};
 pub(crate) use lookups::of_project;
 pub(crate) use transitions::{Transition, advance};
 

@@ -139,8 +139,10 @@ fn seed_images(state: &mut CloudState, now: Timestamp) {
     let owner = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let kubernetes =
         (29..=34).map(|minor| (format!("ubuntu-2204-kube-v1.{minor}.0"), "ubuntu", vec!["kubernetes"]));
+    // A patch of one minor, for workers that are upgraded to the version of their control plane.
+    let patch = [("ubuntu-2204-kube-v1.33.1".to_owned(), "ubuntu", vec!["kubernetes"])];
     let others = [("cirros".to_owned(), "cirros", Vec::new())];
-    for (name, distribution, tags) in kubernetes.chain(others) {
+    for (name, distribution, tags) in kubernetes.chain(patch).chain(others) {
         let id = new_id();
         let image = json!({
             "id": id, "name": name, "os_distro": distribution, "tags": tags, "disk_format": "raw",

@@ -62,6 +62,15 @@ impl World {
         Self::start_on(options(reboot_time)).await
     }
 
+    /// Starts both, with servers that take this time to build.
+    ///
+    /// # Errors
+    /// The failure of a start.
+    pub async fn start_with_builds_of(build_time: Duration) -> anyhow::Result<Self> {
+        let instantly = Duration::from_millis(1);
+        Self::start_on(SimulatorOptions { build_time, ..options(instantly) }).await
+    }
+
     async fn start_on(options: SimulatorOptions) -> anyhow::Result<Self> {
         // Another test of the same process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

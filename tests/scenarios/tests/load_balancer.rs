@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster};
+use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{
     Cloud, CloudConnector, Credentials, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, Member,
 };
@@ -26,7 +27,10 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Self {
-        let world = World::start().await.unwrap();
+        Self::start_in(World::start().await.unwrap()).await
+    }
+
+    async fn start_in(world: World) -> Self {
         let clouds = world.cloud.clouds_yaml("demo");
         let credentials = Credentials {
             clouds_yaml: clouds.clone(),
@@ -133,6 +137,21 @@ async fn the_endpoint_is_a_floating_ip_of_a_load_balancer_with_the_machine_as_me
         let monitor = scene.cloud.health_monitor(pool.health_monitor_id.as_ref().unwrap()).await.unwrap();
         assert_eq!((monitor.times.delay, monitor.times.max_retries), (10, 5));
     }
+}
+
+#[tokio::test]
+async fn a_machine_that_is_a_member_before_its_server_is_built_is_provisioned() {
+    let world = World::start_with_builds_of(Duration::from_secs(3)).await.unwrap();
+    let scene = Scene::start_in(world).await;
+    let is_member = |client: Client| async move {
+        let machines = Api::<OpenStackMachine>::namespaced(client, NAMESPACE);
+        let machine = machines.get("m").await?;
+        Ok(machine.condition("APIServerIngressReady").is_some_and(|it| it.holds()))
+    };
+    scene.controllers.until("the machine is a member", is_member).await.unwrap();
+    let machine = Api::<OpenStackMachine>::namespaced(scene.world.admin(), NAMESPACE).get("m").await.unwrap();
+    assert!(!machine.condition("InstanceReady").is_some_and(|it| it.holds()), "the server was built first");
+    scene.provisioned().await;
 }
 
 #[tokio::test]

@@ -180,7 +180,8 @@ impl OpenStackMachineReconciler {
         }
         if let Some(balancer) = &desired.balancer
             && observed.server.is_some()
-            && !is_ingress_ready(object)
+            // A member may be complete while its server is still being built.
+            && !(observed.provisioned && is_ingress_ready(object))
         {
             let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
             observer.membership(&mut observed, balancer, ports, &uid).await?;

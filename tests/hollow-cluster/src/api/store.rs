@@ -86,6 +86,25 @@ impl Contents {
 }
 
 impl Store {
+    /// Creates a store with objects of an earlier one. It has no history: a watch from an older revision gets 410.
+    pub(crate) fn restored(revision: u64, objects: Vec<(String, Value)>) -> Self {
+        let objects = objects.into_iter().map(|(plural, object)| {
+            let name = |pointer: &str| text(&object, pointer).to_owned();
+            let key = key(named(&plural), &name("/metadata/namespace"), &name("/metadata/name"));
+            (key, Arc::new(object))
+        });
+        let contents = Contents { revision, objects: objects.collect(), history: VecDeque::new() };
+        Self { contents: Mutex::new(contents), revision: watch::Sender::new(revision) }
+    }
+
+    /// Returns the revision and all objects, each with the plural name of its kind.
+    pub(crate) fn snapshot(&self) -> (u64, Vec<(String, Value)>) {
+        let contents = lock(&self.contents);
+        let objects = contents.objects.iter();
+        let objects = objects.map(|((plural, ..), object)| ((*plural).to_owned(), Value::clone(object)));
+        (contents.revision, objects.collect())
+    }
+
     /// Returns a receiver that sees each new revision.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()

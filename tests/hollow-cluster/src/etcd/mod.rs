@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) mod grpc;
 mod messages;
 
 /// One member.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdMember {
     /// Id of the member.
     pub id: u64,
@@ -25,7 +27,7 @@ pub struct EtcdMember {
 }
 
 /// All members, and their leader.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct EtcdCluster {
     pub(crate) id: u64,
     pub(crate) members: Vec<EtcdMember>,
@@ -81,6 +83,13 @@ impl EtcdCluster {
     /// Lets a learner vote.
     pub(crate) fn promote(&mut self, id: u64) {
         if let Some(member) = self.find_mut(id) {
+            member.learner = false;
+        }
+    }
+
+    /// Lets the members of a node vote, whose promotion a stop of the process has interrupted.
+    pub(crate) fn finish_join(&mut self, name: &str) {
+        for member in self.members.iter_mut().filter(|member| member.name == name) {
             member.learner = false;
         }
     }

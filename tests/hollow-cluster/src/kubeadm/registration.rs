@@ -191,6 +191,7 @@ mod tests {
             image: None,
             addresses: vec!["10.6.0.4".parse().unwrap()],
             floating_ips: Vec::new(),
+            balanced_ips: Vec::new(),
         }
     }
 
