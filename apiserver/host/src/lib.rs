@@ -4,7 +4,6 @@
 
 mod authorizer;
 mod connection;
-mod crds;
 mod events;
 #[cfg(test)]
 mod fake;

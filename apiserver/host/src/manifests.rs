@@ -1,6 +1,5 @@
 //! Manifests that a host cluster applies to serve Capstan's groups.
 
-use crate::crds;
 use apiserver_machinery::resource::{Registry, Resource};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +10,9 @@ const GROUP_PRIORITY: i32 = 1100;
 
 /// Priority of versions, above the 100 of CRDs.
 const VERSION_PRIORITY: i32 = 200;
+
+/// Verbs of a reader.
+const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Address and user of Capstan, as the host knows them.
 #[derive(Debug, Clone)]
@@ -27,8 +29,8 @@ pub struct Options {
     pub ca: String,
     /// User of Capstan in the host.
     pub user: String,
-    /// Set if CRD objects are published as metadata.
-    pub crds: bool,
+    /// CRD objects that are published as metadata. They serve no requests.
+    pub definitions: Vec<Value>,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -40,9 +42,7 @@ pub fn manifests(registry: &Registry, options: &Options) -> Vec<Value> {
         service(options),
     ];
     objects.extend(access(&hosted, options));
-    if options.crds {
-        objects.extend(crds::crds(&hosted));
-    }
+    objects.extend(options.definitions.iter().cloned());
     for (group, versions) in registry.groups() {
         let served = |version: &&String| hosted.iter().any(|r| r.group == group && r.version == **version);
         for (version, below) in versions.iter().filter(served).zip(0_i32..) {
@@ -92,10 +92,9 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
     ];
-    let read = ["get", "list", "watch"];
     let write = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for (name, aggregate, verbs) in
-        [("view", "view", &read[..]), ("edit", "edit", &write[..]), ("admin", "admin", &write[..])]
+        [("view", "view", &READ[..]), ("edit", "edit", &write[..]), ("admin", "admin", &write[..])]
     {
         objects.push(json!({"apiVersion": version, "kind": "ClusterRole",
             "metadata": {"name": format!("capstan:{name}"),
@@ -112,7 +111,8 @@ fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
     let rule = |group: &str, resources: &[String], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let mut rules = Vec::new();
     for kind in &kinds {
-        rules.push(rule(&kind.group, std::slice::from_ref(&kind.plural), verbs));
+        let allowed = if kind.strategy.is_read_only() { &READ[..] } else { verbs };
+        rules.push(rule(&kind.group, std::slice::from_ref(&kind.plural), allowed));
         if kind.status_subresource {
             rules.push(rule(&kind.group, &[format!("{}/status", kind.plural)], &["get"]));
         }

@@ -12,6 +12,9 @@ use crate::scale;
 /// Verbs of every stored kind, in upstream's order for custom resources.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+/// Verbs of a kind whose objects the server defines.
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+
 /// Verbs of the subresources `status` and `scale`.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
@@ -162,6 +165,9 @@ impl Served<'_> {
 }
 
 fn verbs(resource: &Resource) -> Vec<&'static str> {
+    if resource.strategy.is_read_only() {
+        return READ_VERBS.to_vec();
+    }
     let mut verbs = VERBS.to_vec();
     if !resource.strategy.deletes_collections() {
         verbs.retain(|verb| *verb != "deletecollection");

@@ -8,6 +8,7 @@ use crate::admission::Creation;
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
 use crate::related::{ObjectReader, Verdict};
+use crate::resource::Registry;
 use crate::status::ApiResult;
 use apiserver_schema::field_errors::FieldError;
 
@@ -95,6 +96,16 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the errors of the name of an object, or of a prefix of one.
     fn name_errors(&self, name: &str) -> Vec<String> {
         subdomain_errors(name)
+    }
+
+    /// Returns true if the server itself defines the objects of the kind, so that clients can only read them.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// Returns the objects of a read-only kind. `registry` has every kind of the server.
+    fn fixed_objects(&self, _registry: &Registry) -> Vec<Value> {
+        Vec::new()
     }
 
     /// Returns true if one request can delete all objects of the kind.

@@ -1,7 +1,10 @@
 //! Registry of kinds: one folder per kind with its strategy, and one typed list.
 
 mod conversion;
+mod definitions;
 mod kinds;
+mod providers;
+mod read_only;
 mod resource;
 mod rules;
 mod schemas;
@@ -13,13 +16,15 @@ use apiserver_machinery::strategy::Plain;
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret};
 use apiserver_types::{
     Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress,
-    IPAddressClaim, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate,
-    Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck, MachineOperation, MachinePool,
-    MachineSet, OpenStackCluster, OpenStackClusterIdentity, OpenStackClusterTemplate,
-    OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer,
+    IPAddressClaim, Image, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane,
+    KubeadmControlPlaneTemplate, Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck,
+    MachineOperation, MachinePool, MachineSet, OpenStackCluster, OpenStackClusterIdentity,
+    OpenStackClusterTemplate, OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate,
+    OpenStackServer,
 };
 use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
+pub use crate::definitions::{Serving, definitions};
 use crate::kinds::*;
 use crate::resource::{core, hosted, with_actions};
 
@@ -34,6 +39,7 @@ pub fn registry() -> Registry {
                     == (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str())
             })
         });
+        resources.extend(read_only::resources());
         Registry::new(resources)
     });
     SERVED.clone()
@@ -90,6 +96,8 @@ kinds! {
     [OpenStackServer] => hosted(openstack_server::OpenStackServerStrategy),
     [OpenStackFloatingIPPool] => hosted(Plain),
     [OpenStackClusterIdentity] => hosted(Plain),
+    // openstack.k-orc.cloud
+    [Image] => hosted(Plain),
     // capstan.dev
     [MachineOperation] => hosted(machine_operation::MachineOperationStrategy),
     // Kubernetes' own
@@ -160,6 +168,7 @@ mod tests {
         let served: Vec<(&str, &str, &str)> = registry
             .resources()
             .iter()
+            .filter(|resource| !resource.strategy.is_read_only())
             .map(|resource| (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()))
             .collect();
         let described: Vec<(&str, &str, &str)> =
@@ -171,9 +180,11 @@ mod tests {
     fn all_kinds_are_hosted_except_those_of_kubernetes() {
         let registry = registry();
         for resource in registry.resources() {
-            let is_core = ["", "coordination.k8s.io"].contains(&resource.group.as_str());
+            let core = ["", "coordination.k8s.io", "apiextensions.k8s.io"];
+            let is_core = core.contains(&resource.group.as_str());
+            let has_generation = !is_core && !resource.strategy.is_read_only();
             assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);
-            assert_eq!(resource.generation, !is_core, "{} {}", resource.version, resource.kind);
+            assert_eq!(resource.generation, has_generation, "{} {}", resource.version, resource.kind);
         }
     }
 

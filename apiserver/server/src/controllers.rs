@@ -188,7 +188,9 @@ impl Clients {
             let of_kind = all.filter(|other| other.group == kind.group && other.kind == kind.kind);
             of_kind.map(|other| other.version.clone()).collect()
         };
-        let kinds = registry.stored().iter().map(|kind| ServedKind {
+        // No controller changes or collects the objects that the server defines.
+        let stored = registry.stored().iter().filter(|kind| !kind.strategy.is_read_only());
+        let kinds = stored.map(|kind| ServedKind {
             resource: api_resource(kind),
             namespaced: kind.namespaced,
             versions: versions(kind),

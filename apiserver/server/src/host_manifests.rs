@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         port: arguments.port,
         ca: authority.certificate().to_owned(),
         user: arguments.user.clone(),
-        crds: true,
+        definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
@@ -137,7 +137,7 @@ mod tests {
             port: 7443,
             ca: "PEM".to_owned(),
             user: "capstan".to_owned(),
-            crds: true,
+            definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
         };
         let objects = apiserver_host::manifests(&registry, &options);
         (registry, objects)
@@ -170,7 +170,7 @@ mod tests {
                     continue;
                 }
                 let mut expected = vec!["get", "list", "watch"];
-                if write {
+                if write && !kind.strategy.is_read_only() {
                     expected = vec![
                         "create",
                         "delete",

@@ -79,6 +79,8 @@ kinds! {
     crate::v1beta1::OpenStackClusterTemplate,
     crate::v1beta1::OpenStackMachine,
     crate::v1beta1::OpenStackMachineTemplate,
+    // openstack.k-orc.cloud
+    crate::Image,
     // capstan.dev
     crate::MachineOperation,
     // Kubernetes' own

@@ -14,6 +14,7 @@ mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 mod generated_names;
+mod image;
 pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
 pub mod machine;
@@ -54,6 +55,7 @@ pub const ALL: &[ControllerSpec] = &[
     openstack_machine::CONTROLLER,
     openstack_machine_template::CONTROLLER,
     openstack_server::CONTROLLER,
+    image::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
     namespace::CONTROLLER,

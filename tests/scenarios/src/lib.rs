@@ -1,6 +1,7 @@
 //! Test library of the scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can crash
 //! at any step, as if their process had ended.
 
+mod apply;
 mod clock;
 mod controllers;
 mod crash_point;

@@ -94,5 +94,6 @@ pub(crate) fn kinds(server: &ApiServer) -> Arc<[ServedKind]> {
             .map(|other| other.version.clone())
             .collect(),
     };
-    server.registry().stored().iter().map(|kind| served(kind)).collect()
+    let stored = server.registry().stored().iter().filter(|kind| !kind.strategy.is_read_only());
+    stored.map(|kind| served(kind)).collect()
 }

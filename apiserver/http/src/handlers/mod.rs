@@ -75,6 +75,10 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<HttpResponse> {
     let objects = Arc::clone(&server.parts.objects);
     let kind = objects.kind(&path.group, &path.version, &path.resource);
+    let is_read = matches!(call.info.verb, "get" | "list" | "watch");
+    if let Some(kind) = kind.filter(|kind| !is_read && kind.resource.strategy.is_read_only()) {
+        return Err(ApiError::read_only(kind.resource.as_ref()));
+    }
     let is_built_in = kind.map_or_else(
         || built_in::has_path(objects.registry(), &call.info.path),
         |kind| !kind.resource.hosted,

@@ -175,6 +175,14 @@ fn collection_item(resource: &Resource) -> Value {
     if resource.strategy.deletes_collections() {
         item["delete"] = delete.to_value();
     }
+    allowed(resource, item)
+}
+
+/// Removes the operations that change objects, if the kind is read-only.
+fn allowed(resource: &Resource, mut item: Value) -> Value {
+    if let Some(operations) = item.as_object_mut().filter(|_| resource.strategy.is_read_only()) {
+        operations.retain(|key, _| key == "parameters" || key == "get");
+    }
     item
 }
 
@@ -246,7 +254,7 @@ fn object_item(
     if part.is_empty() {
         item["delete"] = delete_operation(resource, id("delete"));
     }
-    item
+    allowed(resource, item)
 }
 
 /// Query parameters of a deletion: the fields of `DeleteOptions` that have a text form, as upstream lists them.

@@ -59,6 +59,13 @@ impl ApiError {
         .about(resource, resource.plural(), "")
     }
 
+    /// The server itself defines the objects of the kind.
+    pub fn read_only(resource: &(impl ResourceNames + ?Sized)) -> Self {
+        let qualified = resource.qualified_plural();
+        let message = format!("{qualified} are read-only: this server defines them, and clients cannot change them");
+        Self::new(405, "MethodNotAllowed", message).about(resource, resource.plural(), "")
+    }
+
     /// The path does not support the method of the request.
     pub fn method_not_allowed_here() -> Self {
         let message = "the server does not allow this method on the requested resource";

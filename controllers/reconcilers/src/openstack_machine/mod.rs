@@ -67,6 +67,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &["ipam.cluster.x-k8s.io"], resources: &["ipaddresses"], verbs: &["get"] },
         PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
+        PolicyRule::CLUSTER_IDENTITIES,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),

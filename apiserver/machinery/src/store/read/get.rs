@@ -30,8 +30,11 @@ impl ObjectStore {
         name: &str,
         freshness: Freshness,
     ) -> ApiResult<Arc<CachedObject>> {
-        let key = self.key(kind, namespace, name)?;
         let not_found = || ApiError::not_found(kind.resource, name);
+        if kind.resource.strategy.is_read_only() {
+            return self.fixed_object(kind, namespace, name).ok_or_else(not_found);
+        }
+        let key = self.key(kind, namespace, name)?;
         if self.freshen(freshness).await? {
             let snapshot = self.resource_cache(kind).ok_or_else(not_found)?.snapshot();
             return snapshot.get(key.as_str()).map(|item| item.view(kind.resource)).ok_or_else(not_found);

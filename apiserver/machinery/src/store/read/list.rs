@@ -66,6 +66,9 @@ impl ObjectStore {
     /// 410 with a token to continue, if the page's revision is compacted; 500 that names the key of an object that
     /// cannot be decoded; 503; 504.
     pub async fn list(&self, kind: Kind<'_>, request: &ListRequest) -> ApiResult<Listing> {
+        if kind.resource.strategy.is_read_only() {
+            return self.list_fixed(kind, request).await;
+        }
         let scope = Scope::new(kind, request);
         let revision = match &request.token {
             Some(ContinueToken { revision: Some(revision), .. }) => {

@@ -1,0 +1,77 @@
+//! Tests of upstream's templates: each is applied as a user applies it, and becomes a cluster that is Available.
+//!
+//! The templates are not part of this repository. The test reads them from the folder in `CAPSTAN_UPSTREAM`, or from
+//! `../shared/upstream` beside the checkout. Without that folder, it tests the manifests in `own/` only.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod progress;
+mod replay;
+mod source;
+
+use std::time::Instant;
+
+use controllers_infrastructure::{CloudConnector, Credentials, NetworkQuery};
+use controllers_infrastructure_openstack::OpenStackConnector;
+use futures::future::join_all;
+use kube::api::DeleteParams;
+use tests_scenarios::World;
+use tokio_util::sync::CancellationToken;
+
+use progress::Progress;
+use source::Template;
+
+/// Templates of upstream that do not become a cluster yet, with the reason. The list may only shrink.
+const WAITING: &[(&str, &str)] = &[];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_template_becomes_an_available_cluster_and_is_deleted_without_a_trace() {
+    let (templates, topologies) = source::all();
+    let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
+    let empty = world.counts();
+    let term = CancellationToken::new();
+    let running = tests_scenarios::run(&world, &term);
+    let external = external_network(&world).await;
+    let results = join_all(templates.iter().map(|template| live(&world, template, &external))).await;
+    let failed: Vec<String> = results.into_iter().flatten().collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+    assert_eq!(world.counts(), empty, "the deleted clusters left resources behind");
+    println!("{} templates wait for ClusterClass: {}", topologies.len(), topologies.join(", "));
+    term.cancel();
+    running.join_all().await;
+    drop(hollow);
+}
+
+/// Lets a template live from its creation to its deletion. Returns what went wrong.
+async fn live(world: &World, template: &Template, external_network: &str) -> Option<String> {
+    let progress = Progress::new(world, template);
+    let begun = Instant::now();
+    let result = async {
+        let documents = template.documents(&world.cloud.address(), external_network);
+        world.apply(&template.namespace, &documents).await.map_err(|error| format!("{error:#}"))?;
+        progress.until_available().await?;
+        println!("{} is available after {:?}", template.name, begun.elapsed());
+        progress.clusters().delete(&progress.cluster, &DeleteParams::background()).await.unwrap();
+        progress.until_gone().await
+    };
+    let result = result.await;
+    println!("{} ends after {:?}", template.name, begun.elapsed());
+    let waits = WAITING.iter().find(|(name, _)| *name == template.name);
+    match (result, waits) {
+        (Err(words), None) => Some(format!("{}: {words}", template.name)),
+        (Ok(()), Some(_)) => Some(format!("{} works now: remove it from the list", template.name)),
+        (Ok(()), None) | (Err(_), Some(_)) => None,
+    }
+}
+
+/// Returns the id of the cloud's external network.
+pub(crate) async fn external_network(world: &World) -> String {
+    let credentials = Credentials {
+        clouds_yaml: world.cloud.clouds_yaml("demo"),
+        cloud_name: "openstack".to_owned(),
+        ca_certificate: None,
+        region: None,
+    };
+    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let query = NetworkQuery { external: Some(true), ..NetworkQuery::default() };
+    cloud.networks(&query).await.unwrap().pop().unwrap().id
+}

@@ -1,0 +1,72 @@
+//! Differences between upstream's facts and ours, and the list of those that are known.
+
+use std::collections::BTreeSet;
+
+/// Known differences: a step or `*`, a sign, and a pattern in which `*` stands for any text; after ` # ` the reason.
+/// `-` marks a fact of upstream alone, `+` a fact of ours alone.
+const KNOWN: &str = include_str!("differences.txt");
+
+struct Known {
+    line: &'static str,
+    step: &'static str,
+    pattern: &'static str,
+    is_used: bool,
+}
+
+/// Comparison of all steps.
+pub(crate) struct Comparison {
+    known: Vec<Known>,
+    unknown: Vec<String>,
+}
+
+impl Comparison {
+    pub(crate) fn new() -> Self {
+        let lines = KNOWN.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let known = lines.map(|line| {
+            let (rule, reason) = line.split_once(" # ").unwrap_or_else(|| panic!("no reason: {line}"));
+            let (step, pattern) = rule.split_once(' ').unwrap_or_else(|| panic!("no step: {line}"));
+            assert!(!reason.trim().is_empty(), "no reason: {line}");
+            Known { line, step, pattern: pattern.trim(), is_used: false }
+        });
+        Self { known: known.collect(), unknown: Vec::new() }
+    }
+
+    /// Compares the facts of one step.
+    pub(crate) fn add(&mut self, step: &str, theirs: &BTreeSet<String>, ours: &BTreeSet<String>) {
+        let missing = theirs.difference(ours).map(|fact| format!("- {fact}"));
+        let more = ours.difference(theirs).map(|fact| format!("+ {fact}"));
+        for difference in missing.chain(more) {
+            let mut is_known = false;
+            for known in &mut self.known {
+                if ["*", step].contains(&known.step) && matches(known.pattern, &difference) {
+                    known.is_used = true;
+                    is_known = true;
+                }
+            }
+            if !is_known {
+                self.unknown.push(format!("{step} {difference}"));
+            }
+        }
+    }
+
+    /// Returns unknown differences, and lines of the list that match none.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let unused = self.known.iter().filter(|known| !known.is_used);
+        self.unknown.extend(unused.map(|known| format!("no such difference any more: {}", known.line)));
+        self.unknown
+    }
+}
+
+/// Returns true if a text matches a pattern, in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(tail) = text.strip_prefix(head) else { return false };
+    let starts = tail.char_indices().map(|(at, _)| at).chain([tail.len()]);
+    starts.into_iter().any(|at| matches(rest, &tail[at..]))
+}
+
+#[test]
+fn a_star_stands_for_any_text() {
+    assert!(matches("a*c", "abc") && matches("a*", "a") && matches("*b*", "abc") && matches("a", "a"));
+    assert!(!matches("a*c", "abd") && !matches("a", "ab"));
+}
