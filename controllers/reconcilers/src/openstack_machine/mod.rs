@@ -49,7 +49,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::READ,
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
@@ -147,7 +147,7 @@ impl OpenStackMachineReconciler {
                 "the cluster has no OpenStackCluster yet",
             ));
         };
-        crate::finalizers::add(api, object, FINALIZER).await?;
+        crate::finalizers::add_with_tag(api, object, FINALIZER).await?;
         self.provide(api, object, &ReconcileContext { machine, cluster }).await
     }
 

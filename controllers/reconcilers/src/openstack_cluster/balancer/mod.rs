@@ -6,9 +6,11 @@
 
 pub(super) mod act;
 pub(super) mod backends;
+mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
 mod health;
+mod members;
 pub(super) mod observe;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 pub(super) use backends::Backend;
+pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 pub(super) use wish::BalancerWish;
 
@@ -46,6 +49,9 @@ pub(super) const DEGRADED: &str = "LoadBalancerDegraded";
 
 /// Reason of a load balancer that Octavia changes.
 pub(super) const PENDING: &str = "LoadBalancerPending";
+
+/// Reason of a load balancer that Octavia has been changing for too long.
+pub(super) const STUCK: &str = "LoadBalancerStuck";
 
 /// Provider whose load balancers pass connections on as they are.
 pub(super) const OVN: &str = "ovn";
