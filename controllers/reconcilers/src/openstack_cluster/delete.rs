@@ -262,4 +262,19 @@ mod tests {
         }
         assert_eq!(order, ["floating-ip", "router", "security-group", "subnet", "network"]);
     }
+
+    #[test]
+    fn r2_3_a_lost_journal_is_noticed() {
+        let spec = serde_json::json!({
+            "identityRef": {"name": "s", "cloudName": "c"}, "managedSubnets": [{"cidr": "10.6.0.0/24"}]});
+        let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
+        assert!(is_journal_lost(&object, "c"), "all annotations are gone");
+        let mut annotations = std::collections::BTreeMap::new();
+        annotations.insert(OwnershipTag::ANNOTATION.to_owned(), "u".to_owned());
+        object.metadata.annotations = Some(annotations);
+        assert!(!is_journal_lost(&object, "c"), "nothing was created yet");
+        let status = object.status.get_or_insert_default();
+        status.router = Some(apiserver_types::RouterStatus::default());
+        assert!(is_journal_lost(&object, "c"), "the status has resources and the journal has none");
+    }
 }

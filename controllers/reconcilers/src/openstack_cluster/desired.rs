@@ -216,3 +216,56 @@ fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted:
         (None, false) => EndpointWish::Nowhere,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn desired(spec: &Value) -> Desired {
+        let mut spec = spec.clone();
+        spec["identityRef"] = json!({"name": "s", "cloudName": "c"});
+        Desired::read(&OpenStackCluster::new("c", serde_json::from_value(spec).unwrap()), "c")
+    }
+
+    #[test]
+    fn r5_2_a_network_is_created_or_named_and_never_guessed() {
+        let managed = json!({"managedSubnets": [{"cidr": "10.6.0.0/24"}]});
+        let table = [
+            (managed, "Managed"),
+            (json!({"network": {"id": "n"}}), "Existing"),
+            (json!({"subnets": [{"id": "s"}]}), "OfSubnets"),
+            (json!({}), "Unnamed"),
+        ];
+        for (spec, expected) in table {
+            let network = format!("{:?}", desired(&spec).network);
+            assert!(network.starts_with(expected), "{spec}: {network}");
+        }
+    }
+
+    #[test]
+    fn a_router_is_created_connected_or_only_reported() {
+        let subnets = json!([{"cidr": "10.6.0.0/24"}]);
+        let table = [
+            (json!({"managedSubnets": subnets}), "Managed"),
+            (json!({"managedSubnets": subnets, "router": {"id": "r"}}), "Existing"),
+            (json!({"network": {"id": "n"}, "router": {"id": "r"}}), "Connected"),
+            (json!({"managedSubnets": subnets, "enableExternalNetwork": false}), "None"),
+            (json!({"network": {"id": "n"}}), "None"),
+        ];
+        for (spec, expected) in table {
+            let router = format!("{:?}", desired(&spec).router);
+            assert!(router.starts_with(expected), "{spec}: {router}");
+        }
+    }
+
+    #[test]
+    fn r5_1_an_external_network_with_an_id_is_read_whatever_it_is() {
+        let by_id = desired(&json!({"externalNetwork": {"id": "e"}})).external.unwrap();
+        assert_eq!((by_id.id.as_deref(), by_id.external), (Some("e"), None));
+        let by_name = desired(&json!({"externalNetwork": {"filter": {"name": "public"}}})).external.unwrap();
+        assert_eq!(by_name.external, Some(true));
+        assert_eq!(desired(&json!({"enableExternalNetwork": false})).external, None);
+    }
+}

@@ -5,7 +5,7 @@ use apiserver_types::{
     NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus,
     SubnetStatus, Time, condition, set_condition,
 };
-use controllers_infrastructure::ErrorClass;
+use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::ReconcileError;
 
 use super::balancer::{BROKEN, DEGRADED, ERROR};
@@ -254,13 +254,14 @@ fn load_balancer(desired: &Desired, observed: &Observed) -> Option<LoadBalancer>
     let EndpointWish::LoadBalancer(wish) = &desired.endpoint else { return None };
     let balancer = observed.balancing.balancer.as_ref().filter(|it| !it.vip_address.is_empty())?;
     let cidrs = observed.balancing.listener(desired.port).map(|it| it.allowed_cidrs.clone());
+    let network = observed.balancing.network.as_ref();
     Some(LoadBalancer {
         id: balancer.id.clone(),
         internal_ip: balancer.vip_address.clone(),
         ip: observed.balanced_host(wish)?,
         name: balancer.name.clone(),
         allowed_cidrs: cidrs.filter(|cidrs| !cidrs.is_empty()),
-        load_balancer_network: None,
+        load_balancer_network: network.map(|(network, subnets)| network_status(network, subnets)),
         tags: (!balancer.tags.is_empty()).then(|| balancer.tags.clone()),
     })
 }
@@ -268,24 +269,7 @@ fn load_balancer(desired: &Desired, observed: &Observed) -> Option<LoadBalancer>
 fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {
     let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
     // Resources that this pass did not observe stay: it may have ended early.
-    let network = observed.network.as_ref().map(|network| NetworkStatusWithSubnets {
-        id: network.id.clone(),
-        name: network.name.clone(),
-        tags: tags(&network.tags),
-        subnets: Some(
-            observed
-                .subnets
-                .iter()
-                .map(|subnet| SubnetStatus {
-                    cidr: subnet.cidr.clone(),
-                    id: subnet.id.clone(),
-                    // A subnet may lack a name; the field is required.
-                    name: if subnet.name.is_empty() { subnet.id.clone() } else { subnet.name.clone() },
-                    tags: tags(&subnet.tags),
-                })
-                .collect(),
-        ),
-    });
+    let network = observed.network.as_ref().map(|network| network_status(network, &observed.subnets));
     status.network = network.or_else(|| status.network.take());
     let external = observed.external.as_ref().map(|network| NetworkStatus {
         id: network.id.clone(),
@@ -309,6 +293,23 @@ fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {
     status.worker_security_group = group(Role::Worker, status.worker_security_group.take());
 }
 
+fn network_status(network: &Network, subnets: &[Subnet]) -> NetworkStatusWithSubnets {
+    let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
+    let subnet = |subnet: &Subnet| SubnetStatus {
+        cidr: subnet.cidr.clone(),
+        id: subnet.id.clone(),
+        // A subnet may lack a name; the field is required.
+        name: if subnet.name.is_empty() { subnet.id.clone() } else { subnet.name.clone() },
+        tags: tags(&subnet.tags),
+    };
+    NetworkStatusWithSubnets {
+        id: network.id.clone(),
+        name: network.name.clone(),
+        tags: tags(&network.tags),
+        subnets: Some(subnets.iter().map(subnet).collect()),
+    }
+}
+
 /// Lists the availability zones. With `omitted`, Nova places control planes, so none is offered for them.
 fn failure_domains(
     status: &mut OpenStackClusterStatus,
@@ -325,5 +326,25 @@ fn failure_domains(
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     if !domains.is_empty() {
         status.failure_domains = Some(domains);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_domains_are_offered_for_control_planes_as_the_spec_says() {
+        let zones = ["az1".to_owned(), "az2".to_owned()];
+        let observed = Observed { zones: zones.to_vec(), ..Observed::default() };
+        let offered = |omitted, chosen: &[String]| -> Vec<bool> {
+            let mut status = OpenStackClusterStatus::default();
+            failure_domains(&mut status, &observed, omitted, chosen);
+            let domains = status.failure_domains.unwrap();
+            domains.iter().map(|domain| domain.control_plane.unwrap()).collect()
+        };
+        assert_eq!(offered(false, &[]), [true, true]);
+        assert_eq!(offered(false, &zones[..1]), [true, false]);
+        assert_eq!(offered(true, &zones[..1]), [false, false]);
     }
 }

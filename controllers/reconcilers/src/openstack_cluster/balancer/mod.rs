@@ -17,7 +17,9 @@ mod tests;
 pub(super) mod wish;
 
 use apiserver_types::OpenStackCluster;
-use controllers_infrastructure::{HealthMonitor, Listener, LoadBalancer, Member, Pool, Port};
+use controllers_infrastructure::{
+    HealthMonitor, Listener, LoadBalancer, Member, Network, Pool, Port, Subnet,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -72,6 +74,8 @@ pub(super) struct BalancerView {
     /// Network and subnet of the address that the spec names.
     pub place: Option<(String, String)>,
     pub balancer: Option<LoadBalancer>,
+    /// Network of the address with its subnets, if the spec names it.
+    pub network: Option<(Network, Vec<Subnet>)>,
     pub listeners: Vec<Listener>,
     pub pools: Vec<PoolView>,
     /// Machines that serve the API, or will.

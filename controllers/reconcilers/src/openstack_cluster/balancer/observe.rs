@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::{FixedIp, LoadBalancer, LoadBalancerQuery, Port, PortQuery, SubnetQuery};
+use controllers_infrastructure::{
+    FixedIp, LoadBalancer, LoadBalancerQuery, NetworkQuery, Port, PortQuery, SubnetQuery,
+};
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
@@ -29,6 +31,9 @@ impl Observer<'_> {
                 observed.balancing.answers = answers(observed.endpoint.as_ref()).await;
             }
             Some(_) | None => {}
+        }
+        if wish.has_place() {
+            self.network_of_address(&mut observed.balancing).await?;
         }
         self.parts(&mut observed.balancing).await?;
         self.addresses(observed).await
@@ -104,6 +109,18 @@ impl Observer<'_> {
             None => observed.own_subnet().map(|subnet| subnet.id.clone()),
         };
         Ok(subnet.map(|subnet| (network, subnet)))
+    }
+
+    /// Reads the network of the address.
+    async fn network_of_address(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
+        let id = view.balancer.as_ref().map(|balancer| balancer.vip_network_id.clone());
+        let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
+        let on_it = SubnetQuery { network_id: Some(id.clone()), ..SubnetQuery::default() };
+        let query = NetworkQuery { id: Some(id), ..NetworkQuery::default() };
+        if let Some(network) = self.cloud.networks(&query).await?.into_iter().next() {
+            view.network = Some((network, self.cloud.subnets(&on_it).await?));
+        }
+        Ok(())
     }
 
     async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
