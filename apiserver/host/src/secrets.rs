@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
@@ -104,6 +104,17 @@ impl HostSecrets {
         let name = secret.name_any();
         let replaced = self.host.of(secret).replace(&name, &PostParams::default(), secret).await;
         self.host.written(secret, replaced)
+    }
+
+    /// Returns a Namespace: the host's, else our own, else `None`.
+    ///
+    /// # Errors
+    /// The host's refusal, or that it does not answer.
+    pub async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
+        match Api::all(self.host.client.clone()).get_opt(name).await? {
+            Some(namespace) => Ok(Some(namespace)),
+            None => Api::all(self.own.clone()).get_opt(name).await,
+        }
     }
 
     /// Returns a Secret: the host's, else our own, else `None`.

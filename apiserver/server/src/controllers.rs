@@ -16,7 +16,7 @@ use controllers_runtime::{
     ServerLists,
 };
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
 use kube::api::ApiResource;
 use tokio::sync::oneshot;
@@ -160,6 +160,10 @@ impl fmt::Debug for Secrets {
 impl SecretSource for Secrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
         self.0.secret(namespace, name).await
+    }
+
+    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
+        self.0.namespace(name).await
     }
 
     async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {

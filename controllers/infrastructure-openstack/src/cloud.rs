@@ -307,6 +307,10 @@ impl Cloud for OpenStackCloud {
         load_balancer::create_member(&self.0, pool, new).await
     }
 
+    async fn drain_member(&self, pool: &str, id: &str) -> CloudResult<()> {
+        load_balancer::drain_member(&self.0, pool, id).await
+    }
+
     async fn delete_member(&self, pool: &str, id: &str) -> CloudResult<()> {
         load_balancer::delete_member(&self.0, pool, id).await
     }

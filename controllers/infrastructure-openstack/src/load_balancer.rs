@@ -14,6 +14,7 @@ use crate::{
     paging::list,
     request::{Request, Service, encode},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -37,6 +38,11 @@ struct ResponseBody {
     provider: Option<String>,
     #[serde(default)]
     admin_state_up: Option<bool>,
+    #[serde(default)]
+    created_at: Option<String>,
+    /// Absent before the first change.
+    #[serde(default)]
+    updated_at: Option<String>,
 }
 
 impl From<ResponseBody> for LoadBalancer {
@@ -52,8 +58,14 @@ impl From<ResponseBody> for LoadBalancer {
             vip_network_id: body.vip_network_id.unwrap_or_default(),
             provider: body.provider.unwrap_or_default(),
             admin_state_up: body.admin_state_up.unwrap_or(true),
+            changed_at: changed_at(body.updated_at, body.created_at),
         }
     }
+}
+
+/// Returns the time of the last change.
+fn changed_at(updated: Option<String>, created: Option<String>) -> String {
+    utc(&updated.or(created).unwrap_or_default())
 }
 
 fn path(collection: &str, id: &str) -> String {

@@ -180,6 +180,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_pool(&self, id: &str) -> CloudResult<()>;
     /// Adds a member; one at the same address and port is an error of class `Conflict`.
     async fn create_member(&self, pool: &str, new: &NewMember) -> CloudResult<Member>;
+    /// Has a member receive no new connections; those that it has go on.
+    async fn drain_member(&self, pool: &str, id: &str) -> CloudResult<()>;
     /// Removes a member.
     async fn delete_member(&self, pool: &str, id: &str) -> CloudResult<()>;
     /// Adds a health monitor to a pool.

@@ -38,6 +38,10 @@ pub enum ErrorClass {
     Unreachable,
     /// The credentials Secret itself is unusable (no such cloud, not YAML, missing field).
     Credentials,
+    /// The OpenStackClusterIdentity that names the Secret does not exist.
+    IdentityNotFound,
+    /// The OpenStackClusterIdentity does not admit the namespace of the object.
+    IdentityAccessDenied,
 }
 
 impl ErrorClass {
@@ -58,6 +62,8 @@ impl ErrorClass {
             Self::Unknown => "OutcomeUnknown",
             Self::Unreachable => "CloudUnreachable",
             Self::Credentials => "InvalidCredentials",
+            Self::IdentityNotFound => "IdentityNotFound",
+            Self::IdentityAccessDenied => "IdentityAccessDenied",
         }
     }
 }

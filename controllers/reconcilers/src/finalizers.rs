@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -19,6 +19,30 @@ where
     let mut finalizers = object.finalizers().to_vec();
     finalizers.push(finalizer.to_owned());
     *object = write(api, object, &finalizers).await?;
+    Ok(())
+}
+
+/// Adds a finalizer, and the annotation with the id of the ownership tag, if they are not there. Both are written before
+/// the first resource is created.
+pub(crate) async fn add_with_tag<K>(
+    api: &Api<K>,
+    object: &mut K,
+    finalizer: &str,
+) -> Result<(), ReconcileError>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut finalizers = object.finalizers().to_vec();
+    if !finalizers.iter().any(|known| known == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    } else if object.annotations().contains_key(OwnershipTag::ANNOTATION) {
+        return Ok(());
+    }
+    let change = json!({"metadata": {
+        "resourceVersion": object.resource_version(), "uid": object.uid(), "finalizers": finalizers,
+        "annotations": {OwnershipTag::ANNOTATION: OwnershipTag::id(object)},
+    }});
+    *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
     Ok(())
 }
 

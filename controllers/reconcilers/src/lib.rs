@@ -37,6 +37,7 @@ mod replica_counts;
 mod replica_status;
 mod selectors;
 mod summary;
+mod tag_conflict;
 mod templates;
 mod workload_changes;
 

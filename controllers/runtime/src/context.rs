@@ -7,7 +7,7 @@ use controllers_infrastructure::{Cloud, CloudConnector};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
-use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, credentials};
+use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
 use apiserver_types::OpenStackIdentityReference;
 
 /// Context of a controller.
@@ -41,14 +41,13 @@ impl ControllerContext {
     /// Connects to the cloud that an identity names.
     ///
     /// # Errors
-    /// A cloud error of class `Credentials` that names the Secret and its error, or the cloud's refusal
-    /// of the login.
+    /// A cloud error that names the Secret or the identity and its error, or the cloud's refusal of the login.
     pub async fn cloud(
         &self,
         namespace: &str,
         identity: &OpenStackIdentityReference,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
-        let credentials = credentials::read(&self.client, self.secrets.as_ref(), namespace, identity).await?;
+        let credentials = read_credentials(&self.client, self.secrets.as_ref(), namespace, identity).await?;
         Ok(self.connector.connect(&credentials).await?)
     }
 }

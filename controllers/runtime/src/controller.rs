@@ -44,10 +44,11 @@ impl PolicyRule {
     /// Permissions of a controller that only reads Secrets.
     pub const SECRETS: Self = Self { groups: &[""], resources: &["secrets"], verbs: &["get"] };
 
-    /// Permissions of a controller that reads the credentials of an OpenStackClusterIdentity.
-    pub const CLUSTER_IDENTITIES: Self = Self {
+    /// Permissions of a controller that reads cloud credentials: Secrets, shared identities, and the labels of
+    /// Namespaces, which decide on the use of an identity.
+    pub const CREDENTIALS: Self = Self {
         groups: &["", "infrastructure.cluster.x-k8s.io"],
-        resources: &["namespaces", "openstackclusteridentities"],
+        resources: &["secrets", "namespaces", "openstackclusteridentities"],
         verbs: &["get"],
     };
 

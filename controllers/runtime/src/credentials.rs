@@ -1,49 +1,92 @@
 //! Cloud credentials that an identity reference names.
 
-use apiserver_types::{IdentityType, OpenStackIdentityReference};
+use apiserver_types::{IdentityType, LabelSelector, OpenStackClusterIdentity, OpenStackIdentityReference};
 use controllers_infrastructure::{CloudError, Credentials, ErrorClass};
-use kube::Client;
+use controllers_workload::drain::matches;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
 
-use crate::{ReconcileError, SecretSource, cluster_identity};
+use crate::{ReconcileError, SecretSource};
 
-/// Reads the Secret that an identity names, itself or by an OpenStackClusterIdentity.
-pub(crate) async fn read(
+/// Reads the credentials that an object in this namespace refers to: a Secret, or an OpenStackClusterIdentity with the
+/// Secret that it names.
+///
+/// # Errors
+/// A cloud error that names the Secret or the identity, and its error; the API's own.
+pub async fn read_credentials(
     client: &Client,
     secrets: &dyn SecretSource,
     namespace: &str,
     identity: &OpenStackIdentityReference,
 ) -> Result<Credentials, ReconcileError> {
-    // The Secret of a shared identity is in a namespace that the reader of an error may not see.
-    let (namespace, name, secret_text) = match identity.kind {
-        Some(IdentityType::ClusterIdentity) => {
-            let (at, name) = cluster_identity::secret(client, namespace, &identity.name).await?;
-            (at, name, format!("the Secret of OpenStackClusterIdentity {}", identity.name))
-        }
-        Some(IdentityType::Secret) | None => {
-            let name = identity.name.clone();
-            (namespace.to_owned(), name.clone(), format!("Secret {namespace}/{name}"))
-        }
-    };
-    let wrong = |message: String| {
-        ReconcileError::Cloud(CloudError::new(ErrorClass::Credentials, "read credentials", message))
+    let (namespace, name) = if identity.kind == Some(IdentityType::ClusterIdentity) {
+        shared(client, secrets, namespace, &identity.name).await?
+    } else {
+        (namespace.to_owned(), identity.name.clone())
     };
     let Some(secret) = secrets.secret(&namespace, &name).await? else {
-        return Err(wrong(format!(
-            "{secret_text} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
+        let message = format!(
+            "Secret {namespace}/{name} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
             identity.cloud_name
-        )));
+        );
+        return Err(refused(ErrorClass::Credentials, message));
     };
-    let text = |key: &str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-        bytes.map(|bytes| String::from_utf8(bytes.0.clone())).transpose()
+    let Some(clouds_yaml) = text(&secret, &namespace, &name, "clouds.yaml")? else {
+        let message = format!("Secret {namespace}/{name} has no key \"clouds.yaml\". Add it");
+        return Err(refused(ErrorClass::Credentials, message));
     };
-    let not_text = |key: &str| wrong(format!("key {key:?} of {secret_text} is not UTF-8"));
-    let clouds_yaml = text("clouds.yaml").map_err(|_| not_text("clouds.yaml"))?;
-    let Some(clouds_yaml) = clouds_yaml else {
-        return Err(wrong(format!("{secret_text} has no key \"clouds.yaml\"")));
-    };
-    let ca_certificate =
-        text("cacert").map_err(|_| not_text("cacert"))?.filter(|text| !text.trim().is_empty());
+    let ca_certificate = text(&secret, &namespace, &name, "cacert")?.filter(|text| !text.trim().is_empty());
     let cloud_name = identity.cloud_name.clone();
     Ok(Credentials { clouds_yaml, cloud_name, ca_certificate, region: identity.region.clone() })
+}
+
+/// Returns namespace and name of the Secret of an OpenStackClusterIdentity, if objects in `namespace` may use it.
+async fn shared(
+    client: &Client,
+    secrets: &dyn SecretSource,
+    namespace: &str,
+    name: &str,
+) -> Result<(String, String), ReconcileError> {
+    let api: Api<OpenStackClusterIdentity> = Api::all(client.clone());
+    let Some(identity) = api.get_opt(name).await? else {
+        let message =
+            format!("OpenStackClusterIdentity {name} does not exist. Create it, or correct identityRef");
+        return Err(refused(ErrorClass::IdentityNotFound, message));
+    };
+    if let Some(selector) = &identity.spec.namespace_selector {
+        let labels = secrets.namespace(namespace).await?.and_then(|found| found.metadata.labels);
+        let allowed =
+            matches(Some(selector), labels.as_ref()).map_err(|error| denied(name, namespace, &error))?;
+        if !allowed {
+            return Err(denied(name, namespace, &format!("its selector is {}", words(selector))));
+        }
+    }
+    let secret = identity.spec.secret_ref;
+    Ok((secret.namespace, secret.name))
+}
+
+/// Returns the error of a namespace that may not use an identity. It does not name the Secret.
+fn denied(identity: &str, namespace: &str, why: &str) -> ReconcileError {
+    let message = format!(
+        "OpenStackClusterIdentity {identity} does not admit namespace {namespace}: {why}. \
+         Change the labels of the namespace, or the selector"
+    );
+    refused(ErrorClass::IdentityAccessDenied, message)
+}
+
+fn words(selector: &LabelSelector) -> String {
+    serde_json::to_string(selector).unwrap_or_default()
+}
+
+fn refused(class: ErrorClass, message: String) -> ReconcileError {
+    CloudError::new(class, "read credentials", message).into()
+}
+
+fn text(secret: &Secret, namespace: &str, name: &str, key: &str) -> Result<Option<String>, ReconcileError> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+    bytes.map(|bytes| String::from_utf8(bytes.0.clone())).transpose().map_err(|_| {
+        let message =
+            format!("key {key:?} of Secret {namespace}/{name} is not UTF-8. Write it again as text");
+        refused(ErrorClass::Credentials, message)
+    })
 }

@@ -29,11 +29,19 @@ impl ReconcileError {
 
     /// Creates the error of a name that matches nothing in the cloud, or several things.
     pub fn unresolved(found: usize, field: &str, query: &str) -> Self {
-        let (class, words) = match found {
-            0 => (ErrorClass::NotFound, "nothing in the cloud matches".to_owned()),
-            several => (ErrorClass::Ambiguous, format!("{several} in the cloud match")),
+        let (class, message) = match found {
+            0 => {
+                let message = format!(
+                    "nothing in the cloud matches {query}. Correct the field, or create the resource"
+                );
+                (ErrorClass::NotFound, message)
+            }
+            several => {
+                let message = format!("{several} in the cloud match {query}. Name one by its id");
+                (ErrorClass::Ambiguous, message)
+            }
         };
-        Self::Cloud(CloudError::new(class, format!("resolve {field}"), format!("{words} {query}")))
+        Self::Cloud(CloudError::new(class, format!("resolve {field}"), message))
     }
 
     /// Returns the same error with the attempt described, so that it names the object.

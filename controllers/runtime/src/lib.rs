@@ -2,7 +2,6 @@
 //! metrics, and the requeue.
 
 mod backoff;
-mod cluster_identity;
 mod context;
 mod controller;
 mod credentials;
@@ -21,6 +20,7 @@ mod status;
 pub use backoff::Backoff;
 pub use context::ControllerContext;
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
+pub use credentials::read_credentials;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
 pub use ownership_tag::OwnershipTag;

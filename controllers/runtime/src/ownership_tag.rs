@@ -7,7 +7,8 @@ const LONGEST: usize = 255;
 
 /// Ownership tag of one object, which is on every cloud resource that is created for it.
 ///
-/// In Neutron and Nova it is the tag `capstan-<uid>`. Neutron accepts tags only after a resource exists,
+/// In Neutron and Nova it is the tag `capstan-<id>`. The id is the object's first uid, which an annotation
+/// keeps: an object that was moved to another server has another uid and the same resources. Neutron accepts tags only after a resource exists,
 /// so its description, which is part of the create call, contains the same. In Cinder it is in the
 /// metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +21,15 @@ impl OwnershipTag {
     /// Prefix of every ownership tag.
     pub const PREFIX: &'static str = "capstan-";
 
+    /// Annotation with the id in the tag. It is written with the finalizer, before the first resource.
+    pub const ANNOTATION: &'static str = "capstan.dev/mark";
+
     /// Key of the tag in the metadata of resources that have no tags.
     pub const METADATA_KEY: &'static str = "capstan";
 
     /// Returns the tag of an object that the API has stored.
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
-        let uid = object.uid().unwrap_or_default();
+        let uid = Self::id(object);
         let namespace = object.namespace().unwrap_or_default();
         let mut named = format!("capstan: {} {namespace}/{}", K::kind(&()), object.name_any());
         // The uid identifies the object; the name is for people and may be cut.
@@ -34,6 +38,12 @@ impl OwnershipTag {
         }
         let description = format!("{named} {uid}");
         Self { uid, description }
+    }
+
+    /// Returns the id in the tag of an object: that of the annotation, else its uid.
+    pub fn id<K: Resource>(object: &K) -> String {
+        let kept = object.annotations().get(Self::ANNOTATION).filter(|id| !id.is_empty());
+        kept.cloned().or_else(|| object.uid()).unwrap_or_default()
     }
 
     /// Returns the text of the tag.
@@ -82,6 +92,8 @@ mod tests {
         assert!(first.is_on(&["x".to_owned(), "capstan-1".to_owned()], "renamed by hand"));
         assert!(!second.is_on(&[first.text()], &first.description()));
         assert!(!second.is_on(&[], ""));
+        cluster.metadata.annotations = Some([(OwnershipTag::ANNOTATION.to_owned(), "1".to_owned())].into());
+        assert_eq!(OwnershipTag::of(&cluster), first, "R2.1: a moved object keeps its resources");
         assert_eq!(first.tags(Some(&["a".to_owned(), "capstan-1".to_owned()])), ["capstan-1", "a"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -15,6 +15,12 @@ pub trait SecretSource: Send + Sync + Debug + 'static {
     /// # Errors
     /// The source cannot be read.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error>;
+
+    /// Reads one Namespace, whose labels decide on the use of shared credentials; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error>;
 
     /// Creates a Secret. Its metadata has namespace and name.
     ///
@@ -49,6 +55,10 @@ impl ApiSecrets {
 impl SecretSource for ApiSecrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
         Api::namespaced(self.0.clone(), namespace).get_opt(name).await
+    }
+
+    async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
+        Api::all(self.0.clone()).get_opt(name).await
     }
 
     async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {

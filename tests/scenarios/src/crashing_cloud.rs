@@ -131,6 +131,7 @@ forward! {
         create_pool(new: &NewPool) -> Pool;
         delete_pool(id: &str) -> ();
         create_member(pool: &str, new: &NewMember) -> Member;
+        drain_member(pool: &str, id: &str) -> ();
         delete_member(pool: &str, id: &str) -> ();
         create_health_monitor(new: &NewHealthMonitor) -> HealthMonitor;
         update_health_monitor(id: &str, times: &MonitorTimes) -> ();

@@ -7,7 +7,7 @@ use controllers_infrastructure::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{get, object, path, post, text};
+use super::{changed_at, get, object, path, post, text};
 use crate::{
     paging::list,
     request::{Request, Service, encode},
@@ -135,6 +135,12 @@ struct MemberBody {
     provisioning_status: String,
     address: String,
     protocol_port: i32,
+    #[serde(default)]
+    weight: Option<i32>,
+    #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
+    updated_at: Option<String>,
 }
 
 impl From<MemberBody> for Member {
@@ -146,6 +152,8 @@ impl From<MemberBody> for Member {
             provisioning_status: body.provisioning_status,
             address: body.address,
             protocol_port: body.protocol_port,
+            weight: body.weight.unwrap_or(1),
+            changed_at: changed_at(body.updated_at, body.created_at),
         }
     }
 }
@@ -170,6 +178,12 @@ pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember
     ]);
     let request = post(&members_of(pool), "member", &body);
     Ok(session.under::<MemberBody>(&request, "member").await?.into())
+}
+
+pub(crate) async fn drain_member(session: &Session, pool: &str, id: &str) -> CloudResult<()> {
+    let request =
+        Request::put(Service::LoadBalancer, path(&members_of(pool), id), json!({"member": {"weight": 0}}));
+    session.done(&request).await.map(drop)
 }
 
 pub(crate) async fn delete_member(session: &Session, pool: &str, id: &str) -> CloudResult<()> {

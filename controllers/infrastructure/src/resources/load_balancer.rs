@@ -35,6 +35,8 @@ plain! {
         provider: String,
         /// Set unless it was switched off.
         admin_state_up: bool,
+        /// Time of its last change.
+        changed_at: String,
     }
 
     /// Load balancer to create. Its address is that of `vip_port_id`, else one of `vip_subnet_id`.
@@ -135,6 +137,10 @@ plain! {
         address: String,
         /// Port.
         protocol_port: i32,
+        /// Share of the connections; 0 if it receives no new ones.
+        weight: i32,
+        /// Time of its last change.
+        changed_at: String,
     }
 
     /// Member to add to a pool.

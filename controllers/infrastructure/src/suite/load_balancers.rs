@@ -117,6 +117,12 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     refused(cloud.create_member(&pool.id, &member).await, ErrorClass::Conflict);
     let seen = cloud.members(&pool.id).await.unwrap();
     assert_eq!((ids!(seen), &seen[0].address), (vec![made.id.as_str()], &member.address));
+    assert_eq!(seen[0].weight, 1);
+    cloud.drain_member(&pool.id, &made.id).await.unwrap();
+    settled(cloud, id).await;
+    let drained = cloud.members(&pool.id).await.unwrap();
+    assert_eq!(drained[0].weight, 0);
+    assert!(drained[0].changed_at.ends_with('Z'), "{:?}", drained[0]);
     cloud.delete_member(&pool.id, &made.id).await.unwrap();
     settled(cloud, id).await;
     assert_eq!(cloud.members(&pool.id).await.unwrap(), []);

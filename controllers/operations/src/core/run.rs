@@ -48,7 +48,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["machinedrainrules"],
             verbs: PolicyRule::READ,
         },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(run(context.into(), shutdown)),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{
-    Cluster, IdentityType, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference,
-    OpenStackMachine, OperationStep,
+    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference, OpenStackMachine,
+    OperationStep,
 };
 use controllers_bootstrap::cloud_config::user_data_of;
-use controllers_infrastructure::{Cloud, CloudError, Credentials, ErrorClass, Server};
-use controllers_runtime::{ReconcileError, Recorder};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Server};
+use controllers_runtime::{ReconcileError, Recorder, read_credentials};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -250,23 +250,12 @@ pub(crate) async fn connect(
             machine.spec.cluster_name
         )));
     };
-    if identity.kind == Some(IdentityType::ClusterIdentity) {
-        return Err(missing(format!(
-            "credentials of type ClusterIdentity ({:?}) cannot be used; name a Secret",
-            identity.name
-        )));
-    }
-    let secret = secret(context, &namespace, &identity.name).await?;
-    let text = |key: &str| bytes(&secret, key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let clouds_yaml = text("clouds.yaml").ok_or_else(|| {
-        missing(format!("Secret {:?} has no key \"clouds.yaml\"; waiting for it", identity.name))
+    let secrets = context.secrets.as_ref();
+    let credentials = read_credentials(&context.client, secrets, &namespace, identity).await;
+    let credentials = credentials.map_err(|error| match error {
+        ReconcileError::Cloud(error) => missing(error.message),
+        other => other,
     })?;
-    let credentials = Credentials {
-        clouds_yaml,
-        cloud_name: identity.cloud_name.clone(),
-        ca_certificate: text("cacert"),
-        region: identity.region.clone(),
-    };
     Ok(context.connector.connect(&credentials).await?)
 }
 

@@ -382,6 +382,10 @@ impl Cloud for FakeCloud {
         unused("create_member")
     }
 
+    async fn drain_member(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("drain_member")
+    }
+
     async fn delete_member(&self, _: &str, _: &str) -> CloudResult<()> {
         unused("delete_member")
     }

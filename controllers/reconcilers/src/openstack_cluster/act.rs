@@ -120,7 +120,7 @@ impl Actor<'_> {
     async fn create_network(&self, observed: &mut Observed) -> Result<EventText, ReconcileError> {
         let (mtu, port_security) = match &self.desired.network {
             NetworkWish::Managed { mtu, port_security } => (*mtu, *port_security),
-            NetworkWish::Existing(_) => (None, None),
+            _ => (None, None),
         };
         let name = self.desired.name.clone();
         let new = NewNetwork { name: name.clone(), description: self.tag.description(), mtu, port_security };

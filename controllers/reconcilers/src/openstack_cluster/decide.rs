@@ -101,7 +101,7 @@ fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
 fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
     let subnet = observed.subnets.first()?;
     match (&desired.router, &observed.router) {
-        (RouterWish::None, _) | (RouterWish::Existing(_), None) => None,
+        (RouterWish::None | RouterWish::Connected(_), _) | (RouterWish::Existing(_), None) => None,
         (RouterWish::Managed { .. }, None) => {
             observed.external.as_ref().map(|external| Step::CreateRouter { external: external.id.clone() })
         }
@@ -116,14 +116,13 @@ fn groups(desired: &Desired, observed: &Observed) -> Option<Step> {
     if let Some(wish) = absent {
         return Some(Step::CreateGroup(wish.role));
     }
-    desired.groups.iter().find_map(|wish| rules(wish, observed))
+    desired.groups.iter().find_map(|wish| rules(wish, desired, observed))
 }
 
-fn rules(wish: &GroupWish, observed: &Observed) -> Option<Step> {
+fn rules(wish: &GroupWish, desired: &Desired, observed: &Observed) -> Option<Step> {
     let group = observed.groups.get(&wish.role)?;
-    let id_of = |role: Role| observed.groups.get(&role).map(|group| group.id.clone());
-    let desired: Vec<NewSecurityGroupRule> =
-        wish.rules.iter().filter_map(|rule| rule.resolve(&group.id, id_of)).collect();
+    let clients = clients(desired, observed);
+    let desired = observed.rule_context(&clients).resolve(&wish.rules, &group.id);
     let add = desired.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
     if let Some(rule) = add {
         return Some(Step::AddRule { role: wish.role, rule: rule.clone() });
@@ -134,6 +133,16 @@ fn rules(wish: &GroupWish, observed: &Observed) -> Option<Step> {
     let surplus =
         group.rules.iter().find(|known| !desired.iter().any(|rule| same_traffic(rule, &known.rule)));
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
+}
+
+/// Returns the CIDRs of clients that the groups have to check, because the load balancer cannot.
+pub(super) fn clients(desired: &Desired, observed: &Observed) -> Vec<String> {
+    match &desired.endpoint {
+        EndpointWish::LoadBalancer(wish) if balancer::passes_clients(wish, observed) => {
+            balancer::allowed_cidrs(wish, observed)
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Decides on the load balancer, the address of the endpoint, and the endpoint itself, if it is a load balancer.
@@ -188,6 +197,9 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
         observed.groups.values().map(|it| (TaggedKind::SecurityGroup, &it.id, &it.tags, &it.description));
     let floating =
         observed.floating_ip.iter().map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
+    let bastion = observed.bastion.floating_ip.iter();
+    let bastion = bastion.map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
+    let floating = floating.chain(bastion);
     let vip = observed.balancing.vip_port.iter();
     let vip = vip.map(|it| (TaggedKind::Port, &it.id, &it.tags, &it.description));
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);

@@ -1,11 +1,18 @@
 //! Deletion of exactly the resources that were created for an OpenStackCluster, in order.
 
-use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
-use controllers_runtime::{Entry, Journal, ReconcileError};
+use std::time::Duration;
 
-use super::act::gone;
-use super::balancer;
-use super::observe::Observer;
+use apiserver_types::{OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
+use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+
+use super::act::{Actor, gone};
+use super::bastion::{self, Progress};
+use super::desired::Desired;
+use super::observe::{self, Observer, intended};
+use super::{BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, report};
 use crate::names;
 
 /// Kinds in the order of their deletion: a resource after those that use it.
@@ -19,6 +26,125 @@ const ORDER: [&str; 8] = [
     names::SUBNET,
     names::NETWORK,
 ];
+
+impl OpenStackClusterReconciler {
+    /// Deletes the resources, then the finalizer.
+    pub(super) async fn delete(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+            return Ok(None);
+        }
+        if !crate::moved(object) {
+            let result = self.delete_resources(api, object).await;
+            if let Err(error) = &result
+                && !matches!(error, ReconcileError::Api(_))
+            {
+                let before = object.clone();
+                report::report_stopped(object, error, &now());
+                *object = write_status(api, &before, object).await?;
+            }
+            if matches!(result, Err(ReconcileError::Waiting { reason: balancer::PENDING, .. })) {
+                return Ok(Some(BUILDING));
+            }
+            result?;
+        }
+        crate::finalizers::remove(api, object, FINALIZER).await?;
+        Ok(None)
+    }
+
+    async fn delete_resources(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+    ) -> Result<(), ReconcileError> {
+        self.machines_are_gone(object).await?;
+        let cluster = cluster_name(object).unwrap_or_default();
+        let mut observed = observe::begin(Journal::of(object), None);
+        observed.bastion = bastion::find(&self.context.client, object, &cluster).await?;
+        let has_bastion = observed.bastion.server.is_some() && !observed.bastion.foreign;
+        if is_journal_lost(object, &cluster) {
+            for (kind, name) in possible(object, &cluster) {
+                observed.journal.intend(kind, &name);
+            }
+        }
+        if observed.journal.entries().is_empty() && !has_bastion {
+            return Ok(());
+        }
+        let cloud = self.cloud(object).await?;
+        let tag = OwnershipTag::of(object);
+        let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
+        let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
+        let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
+        observer.bastion(&mut observed).await?;
+        for (reason, message) in actor.work_on_bastion(object, &mut observed).await? {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
+        }
+        actor.write_journal(object, &observed).await?;
+        if let Progress::Waiting(reason, message) = observed.bastion.progress {
+            return Err(ReconcileError::waiting(reason, message));
+        }
+        while let Some(entry) = next_entry(&observed.journal) {
+            if let Some(message) = delete_entry(&observer, &entry).await? {
+                self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                // There may be a second one, of a create call whose response was lost: look again.
+                continue;
+            }
+            observed.journal.strike(&entry.kind, &entry.name);
+            actor.write_journal(object, &observed).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the servers, which use the network.
+    async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), ReconcileError> {
+        let Some(cluster) = cluster_name(object) else { return Ok(()) };
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
+        // One without our finalizer has no resources in the cloud.
+        let holds = |machine: &&OpenStackMachine| {
+            machine.finalizers().iter().any(|finalizer| finalizer == crate::openstack_machine::FINALIZER)
+        };
+        let found = api.list(&params).await?;
+        let left: Vec<String> = found.iter().filter(holds).map(ResourceExt::name_any).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::waiting(
+            "WaitingForMachines",
+            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
+        ))
+    }
+}
+
+/// Returns true if the journal of a cluster that had one is gone: its annotations were removed, or only its spec and
+/// status were restored. Pure.
+fn is_journal_lost(object: &OpenStackCluster, cluster: &str) -> bool {
+    let status = object.status.as_ref();
+    let has_resources = status.is_some_and(|status| {
+        status.network.is_some()
+            || status.router.is_some()
+            || status.control_plane_security_group.is_some()
+            || status.api_server_managed_load_balancer.is_some()
+    });
+    Journal::of(object).entries().is_empty()
+        && !possible(object, cluster).is_empty()
+        && (has_resources || !object.annotations().contains_key(OwnershipTag::ANNOTATION))
+}
+
+/// Returns the entries of all resources that can have been created for a cluster. Each is looked up by its name and
+/// ownership tag before it is deleted. Pure.
+fn possible(object: &OpenStackCluster, cluster: &str) -> Vec<(&'static str, String)> {
+    let desired = Desired::read(object, cluster);
+    let mut entries = intended(&desired);
+    if !desired.groups.is_empty() {
+        entries.push((names::SECURITY_GROUP, desired.bastion_group));
+    }
+    entries
+}
 
 /// Returns the entry whose resource is deleted next. Pure.
 pub(super) fn next_entry(journal: &Journal) -> Option<Entry> {
@@ -68,7 +194,8 @@ async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<St
     if found.is_none() && entry.id.is_some() {
         // Its description was changed by hand; the tag still identifies the owner.
         let query = FloatingIpQuery { tags: vec![observer.tag.text()], ..FloatingIpQuery::default() };
-        found = observer.cloud.floating_ips(&query).await?.into_iter().next();
+        let tagged = observer.cloud.floating_ips(&query).await?;
+        found = tagged.into_iter().find(|ip| entry.id.as_ref() == Some(&ip.id));
     }
     let Some(floating_ip) = found else { return Ok(None) };
     gone(observer.cloud.delete_floating_ip(&floating_ip.id).await)?;
@@ -134,5 +261,20 @@ mod tests {
             order.push(entry.kind);
         }
         assert_eq!(order, ["floating-ip", "router", "security-group", "subnet", "network"]);
+    }
+
+    #[test]
+    fn r2_3_a_lost_journal_is_noticed() {
+        let spec = serde_json::json!({
+            "identityRef": {"name": "s", "cloudName": "c"}, "managedSubnets": [{"cidr": "10.6.0.0/24"}]});
+        let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
+        assert!(is_journal_lost(&object, "c"), "all annotations are gone");
+        let mut annotations = std::collections::BTreeMap::new();
+        annotations.insert(OwnershipTag::ANNOTATION.to_owned(), "u".to_owned());
+        object.metadata.annotations = Some(annotations);
+        assert!(!is_journal_lost(&object, "c"), "nothing was created yet");
+        let status = object.status.get_or_insert_default();
+        status.router = Some(apiserver_types::RouterStatus::default());
+        assert!(is_journal_lost(&object, "c"), "the status has resources and the journal has none");
     }
 }

@@ -4,7 +4,8 @@ use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
 use super::balancer::BalancerWish;
-use super::rules::{Role, RuleSpec, managed_rules};
+use super::bastion::{self, BastionWish};
+use super::rules::{Role, RuleSource, RuleSpec, invalid_rules, managed_rules};
 use crate::queries;
 
 /// Default port of a Kubernetes API server.
@@ -17,12 +18,19 @@ pub(super) struct Desired {
     pub name: String,
     pub network: NetworkWish,
     pub subnets: SubnetWish,
-    /// External network; `None` if none is desired.
+    /// Subnet of the cluster's own addresses, if the spec names one.
+    pub primary: Option<SubnetQuery>,
+    /// External network; `None` if none is desired. If the spec names none, the only one of the cloud is used.
     pub external: Option<NetworkQuery>,
-    /// If the spec names no external network, the only one of the cloud is used.
     pub router: RouterWish,
     /// Groups with their rules; empty if they are not managed.
     pub groups: Vec<GroupWish>,
+    /// Name of the bastion's group, which is deleted if no bastion is desired.
+    pub bastion_group: String,
+    /// Messages of rules of the spec that cannot be made.
+    pub invalid_rules: Vec<String>,
+    /// Bastion, if one is desired.
+    pub bastion: Option<BastionWish>,
     pub endpoint: EndpointWish,
     pub port: i32,
     /// Tags of every created resource, beside the ownership tag.
@@ -36,6 +44,10 @@ pub(super) enum NetworkWish {
     Managed { mtu: Option<i32>, port_security: Option<bool> },
     /// Use an existing one.
     Existing(NetworkQuery),
+    /// Use the network of the first subnet.
+    OfSubnets,
+    /// The spec names neither a network nor subnets.
+    Unnamed,
 }
 
 /// Desired subnets.
@@ -58,6 +70,8 @@ pub(super) enum RouterWish {
     Managed { external_ips: Vec<(SubnetQuery, Option<String>)> },
     /// Use an existing one.
     Existing(NetworkQuery),
+    /// Use an existing one that another owner has connected to the network.
+    Connected(NetworkQuery),
 }
 
 /// Desired security group.
@@ -94,16 +108,21 @@ impl Desired {
         let port = given.or_else(|| server.and_then(|server| server.port)).filter(|port| *port > 0);
         let port = port.unwrap_or(API_PORT);
         let external_wanted = spec.enable_external_network != Some(false);
+        let bastion = bastion::is_wanted(spec);
+        let ports = api_ports(spec, port);
+        let prefix = format!("k8s-cluster-{namespace}-{cluster}-secgroup");
+        let source = spec.managed_security_groups.as_ref();
+        let source = source.map(|groups| RuleSource { groups, api_ports: &ports, bastion });
         Self {
             network: network(spec),
             subnets: subnets(spec),
+            primary: spec.primary_subnet.as_ref().map(queries::subnet),
             external: external_wanted.then(|| external(spec)),
             router: router(spec, external_wanted),
-            groups: groups(
-                spec,
-                &format!("k8s-cluster-{namespace}-{cluster}-secgroup"),
-                &api_ports(spec, port),
-            ),
+            groups: source.as_ref().map(|source| groups(source, &prefix)).unwrap_or_default(),
+            bastion_group: group_name(&prefix, Role::Bastion),
+            invalid_rules: source.as_ref().map(invalid_rules).unwrap_or_default(),
+            bastion: BastionWish::read(spec, cluster, external_wanted),
             endpoint: endpoint(spec, &name, port, external_wanted),
             port,
             tags: spec.tags.clone().unwrap_or_default(),
@@ -117,8 +136,8 @@ fn network(spec: &OpenStackClusterSpec) -> NetworkWish {
         return NetworkWish::Existing(queries::network(param));
     }
     if spec.managed_subnets.as_ref().is_none_or(Vec::is_empty) {
-        // If nothing is created, an existing network is found by its subnets.
-        return NetworkWish::Existing(NetworkQuery { external: Some(false), ..NetworkQuery::default() });
+        let named = spec.subnets.as_ref().is_some_and(|subnets| !subnets.is_empty());
+        return if named { NetworkWish::OfSubnets } else { NetworkWish::Unnamed };
     }
     let managed = spec.managed_network.clone().unwrap_or_default();
     NetworkWish::Managed { mtu: managed.mtu, port_security: managed.enable_port_security }
@@ -143,18 +162,18 @@ fn subnets(spec: &OpenStackClusterSpec) -> SubnetWish {
 
 fn external(spec: &OpenStackClusterSpec) -> NetworkQuery {
     let query = spec.external_network.as_ref().map(queries::network).unwrap_or_default();
-    NetworkQuery { external: Some(true), ..query }
+    // One that is named by its id is read whatever it is, so that the error says what is wrong with it.
+    let external = query.id.is_none().then_some(true);
+    NetworkQuery { external, ..query }
 }
 
 fn router(spec: &OpenStackClusterSpec, external_wanted: bool) -> RouterWish {
     let managed_subnet = spec.managed_subnets.as_ref().is_some_and(|subnets| !subnets.is_empty());
-    if !managed_subnet {
-        return RouterWish::None;
-    }
     if let Some(param) = &spec.router {
-        return RouterWish::Existing(queries::network(param));
+        let query = queries::network(param);
+        return if managed_subnet { RouterWish::Existing(query) } else { RouterWish::Connected(query) };
     }
-    if !external_wanted {
+    if !managed_subnet || !external_wanted {
         return RouterWish::None;
     }
     let ips = spec.managed_router.as_ref().and_then(|router| router.external_ips.as_deref());
@@ -170,14 +189,15 @@ fn api_ports(spec: &OpenStackClusterSpec, port: i32) -> Vec<i32> {
     [port].into_iter().chain(more.iter().copied().filter(|more| *more != port)).collect()
 }
 
-fn groups(spec: &OpenStackClusterSpec, prefix: &str, ports: &[i32]) -> Vec<GroupWish> {
-    let Some(managed) = &spec.managed_security_groups else { return Vec::new() };
-    let wish = |role: Role| GroupWish {
-        role,
-        name: format!("{prefix}-{}", role.word()),
-        rules: managed_rules(role, managed, ports),
-    };
-    vec![wish(Role::ControlPlane), wish(Role::Worker)]
+fn groups(source: &RuleSource<'_>, prefix: &str) -> Vec<GroupWish> {
+    let roles = [Role::ControlPlane, Role::Worker, Role::Bastion].into_iter();
+    let wanted = roles.filter(|role| *role != Role::Bastion || source.bastion);
+    let wish = |role| GroupWish { role, name: group_name(prefix, role), rules: managed_rules(role, source) };
+    wanted.map(wish).collect()
+}
+
+fn group_name(prefix: &str, role: Role) -> String {
+    format!("{prefix}-{}", role.word())
 }
 
 fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted: bool) -> EndpointWish {
@@ -194,5 +214,58 @@ fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted:
         (_, true) => EndpointWish::Floating(server.floating_ip),
         (Some(address), false) => EndpointWish::Fixed(address),
         (None, false) => EndpointWish::Nowhere,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn desired(spec: &Value) -> Desired {
+        let mut spec = spec.clone();
+        spec["identityRef"] = json!({"name": "s", "cloudName": "c"});
+        Desired::read(&OpenStackCluster::new("c", serde_json::from_value(spec).unwrap()), "c")
+    }
+
+    #[test]
+    fn r5_2_a_network_is_created_or_named_and_never_guessed() {
+        let managed = json!({"managedSubnets": [{"cidr": "10.6.0.0/24"}]});
+        let table = [
+            (managed, "Managed"),
+            (json!({"network": {"id": "n"}}), "Existing"),
+            (json!({"subnets": [{"id": "s"}]}), "OfSubnets"),
+            (json!({}), "Unnamed"),
+        ];
+        for (spec, expected) in table {
+            let network = format!("{:?}", desired(&spec).network);
+            assert!(network.starts_with(expected), "{spec}: {network}");
+        }
+    }
+
+    #[test]
+    fn a_router_is_created_connected_or_only_reported() {
+        let subnets = json!([{"cidr": "10.6.0.0/24"}]);
+        let table = [
+            (json!({"managedSubnets": subnets}), "Managed"),
+            (json!({"managedSubnets": subnets, "router": {"id": "r"}}), "Existing"),
+            (json!({"network": {"id": "n"}, "router": {"id": "r"}}), "Connected"),
+            (json!({"managedSubnets": subnets, "enableExternalNetwork": false}), "None"),
+            (json!({"network": {"id": "n"}}), "None"),
+        ];
+        for (spec, expected) in table {
+            let router = format!("{:?}", desired(&spec).router);
+            assert!(router.starts_with(expected), "{spec}: {router}");
+        }
+    }
+
+    #[test]
+    fn r5_1_an_external_network_with_an_id_is_read_whatever_it_is() {
+        let by_id = desired(&json!({"externalNetwork": {"id": "e"}})).external.unwrap();
+        assert_eq!((by_id.id.as_deref(), by_id.external), (Some("e"), None));
+        let by_name = desired(&json!({"externalNetwork": {"filter": {"name": "public"}}})).external.unwrap();
+        assert_eq!(by_name.external, Some(true));
+        assert_eq!(desired(&json!({"enableExternalNetwork": false})).external, None);
     }
 }

@@ -7,32 +7,36 @@
 
 mod act;
 mod balancer;
+mod bastion;
 mod decide;
 mod delete;
 mod desired;
 mod observe;
+mod related;
 mod report;
 mod rules;
+
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{Cluster, OpenStackCluster};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, Journal, OwnershipTag, PolicyRule, ReconcileError, Requeue,
     RequeuePolicy, Severity, now, paused, write_status,
 };
-use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use act::Actor;
 use balancer::BalancerView;
-use balancer::backends::{SeenBackends, backends};
+use balancer::backends::backends;
+use bastion::Progress;
 use decide::Step;
 use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
+use related::ObservedRelated;
 use report::Ending;
 
 /// Specification of this controller.
@@ -45,12 +49,16 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::CHANGE,
         },
         PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackservers"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["clusters", "machines"],
             verbs: PolicyRule::READ,
         },
-        PolicyRule::SECRETS,
-        PolicyRule::CLUSTER_IDENTITIES,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
@@ -65,7 +73,7 @@ const RESYNC: Duration = Duration::from_mins(5);
 /// Interval while Octavia changes a load balancer: it takes seconds.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// Interval in which a load balancer in ERROR that still works is looked at.
+/// Interval in which a load balancer in ERROR that still works is looked at, and a bastion that is not ready.
 const DEGRADED: Duration = Duration::from_secs(30);
 
 /// Annotation of infrastructure that another system manages.
@@ -79,13 +87,13 @@ const STEPS: usize = 512;
 pub struct OpenStackClusterReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
-    seen: SeenBackends,
+    related: ObservedRelated,
 }
 
 impl OpenStackClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default(), seen: SeenBackends::default() }
+        Self { context, requeue: RequeuePolicy::default(), related: ObservedRelated::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -97,11 +105,13 @@ impl OpenStackClusterReconciler {
         // The watch may be behind, so the object is read again.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
-            self.seen.forget(&object.uid().unwrap_or_default());
+            self.related.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
-        // The members of a load balancer are other objects than the cluster.
-        let due = self.members_changed(&stored).await?;
+        // The members of a load balancer and the bastion are other objects than the cluster.
+        let related = related::find(&self.context.client, &stored).await?;
+        let due =
+            related.is_some_and(|related| self.related.changed(&stored.uid().unwrap_or_default(), related));
         if let Some(remaining) = self.requeue.remaining(&stored).filter(|_| !due) {
             return Ok(Requeue::After(remaining));
         }
@@ -110,18 +120,6 @@ impl OpenStackClusterReconciler {
             self.record(&stored, error).await;
         }
         self.requeue.after(&stored, result, Some(BUILDING))
-    }
-
-    /// Returns true if other machines than in the last pass are to be members of the cluster's load balancer.
-    async fn members_changed(&self, object: &OpenStackCluster) -> Result<bool, kube::Error> {
-        let (Some(cluster), true) =
-            (object.labels().get(crate::CLUSTER_NAME_LABEL), has_load_balancer(object))
-        else {
-            return Ok(false);
-        };
-        let namespace = object.namespace().unwrap_or_default();
-        let found = backends(&self.context.client, &namespace, cluster).await?;
-        Ok(self.seen.changed(&object.uid().unwrap_or_default(), &found))
     }
 
     fn api(&self, object: &OpenStackCluster) -> Api<OpenStackCluster> {
@@ -137,11 +135,33 @@ impl OpenStackClusterReconciler {
         if paused(object, cluster.as_ref()) || object.annotations().contains_key(MANAGED_BY) {
             return Ok(None);
         }
+        let all: Api<OpenStackCluster> = Api::all(self.context.client.clone());
+        if let Some(message) = crate::tag_conflict::find(&all, object).await? {
+            return self.yield_resources(api, object, message).await;
+        }
         match (object.metadata.deletion_timestamp.is_some(), cluster) {
             (true, _) => self.delete(api, object).await,
             (false, None) => Ok(None),
             (false, Some(cluster)) => self.provide(api, object, &cluster).await,
         }
+    }
+
+    /// Leaves the resources to the older object that has them, and reports that.
+    async fn yield_resources(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+        message: String,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        if object.metadata.deletion_timestamp.is_some() {
+            crate::finalizers::remove(api, object, FINALIZER).await?;
+            return Ok(None);
+        }
+        let before = object.clone();
+        let error = ReconcileError::waiting(crate::tag_conflict::REASON, message);
+        report::report_stopped(object, &error, &now());
+        *object = write_status(api, &before, object).await?;
+        Err(error)
     }
 
     /// Reads the Cluster that owns the object.
@@ -159,12 +179,13 @@ impl OpenStackClusterReconciler {
         object: &mut OpenStackCluster,
         cluster: &Cluster,
     ) -> Result<Option<Duration>, ReconcileError> {
-        crate::finalizers::add(api, object, FINALIZER).await?;
+        crate::finalizers::add_with_tag(api, object, FINALIZER).await?;
         let tag = OwnershipTag::of(object);
         let desired = Desired::read(object, &cluster.name_any());
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
         let mut observed = observe::begin(Journal::of(object), endpoint);
+        observed.bastion = bastion::find(&self.context.client, object, &cluster.name_any()).await?;
         if matches!(desired.endpoint, EndpointWish::LoadBalancer(_)) {
             let namespace = object.namespace().unwrap_or_default();
             let backends = backends(&self.context.client, &namespace, &cluster.name_any()).await?;
@@ -177,8 +198,14 @@ impl OpenStackClusterReconciler {
         let ending = result.as_ref().map_or_else(Ending::Stopped, |_| Ending::Complete);
         let before = object.clone();
         // An outage says nothing about the resources; a name that matches nothing does.
-        let unresolved = matches!(&result, Err(ReconcileError::Cloud(error))
-            if matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous));
+        let unresolved = match &result {
+            Err(ReconcileError::Cloud(error)) => {
+                matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous)
+            }
+            Err(ReconcileError::Waiting { .. }) => true,
+            _ => false,
+        };
+        report::report_login(object, observed.logged_in, result.as_ref().err(), &now());
         match &result {
             Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
             _ => report::report(object, &desired, &observed, &ending, &now()),
@@ -186,6 +213,9 @@ impl OpenStackClusterReconciler {
         *object = write_status(api, &before, object).await?;
         match result {
             Err(ReconcileError::Waiting { reason: balancer::PENDING, .. }) => Ok(Some(BUILDING)),
+            Ok(interval) if observed.bastion.progress != Progress::Settled => {
+                Ok(Some(interval.min(DEGRADED)))
+            }
             result => result.map(Some),
         }
     }
@@ -199,7 +229,12 @@ impl OpenStackClusterReconciler {
         observed: &mut Observed,
     ) -> Result<Duration, ReconcileError> {
         let cloud = self.cloud(object).await?;
+        observed.logged_in = true;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
+        // Once for each change of the spec.
+        if object.condition("Ready").is_none_or(|it| it.observed_generation != object.metadata.generation) {
+            observed.warnings.extend(unknown_zones(object, observed));
+        }
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let mut result = Err(crate::endless());
         for _ in 0..STEPS {
@@ -219,6 +254,10 @@ impl OpenStackClusterReconciler {
                 }
             }
         }
+        if !matches!(result, Err(ReconcileError::Api(_))) {
+            let made = actor.work_on_bastion(object, observed).await;
+            self.record_bastion(object, observed, made?).await;
+        }
         for (reason, message) in std::mem::take(&mut observed.warnings) {
             self.context.events.record(object, Severity::Warning, reason, &message).await;
         }
@@ -226,82 +265,25 @@ impl OpenStackClusterReconciler {
         result
     }
 
+    /// Records the Events of a bastion, and its failure.
+    async fn record_bastion(
+        &self,
+        object: &OpenStackCluster,
+        observed: &mut Observed,
+        made: Vec<(&'static str, String)>,
+    ) {
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
+        }
+        if let Progress::Waiting(reason, message) = &observed.bastion.progress
+            && ["BastionCreateFailed", "FloatingIPError", "InstanceStateError"].contains(reason)
+        {
+            observed.warnings.push((*reason, message.clone()));
+        }
+    }
+
     async fn cloud(&self, object: &OpenStackCluster) -> Result<Arc<dyn Cloud>, ReconcileError> {
         self.context.cloud(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
-    }
-
-    async fn delete(
-        &self,
-        api: &Api<OpenStackCluster>,
-        object: &mut OpenStackCluster,
-    ) -> Result<Option<Duration>, ReconcileError> {
-        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
-            return Ok(None);
-        }
-        if !crate::moved(object) {
-            let result = self.delete_resources(api, object).await;
-            if let Err(error) = &result
-                && !matches!(error, ReconcileError::Api(_))
-            {
-                let before = object.clone();
-                report::report_stopped(object, error, &now());
-                *object = write_status(api, &before, object).await?;
-            }
-            if matches!(result, Err(ReconcileError::Waiting { reason: balancer::PENDING, .. })) {
-                return Ok(Some(BUILDING));
-            }
-            result?;
-        }
-        crate::finalizers::remove(api, object, FINALIZER).await?;
-        Ok(None)
-    }
-
-    async fn delete_resources(
-        &self,
-        api: &Api<OpenStackCluster>,
-        object: &mut OpenStackCluster,
-    ) -> Result<(), ReconcileError> {
-        self.machines_are_gone(object).await?;
-        let mut observed = observe::begin(Journal::of(object), None);
-        if observed.journal.entries().is_empty() {
-            return Ok(());
-        }
-        let cloud = self.cloud(object).await?;
-        let tag = OwnershipTag::of(object);
-        let desired = Desired::read(object, "");
-        let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
-        let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
-        while let Some(entry) = delete::next_entry(&observed.journal) {
-            if let Some(message) = delete::delete_entry(&observer, &entry).await? {
-                self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
-                // There may be a second one, of a create call whose response was lost: look again.
-                continue;
-            }
-            observed.journal.strike(&entry.kind, &entry.name);
-            actor.write_journal(object, &observed).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the servers, which use the network.
-    async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), ReconcileError> {
-        let Some(cluster) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok(()) };
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
-        let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
-        // One without our finalizer has no resources in the cloud.
-        let holds = |machine: &&OpenStackMachine| {
-            machine.finalizers().iter().any(|finalizer| finalizer == crate::openstack_machine::FINALIZER)
-        };
-        let found = api.list(&params).await?;
-        let left: Vec<String> = found.iter().filter(holds).map(ResourceExt::name_any).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        Err(ReconcileError::waiting(
-            "WaitingForMachines",
-            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
-        ))
     }
 
     /// Records an Event for an error of the cloud; its repetitions are counted.
@@ -321,11 +303,29 @@ fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
             balancer::PENDING => Some(BUILDING),
-            balancer::DEGRADED => Some(DEGRADED),
+            balancer::DEGRADED | balancer::STUCK => Some(DEGRADED),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Returns a warning for each zone of control planes that the cloud does not have.
+fn unknown_zones(object: &OpenStackCluster, observed: &Observed) -> Vec<(&'static str, String)> {
+    let zones = object.spec.control_plane_availability_zones.iter().flatten();
+    let unknown = zones.filter(|zone| !observed.zones.contains(zone));
+    let message = |zone: &String| {
+        let known = observed.zones.join(", ");
+        format!("spec.controlPlaneAvailabilityZones: Nova has no zone {zone:?}; its zones are {known}")
+    };
+    unknown.map(|zone| ("AvailabilityZoneNotFound", message(zone))).collect()
+}
+
+/// Returns the name of the Cluster of an OpenStackCluster, by its owner or its label.
+fn cluster_name(object: &OpenStackCluster) -> Option<String> {
+    let owner = object.owner_references().iter().find(|owner| owner.kind == "Cluster");
+    let owner = owner.map(|owner| owner.name.clone());
+    owner.or_else(|| object.labels().get(crate::CLUSTER_NAME_LABEL).cloned())
 }
 
 /// Returns true if the spec requests a load balancer.

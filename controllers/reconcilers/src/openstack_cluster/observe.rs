@@ -10,9 +10,13 @@ use controllers_infrastructure::{
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
 use super::balancer::{BalancerView, BalancerWish};
+use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
-use super::rules::Role;
+use super::rules::{Role, RuleContext};
 use crate::{names, queries};
+
+/// Number of ids in an error about several resources: enough to find them, and short enough for a condition.
+const LISTED: usize = 5;
 
 /// Observed cloud resources.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +24,8 @@ pub(super) struct Observed {
     pub journal: Journal,
     pub network: Option<Network>,
     pub subnets: Vec<Subnet>,
+    /// Subnet of the cluster's own addresses, if the spec names one.
+    pub primary: Option<Subnet>,
     pub external: Option<Network>,
     pub router: Option<Router>,
     /// Requested addresses of the router: subnet id and address.
@@ -35,13 +41,27 @@ pub(super) struct Observed {
     pub rules_read_otherwise: bool,
     /// Load balancer, if one is desired.
     pub balancing: BalancerView,
+    /// Bastion, if there is one.
+    pub bastion: BastionView,
     /// Warnings of the pass: reasons and messages of Events.
     pub warnings: Vec<(&'static str, String)>,
+    /// The credentials were accepted.
+    pub logged_in: bool,
     /// Everything has been observed.
     pub complete: bool,
 }
 
 impl Observed {
+    /// Returns the subnet of the cluster's own addresses: the one that the spec names, else the first.
+    pub(super) fn own_subnet(&self) -> Option<&Subnet> {
+        self.primary.as_ref().or_else(|| self.subnets.first())
+    }
+
+    /// Returns the resources that the rules of security groups name.
+    pub(super) fn rule_context<'a>(&'a self, clients: &'a [String]) -> RuleContext<'a> {
+        RuleContext { groups: &self.groups, subnets: &self.subnets, clients }
+    }
+
     /// Returns the host of the endpoint at a load balancer: the floating IP, or the address itself.
     pub(super) fn balanced_host(&self, wish: &BalancerWish) -> Option<String> {
         if wish.floating {
@@ -74,6 +94,7 @@ impl Observer<'_> {
             }
         }
         self.floating_ip(observed).await?;
+        self.bastion(observed).await?;
         if let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint {
             self.balancer(observed, wish).await?;
         }
@@ -92,23 +113,29 @@ impl Observer<'_> {
                 .await?
             }
             NetworkWish::Existing(query) => Some(self.existing_network(query).await?),
+            NetworkWish::OfSubnets => Some(self.network_of_subnets().await?),
+            NetworkWish::Unnamed => {
+                let message = "spec names no network. Set managedSubnets to have one created, or name an existing \
+                               one in network or subnets";
+                return Err(ReconcileError::waiting("NetworkNotFound", message));
+            }
         };
         Ok(())
     }
 
     async fn existing_network(&self, query: &NetworkQuery) -> Result<Network, ReconcileError> {
-        let anything = NetworkQuery { external: Some(false), ..NetworkQuery::default() };
-        let query = match &self.desired.subnets {
-            // The spec does not name the network: it is the one of its subnets.
-            SubnetWish::Existing(subnets) if *query == anything => {
-                let first = subnets.first().cloned().unwrap_or_default();
-                let subnet =
-                    one(self.cloud.subnets(&first).await?, "spec.subnets[0]", &queries::describe(&first))?;
-                NetworkQuery { id: Some(subnet.network_id), ..NetworkQuery::default() }
-            }
-            _ => query.clone(),
+        one(self.cloud.networks(query).await?, "spec.network", &queries::describe(query))
+    }
+
+    /// Finds the network of the first subnet that the spec names.
+    async fn network_of_subnets(&self) -> Result<Network, ReconcileError> {
+        let SubnetWish::Existing(subnets) = &self.desired.subnets else {
+            return Err(ReconcileError::unresolved(0, "spec.subnets", "any subnet"));
         };
-        one(self.cloud.networks(&query).await?, "spec.network", &queries::describe(&query))
+        let first = subnets.first().cloned().unwrap_or_default();
+        let subnet = one(self.cloud.subnets(&first).await?, "spec.subnets[0]", &queries::describe(&first))?;
+        let query = NetworkQuery { id: Some(subnet.network_id), ..NetworkQuery::default() };
+        one(self.cloud.networks(&query).await?, "the network of spec.subnets[0]", &queries::describe(&query))
     }
 
     async fn subnets(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
@@ -119,7 +146,12 @@ impl Observer<'_> {
                 let id = observed.journal.id(names::SUBNET, &self.desired.name);
                 self.owned_subnets(id, &self.desired.name, &network.id).await?
             }
-            SubnetWish::All => self.cloud.subnets(&on_it).await?,
+            SubnetWish::All => {
+                let mut all = self.cloud.subnets(&on_it).await?;
+                // Neutron's order may change; IPv4 comes first, and a tie is resolved by the id.
+                all.sort_by_key(|subnet| (subnet.cidr.contains(':'), subnet.id.clone()));
+                all
+            }
             SubnetWish::Existing(queries) => {
                 let mut subnets = Vec::new();
                 for (index, query) in queries.iter().enumerate() {
@@ -130,6 +162,13 @@ impl Observer<'_> {
                 subnets
             }
         };
+        let Some(query) = self.desired.primary.as_ref().filter(|_| !observed.subnets.is_empty()) else {
+            return Ok(());
+        };
+        let query = SubnetQuery { network_id: Some(network.id.clone()), ..query.clone() };
+        let found = self.cloud.subnets(&query).await?.into_iter();
+        let chosen = found.filter(|found| observed.subnets.iter().any(|subnet| subnet.id == found.id));
+        observed.primary = Some(one(chosen.collect(), "spec.primarySubnet", &queries::describe(&query))?);
         Ok(())
     }
 
@@ -141,14 +180,22 @@ impl Observer<'_> {
             // The spec names none, and the cloud has none, so there is no external network.
             return Ok(());
         }
-        observed.external = Some(one(found, "spec.externalNetwork", &queries::describe(query))?);
+        let network = one(found, "spec.externalNetwork", &queries::describe(query))?;
+        if !network.external {
+            let message = format!(
+                "spec.externalNetwork: network {} ({}) is not external. Name an external network",
+                network.name, network.id
+            );
+            return Err(ReconcileError::waiting("NotExternal", message));
+        }
+        observed.external = Some(network);
         Ok(())
     }
 
     async fn router(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.router = match &self.desired.router {
             RouterWish::None => return Ok(()),
-            RouterWish::Existing(query) => {
+            RouterWish::Existing(query) | RouterWish::Connected(query) => {
                 Some(one(self.cloud.routers(query).await?, "spec.router", &queries::describe(query))?)
             }
             RouterWish::Managed { external_ips } => {
@@ -297,9 +344,12 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
     match desired.router {
         RouterWish::Managed { .. } => entries.push((names::ROUTER, desired.name.clone())),
         RouterWish::Existing(_) => entries.push((names::ROUTER_INTERFACE, desired.name.clone())),
-        RouterWish::None => {}
+        RouterWish::None | RouterWish::Connected(_) => {}
     }
     entries.extend(desired.groups.iter().map(|wish| (names::SECURITY_GROUP, wish.name.clone())));
+    if desired.bastion.as_ref().is_some_and(|bastion| bastion.floating.is_some()) {
+        entries.push((names::FLOATING_IP, super::bastion::FLOATING_IP.to_owned()));
+    }
     if matches!(desired.endpoint, EndpointWish::Floating(_)) {
         entries.push((names::FLOATING_IP, desired.name.clone()));
     }
@@ -321,9 +371,38 @@ fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
 }
 
 /// Returns the only element, or an error.
-pub(super) fn one<T>(mut found: Vec<T>, field: &str, desired: &str) -> Result<T, ReconcileError> {
+pub(super) fn one<T: Identified>(mut found: Vec<T>, field: &str, desired: &str) -> Result<T, ReconcileError> {
     match found.len() {
         1 => Ok(found.remove(0)),
-        count => Err(ReconcileError::unresolved(count, field, desired)),
+        0 => Err(ReconcileError::unresolved(0, field, desired)),
+        count => {
+            let ids: Vec<&str> = found.iter().take(LISTED).map(Identified::id).collect();
+            let desired = format!("{desired}: {}", ids.join(", "));
+            Err(ReconcileError::unresolved(count, field, &desired))
+        }
+    }
+}
+
+/// Resource with an id.
+pub(super) trait Identified {
+    /// Returns the id.
+    fn id(&self) -> &str;
+}
+
+impl Identified for Network {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Identified for Subnet {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Identified for Router {
+    fn id(&self) -> &str {
+        &self.id
     }
 }

@@ -3,14 +3,18 @@
 use apiserver_types::{
     Condition, ConditionStatus, FailureDomain, Initialization, LoadBalancer, NetworkStatus,
     NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus,
-    SubnetStatus, Time, condition, remove_condition, set_condition,
+    SubnetStatus, Time, condition, set_condition,
 };
+use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::ReconcileError;
 
 use super::balancer::{BROKEN, DEGRADED, ERROR};
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
+
+/// Condition of a login, and its reason if it succeeded.
+const AUTHENTICATED: &str = "OpenStackAuthenticationSucceeded";
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -29,29 +33,22 @@ pub(super) fn report(
     now: &Time,
 ) {
     let zones = object.spec.control_plane_availability_zones.clone().unwrap_or_default();
+    let omitted = object.spec.control_plane_omit_availability_zone == Some(true);
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
     things(status, observed);
     if let Some(balancer) = load_balancer(desired, observed) {
         status.api_server_managed_load_balancer = Some(balancer);
     }
-    failure_domains(status, observed, &zones);
+    failure_domains(status, observed, omitted, &zones);
     let parts = [
         ("NetworkReady", network(desired, observed)),
         ("RouterReady", router(desired, observed)),
         ("SecurityGroupsReady", groups(desired, observed)),
         ("APIEndpointReady", endpoint(desired, observed)),
     ];
-    let bastion = object.spec.bastion.as_ref().is_some_and(|bastion| bastion.enabled != Some(false));
+    super::bastion::report::report(status, desired, observed, generation, now);
     let conditions = status.conditions.get_or_insert_default();
-    if bastion {
-        let message = "spec.bastion: bastions are not supported yet. Set enabled to false, or remove it";
-        let condition =
-            Condition::new("BastionReady", ConditionStatus::False, "NotSupported", message, now.clone());
-        set_condition(conditions, condition.at_generation(generation));
-    } else {
-        remove_condition(conditions, "BastionReady");
-    }
     let mut unready = None;
     for (kind, part) in parts {
         let condition = match (part, ending) {
@@ -67,7 +64,7 @@ pub(super) fn report(
             (Part::Missing, Ending::Stopped(error)) => {
                 // The error is reported on the first part that is missing; the other parts wait for it.
                 let (reason, message) = match unready {
-                    None => (error.reason(), error.to_string()),
+                    None => (reason_of(kind, desired, error), error.to_string()),
                     Some(earlier) => ("Waiting", format!("waiting for {earlier}")),
                 };
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
@@ -85,6 +82,34 @@ pub(super) fn report(
     if unready.is_none() && matches!(ending, Ending::Complete) {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
+}
+
+/// Writes into the status if the login succeeded. An outage says nothing about the credentials.
+pub(super) fn report_login(
+    object: &mut OpenStackCluster,
+    logged_in: bool,
+    error: Option<&ReconcileError>,
+    now: &Time,
+) {
+    let condition = match error {
+        _ if logged_in => {
+            Condition::new(AUTHENTICATED, ConditionStatus::True, AUTHENTICATED, "", now.clone())
+        }
+        Some(ReconcileError::Cloud(error)) => {
+            let reason = match error.class {
+                ErrorClass::Unauthorized => "OpenStackAuthenticationFailed",
+                ErrorClass::Credentials | ErrorClass::IdentityNotFound | ErrorClass::IdentityAccessDenied => {
+                    error.class.reason()
+                }
+                _ => return,
+            };
+            Condition::new(AUTHENTICATED, ConditionStatus::False, reason, &error.to_string(), now.clone())
+        }
+        _ => return,
+    };
+    let generation = object.metadata.generation;
+    let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
+    set_condition(conditions, condition.at_generation(generation));
 }
 
 /// Writes into the status why the pass could not begin, or that the object is being deleted.
@@ -107,6 +132,19 @@ fn ready(unready: Option<&str>, parts: &[Condition], ending: &Ending<'_>, now: &
             Condition::new("Ready", ConditionStatus::False, error.reason(), &error.to_string(), now.clone())
         }
         (None, Ending::Complete) => Condition::new("Ready", ConditionStatus::True, "Ready", "", now.clone()),
+    }
+}
+
+/// Returns the reason of a part that an error has stopped.
+fn reason_of(kind: &str, desired: &Desired, error: &ReconcileError) -> &'static str {
+    let balanced = matches!(desired.endpoint, EndpointWish::LoadBalancer(_));
+    match (kind, error.reason()) {
+        ("NetworkReady", "NotFound") => "NetworkNotFound",
+        ("NetworkReady", "Ambiguous") => "NetworkAmbiguous",
+        ("APIEndpointReady", "QuotaExceeded") if balanced => "LoadBalancerQuota",
+        // Octavia's permissions are a role of their own, and not every cloud has Octavia.
+        ("APIEndpointReady", "Forbidden" | "InvalidCredentials") if balanced => "LoadBalancerUnavailable",
+        (_, reason) => reason,
     }
 }
 
@@ -143,6 +181,7 @@ fn network(desired: &Desired, observed: &Observed) -> Part {
 fn router(desired: &Desired, observed: &Observed) -> Part {
     match &desired.router {
         RouterWish::None => Part::Done,
+        RouterWish::Connected(_) => Part::when(observed.router.is_some()),
         // The spec names no external network and there is none: the cluster has no router.
         RouterWish::Managed { .. }
             if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
@@ -154,18 +193,21 @@ fn router(desired: &Desired, observed: &Observed) -> Part {
 }
 
 fn groups(desired: &Desired, observed: &Observed) -> Part {
+    let clients = super::decide::clients(desired, observed);
+    let context = observed.rule_context(&clients);
     let complete = |wish: &super::desired::GroupWish| {
-        let id_of = |role: Role| observed.groups.get(&role).map(|group| group.id.clone());
         observed.groups.get(&wish.role).is_some_and(|group| {
-            wish.rules.iter().all(|rule| {
-                let rule = rule.resolve(&group.id, id_of);
-                rule.is_some_and(|rule| {
-                    group.rules.iter().any(|known| super::rules::same_traffic(&known.rule, &rule))
-                })
-            })
+            let has = |rule| group.rules.iter().any(|known| super::rules::same_traffic(&known.rule, rule));
+            context.resolve(&wish.rules, &group.id).iter().all(has)
         })
     };
-    Part::when(desired.groups.iter().all(complete))
+    if !desired.groups.iter().all(complete) {
+        return Part::Missing;
+    }
+    match desired.invalid_rules.join("; ") {
+        message if message.is_empty() => Part::Done,
+        message => Part::Wrong("SecurityGroupRuleInvalid", message),
+    }
 }
 
 fn endpoint(desired: &Desired, observed: &Observed) -> Part {
@@ -212,13 +254,14 @@ fn load_balancer(desired: &Desired, observed: &Observed) -> Option<LoadBalancer>
     let EndpointWish::LoadBalancer(wish) = &desired.endpoint else { return None };
     let balancer = observed.balancing.balancer.as_ref().filter(|it| !it.vip_address.is_empty())?;
     let cidrs = observed.balancing.listener(desired.port).map(|it| it.allowed_cidrs.clone());
+    let network = observed.balancing.network.as_ref();
     Some(LoadBalancer {
         id: balancer.id.clone(),
         internal_ip: balancer.vip_address.clone(),
         ip: observed.balanced_host(wish)?,
         name: balancer.name.clone(),
         allowed_cidrs: cidrs.filter(|cidrs| !cidrs.is_empty()),
-        load_balancer_network: None,
+        load_balancer_network: network.map(|(network, subnets)| network_status(network, subnets)),
         tags: (!balancer.tags.is_empty()).then(|| balancer.tags.clone()),
     })
 }
@@ -226,24 +269,7 @@ fn load_balancer(desired: &Desired, observed: &Observed) -> Option<LoadBalancer>
 fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {
     let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
     // Resources that this pass did not observe stay: it may have ended early.
-    let network = observed.network.as_ref().map(|network| NetworkStatusWithSubnets {
-        id: network.id.clone(),
-        name: network.name.clone(),
-        tags: tags(&network.tags),
-        subnets: Some(
-            observed
-                .subnets
-                .iter()
-                .map(|subnet| SubnetStatus {
-                    cidr: subnet.cidr.clone(),
-                    id: subnet.id.clone(),
-                    // A subnet may lack a name; the field is required.
-                    name: if subnet.name.is_empty() { subnet.id.clone() } else { subnet.name.clone() },
-                    tags: tags(&subnet.tags),
-                })
-                .collect(),
-        ),
-    });
+    let network = observed.network.as_ref().map(|network| network_status(network, &observed.subnets));
     status.network = network.or_else(|| status.network.take());
     let external = observed.external.as_ref().map(|network| NetworkStatus {
         id: network.id.clone(),
@@ -267,15 +293,58 @@ fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {
     status.worker_security_group = group(Role::Worker, status.worker_security_group.take());
 }
 
-fn failure_domains(status: &mut OpenStackClusterStatus, observed: &Observed, for_control_planes: &[String]) {
+fn network_status(network: &Network, subnets: &[Subnet]) -> NetworkStatusWithSubnets {
+    let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
+    let subnet = |subnet: &Subnet| SubnetStatus {
+        cidr: subnet.cidr.clone(),
+        id: subnet.id.clone(),
+        // A subnet may lack a name; the field is required.
+        name: if subnet.name.is_empty() { subnet.id.clone() } else { subnet.name.clone() },
+        tags: tags(&subnet.tags),
+    };
+    NetworkStatusWithSubnets {
+        id: network.id.clone(),
+        name: network.name.clone(),
+        tags: tags(&network.tags),
+        subnets: Some(subnets.iter().map(subnet).collect()),
+    }
+}
+
+/// Lists the availability zones. With `omitted`, Nova places control planes, so none is offered for them.
+fn failure_domains(
+    status: &mut OpenStackClusterStatus,
+    observed: &Observed,
+    omitted: bool,
+    for_control_planes: &[String],
+) {
     let domains = observed.zones.iter().map(|zone| FailureDomain {
         name: zone.clone(),
-        control_plane: Some(for_control_planes.is_empty() || for_control_planes.contains(zone)),
+        control_plane: Some(!omitted && (for_control_planes.is_empty() || for_control_planes.contains(zone))),
         attributes: None,
     });
     let mut domains: Vec<FailureDomain> = domains.collect();
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     if !domains.is_empty() {
         status.failure_domains = Some(domains);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_domains_are_offered_for_control_planes_as_the_spec_says() {
+        let zones = ["az1".to_owned(), "az2".to_owned()];
+        let observed = Observed { zones: zones.to_vec(), ..Observed::default() };
+        let offered = |omitted, chosen: &[String]| -> Vec<bool> {
+            let mut status = OpenStackClusterStatus::default();
+            failure_domains(&mut status, &observed, omitted, chosen);
+            let domains = status.failure_domains.unwrap();
+            domains.iter().map(|domain| domain.control_plane.unwrap()).collect()
+        };
+        assert_eq!(offered(false, &[]), [true, true]);
+        assert_eq!(offered(false, &zones[..1]), [true, false]);
+        assert_eq!(offered(true, &zones[..1]), [false, false]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine, OpenStackServer};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
@@ -39,9 +39,15 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
             let serves = machine.labels().contains_key(names::CONTROL_PLANE_LABEL);
             concerned(&of_machines, &machine, |cluster| serves && is_balanced(cluster, &machine))
         })
-        .watches(Api::<OpenStackMachine>::all(client), move |machine: OpenStackMachine| {
+        .watches(Api::<OpenStackMachine>::all(client.clone()), move |machine: OpenStackMachine| {
             concerned(&of_servers, &machine, |cluster| is_balanced(cluster, &machine))
         });
+    // A bastion is an OpenStackServer that the cluster owns.
+    let controller = controller.watches(Api::<OpenStackServer>::all(client), |server: OpenStackServer| {
+        let namespace = server.namespace().unwrap_or_default();
+        let owner = server.owner_references().iter().find(|owner| owner.kind == "OpenStackCluster");
+        owner.map(|owner| ObjectRef::<OpenStackCluster>::new(&owner.name).within(&namespace))
+    });
     let reconciler = Arc::new(OpenStackClusterReconciler::new(context));
     let pass = move |object: Arc<OpenStackCluster>| {
         let reconciler = Arc::clone(&reconciler);

@@ -104,10 +104,10 @@ impl ServerObjects {
     /// Adds the finalizer if it is not there.
     pub(super) async fn add_finalizer(&self, object: &mut OpenStackMachine) -> Result<(), ReconcileError> {
         match self {
-            Self::Machines(api) => finalizers::add(api, object, self.finalizer()).await,
+            Self::Machines(api) => finalizers::add_with_tag(api, object, self.finalizer()).await,
             Self::Servers(api) => {
                 let mut server = stored(object);
-                finalizers::add(api, &mut server, self.finalizer()).await?;
+                finalizers::add_with_tag(api, &mut server, self.finalizer()).await?;
                 if server.metadata != object.metadata {
                     *object = form(&server);
                 }

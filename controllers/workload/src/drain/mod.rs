@@ -22,6 +22,7 @@ use verdict::{Plan, full_name, plan};
 
 pub use progress::{BUDGET, DrainProgress, DrainWaiting};
 pub use rules::{Labels, matching_rules};
+pub use selectors::matches;
 pub use verdict::Verdict;
 pub use volumes::{VolumeProgress, VolumesWaiting, wait_for_volumes};
 

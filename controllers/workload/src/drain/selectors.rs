@@ -1,4 +1,4 @@
-//! Label selectors of MachineDrainRules.
+//! Label selectors of MachineDrainRules and of shared credentials.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use apiserver_types::{LabelSelector, LabelSelectorRequirement};
 ///
 /// # Errors
 /// A term cannot be evaluated.
-pub(super) fn matches(
+pub fn matches(
     selector: Option<&LabelSelector>,
     labels: Option<&BTreeMap<String, String>>,
 ) -> Result<bool, String> {

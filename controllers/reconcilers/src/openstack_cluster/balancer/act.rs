@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
-use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, decide};
+use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, allowed_cidrs, clients};
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
@@ -124,7 +124,7 @@ impl Actor<'_> {
             vip_address: None,
             provider: self.provider(wish, observed).await?,
             flavor_id: self.flavor(wish, observed).await?,
-            availability_zone: wish.zone.clone(),
+            availability_zone: self.zone(wish).await?,
         };
         let balancer = match self.cloud.create_load_balancer(&new).await {
             // This cloud lets only Octavia choose the port.
@@ -156,6 +156,24 @@ impl Actor<'_> {
         let message = format!("Octavia has no provider {name:?}, so its default is used");
         observed.warnings.push(("OctaviaProviderNotFound", message));
         Ok(None)
+    }
+
+    /// Returns the requested availability zone.
+    async fn zone(&self, wish: &BalancerWish) -> Result<Option<String>, ReconcileError> {
+        let Some(zone) = &wish.zone else { return Ok(None) };
+        let known = match self.cloud.load_balancer_zones().await {
+            // An old Octavia has no list; it judges the name itself.
+            Err(error) if error.is_not_found() => return Ok(Some(zone.clone())),
+            result => result?,
+        };
+        if known.contains(zone) {
+            return Ok(Some(zone.clone()));
+        }
+        let message = format!(
+            "spec.apiServer.managedLoadBalancer.availabilityZone: Octavia has no zone {zone:?}; its zones are: {}",
+            known.join(", ")
+        );
+        Err(ReconcileError::waiting("APIEndpointConfigFailed", message))
     }
 
     /// Returns the id of the requested flavor, or none with a warning if the cloud does not have it.
@@ -213,6 +231,7 @@ impl Actor<'_> {
                 self.create_listener(wish, observed, balancer, port).await?
             }
             Step::SetCidrs { listener, cidrs } => {
+                observed.warnings.extend(clients::warnings(wish, observed));
                 cloud.set_allowed_cidrs(&listener, &cidrs).await?;
                 Some(("ListenerChanged", format!("set the allowed CIDRs of listener {listener}")))
             }
@@ -229,6 +248,10 @@ impl Actor<'_> {
                 Some(("HealthMonitorChanged", format!("changed health monitor {id}")))
             }
             Step::AddMember { pool, port, backend } => self.add_member(wish, &pool, port, &backend).await?,
+            Step::DrainMember { pool, id, name } => {
+                cloud.drain_member(&pool, &id).await?;
+                Some(("MemberDrained", format!("{name} receives no new connections, because it leaves")))
+            }
             Step::RemoveMember { pool, id, name } => {
                 gone(cloud.delete_member(&pool, &id).await)?;
                 Some(("MemberRemoved", format!("removed {name} from the load balancer")))
@@ -261,6 +284,7 @@ impl Actor<'_> {
         protocol_port: i32,
     ) -> Result<EventText, ReconcileError> {
         let ovn = is_ovn(observed);
+        observed.warnings.extend(clients::warnings(wish, observed));
         let name = wish.part_name(protocol_port);
         let new = NewListener {
             load_balancer_id,
@@ -268,7 +292,7 @@ impl Actor<'_> {
             description: self.tag.description(),
             tags: self.tag.tags(None),
             protocol_port,
-            allowed_cidrs: if ovn { Vec::new() } else { decide::allowed_cidrs(wish, observed) },
+            allowed_cidrs: if ovn { Vec::new() } else { allowed_cidrs(wish, observed) },
             idle_timeout: (!ovn).then_some(IDLE_TIMEOUT),
         };
         let listener = self.cloud.create_listener(&new).await?;

@@ -1,8 +1,5 @@
 //! Control plane machines of a cluster, which are the members of the pools.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use apiserver_types::{Machine, OpenStackMachine};
 use controllers_runtime::Journal;
 use kube::api::ListParams;
@@ -62,26 +59,5 @@ fn backend(machine: &OpenStackMachine) -> Backend {
         uid: machine.uid().unwrap_or_default(),
         ports: ports.collect(),
         address: None,
-    }
-}
-
-/// Machines that the last pass of each cluster has seen. A change of them makes a settled cluster due.
-#[derive(Debug, Default)]
-pub(in super::super) struct SeenBackends(Mutex<HashMap<String, Vec<Backend>>>);
-
-impl SeenBackends {
-    /// Notes the machines of a cluster. Returns true if they are not those of the last pass.
-    pub(in super::super) fn changed(&self, cluster: &str, backends: &[Backend]) -> bool {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.get(cluster).is_some_and(|known| known == backends) {
-            return false;
-        }
-        seen.insert(cluster.to_owned(), backends.to_vec());
-        true
-    }
-
-    /// Forgets a cluster that does not exist any more.
-    pub(in super::super) fn forget(&self, cluster: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(cluster);
     }
 }

@@ -1,14 +1,16 @@
 //! Decision on the next step of a load balancer.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
-use controllers_infrastructure::{Listener, Member};
+use controllers_infrastructure::Listener;
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
 use super::super::observe::Observed;
-use super::{ACTIVE, Backend, BalancerView, BalancerWish, ERROR, OVN, PENDING, PoolView, health};
+use super::{
+    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, PENDING, PoolView, allowed_cidrs, health, members,
+    passes_clients,
+};
 
 /// Next step of a load balancer.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +48,8 @@ pub(in super::super) enum Step {
     UpdateMonitor(String),
     /// Add a machine to a pool.
     AddMember { pool: String, port: i32, backend: Backend },
+    /// Send a machine no new connections, because it leaves.
+    DrainMember { pool: String, id: String, name: String },
     /// Remove a machine from a pool.
     RemoveMember { pool: String, id: String, name: String },
     /// Remove a member in ERROR.
@@ -88,6 +92,7 @@ impl Step {
             Self::AddMember { port, backend, .. } => {
                 format!("add member \"{name}-{port}-{}\"", backend.machine)
             }
+            Self::DrainMember { name: member, .. } => format!("drain member {member:?}"),
             Self::RemoveMember { name: member, .. } => format!("remove member {member:?}"),
             _ => format!("change load balancer {name:?}"),
         }
@@ -112,7 +117,7 @@ fn place(wish: &BalancerWish, observed: &Observed) -> Option<(String, String)> {
     if wish.has_place() {
         return observed.balancing.place.clone();
     }
-    Some((observed.network.as_ref()?.id.clone(), observed.subnets.first()?.id.clone()))
+    Some((observed.network.as_ref()?.id.clone(), observed.own_subnet()?.id.clone()))
 }
 
 /// Decides whether the floating IP has to move. Pure.
@@ -145,10 +150,7 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
     match balancer.provisioning_status.as_str() {
         ACTIVE => {}
         ERROR => return Some(health::heal(view, &balancer.id, worked)),
-        status => {
-            let message = format!("load balancer {} is in {status}", balancer.name);
-            return Some(Step::Wait { reason: PENDING, message });
-        }
+        _ => return Some(health::pending(view, balancer)),
     }
     if !balancer.admin_state_up {
         return Some(Step::Enable { id: balancer.id.clone() });
@@ -187,7 +189,7 @@ fn pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32)
     let Some(pool) = view.pool_of(listener) else {
         return Some(Step::CreatePool { listener: listener.id.clone(), port });
     };
-    members(wish, tag, view, pool, port).or_else(|| monitor(wish, view, pool, port))
+    members::next(wish, tag, view, pool, port).or_else(|| monitor(wish, view, pool, port))
 }
 
 fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32) -> Option<Step> {
@@ -198,74 +200,14 @@ fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32)
     }
 }
 
-fn members(
-    wish: &BalancerWish,
-    tag: &OwnershipTag,
-    view: &BalancerView,
-    pool: &PoolView,
-    port: i32,
-) -> Option<Step> {
-    let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
-    let ours = |member: &&Member| member.tags.contains(&tag.text());
-    let stays = |member: &Member| {
-        let known = view
-            .backends
-            .iter()
-            .find(|backend| member.tags.contains(&backend.tag()) && member.name == name_of(backend));
-        known.is_some_and(|backend| {
-            backend.address.as_ref().is_none_or(|(address, _)| same_address(address, &member.address))
-        })
-    };
-    // First those that leave: a new machine may have the address of an old one.
-    if let Some(member) = pool.members.iter().filter(ours).find(|member| !stays(member)) {
-        let (id, name) = (member.id.clone(), member.name.clone());
-        return Some(Step::RemoveMember { pool: pool.pool.id.clone(), id, name });
-    }
-    let present = |backend: &&Backend| pool.members.iter().any(|member| member.name == name_of(backend));
-    let reachable = view.backends.iter().filter(|backend| backend.address.is_some());
-    let absent = reachable.into_iter().find(|backend| !present(backend))?;
-    Some(Step::AddMember { pool: pool.pool.id.clone(), port, backend: absent.clone() })
-}
-
-fn same_address(one: &str, other: &str) -> bool {
-    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
-}
-
 fn cidrs(wish: &BalancerWish, observed: &Observed, listener: &Listener) -> Option<Step> {
-    let balancer = observed.balancing.balancer.as_ref()?;
-    if balancer.provider == OVN {
+    if passes_clients(wish, observed) {
         return None;
     }
     let desired = allowed_cidrs(wish, observed);
     let known: BTreeSet<&String> = listener.allowed_cidrs.iter().collect();
     (known != desired.iter().collect())
         .then(|| Step::SetCidrs { listener: listener.id.clone(), cidrs: desired })
-}
-
-/// Returns the clients that may connect: the user's list with the cluster's own addresses; empty for all.
-pub(in super::super) fn allowed_cidrs(wish: &BalancerWish, observed: &Observed) -> Vec<String> {
-    if wish.allowed_cidrs.is_empty() {
-        return Vec::new();
-    }
-    let vip = observed.balancing.balancer.as_ref().map(|it| it.vip_address.contains(':'));
-    let router = observed.router.iter().flat_map(|router| &router.external_ips);
-    let own = observed.subnets.iter().map(|subnet| &subnet.cidr).chain(router);
-    let all = wish.allowed_cidrs.iter().chain(own).filter_map(|cidr| canonical(cidr));
-    // Octavia refuses those of another family than that of the address.
-    let fitting = all.filter(|cidr| vip.is_none_or(|ipv6| ipv6 == cidr.contains(':')));
-    fitting.collect::<BTreeSet<String>>().into_iter().collect()
-}
-
-/// Returns a CIDR in the form of Octavia, with the prefix length of a plain address.
-fn canonical(cidr: &str) -> Option<String> {
-    let (address, length) = cidr.split_once('/').unwrap_or((cidr, ""));
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = if length.is_empty() { most } else { length.parse::<u8>().ok().filter(|it| *it <= most)? };
-    Some(format!("{address}/{length}"))
 }
 
 /// Removes our listeners and pools that the spec does not name any more.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{BROKEN, BalancerView, DEGRADED, ERROR, RECREATE, Step};
+use controllers_infrastructure::LoadBalancer;
+
+use super::{BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
 
 /// Reason of a replacement.
 pub(super) const REQUESTED: &str = "the user requests another one";
@@ -12,6 +14,26 @@ const FAILOVER_INTERVAL: Duration = Duration::from_mins(30);
 
 /// Time without an answer after which a broken load balancer is replaced.
 const SILENCE: Duration = Duration::from_mins(5);
+
+/// Time after which a change counts as stuck: Octavia takes minutes at most.
+const LONGEST_CHANGE: Duration = Duration::from_mins(15);
+
+/// Returns the wait for a load balancer that Octavia changes.
+pub(super) fn pending(view: &BalancerView, balancer: &LoadBalancer) -> Step {
+    let (name, status) = (&balancer.name, &balancer.provisioning_status);
+    let since: Option<jiff::Timestamp> = balancer.changed_at.parse().ok();
+    match since.filter(|since| is_over(*since, view.now, LONGEST_CHANGE)) {
+        None => Step::Wait { reason: PENDING, message: format!("load balancer {name} is in {status}") },
+        Some(since) => {
+            let message = format!(
+                "load balancer {name} ({}) of provider {:?} has been in {status} since {since}. \
+                 Only the operator of the cloud can end that, by setting it to ERROR",
+                balancer.id, balancer.provider
+            );
+            Step::Wait { reason: STUCK, message }
+        }
+    }
+}
 
 /// Returns the step that heals a load balancer in ERROR. `worked` is true if it has ever been ACTIVE.
 pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {

@@ -6,20 +6,25 @@
 
 pub(super) mod act;
 pub(super) mod backends;
+mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
 mod health;
+mod members;
 pub(super) mod observe;
 #[cfg(test)]
 mod tests;
 pub(super) mod wish;
 
 use apiserver_types::OpenStackCluster;
-use controllers_infrastructure::{HealthMonitor, Listener, LoadBalancer, Member, Pool, Port};
+use controllers_infrastructure::{
+    HealthMonitor, Listener, LoadBalancer, Member, Network, Pool, Port, Subnet,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 pub(super) use backends::Backend;
+pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 pub(super) use wish::BalancerWish;
 
@@ -47,6 +52,9 @@ pub(super) const DEGRADED: &str = "LoadBalancerDegraded";
 /// Reason of a load balancer that Octavia changes.
 pub(super) const PENDING: &str = "LoadBalancerPending";
 
+/// Reason of a load balancer that Octavia has been changing for too long.
+pub(super) const STUCK: &str = "LoadBalancerStuck";
+
 /// Provider whose load balancers pass connections on as they are.
 pub(super) const OVN: &str = "ovn";
 
@@ -66,6 +74,8 @@ pub(super) struct BalancerView {
     /// Network and subnet of the address that the spec names.
     pub place: Option<(String, String)>,
     pub balancer: Option<LoadBalancer>,
+    /// Network of the address with its subnets, if the spec names it.
+    pub network: Option<(Network, Vec<Subnet>)>,
     pub listeners: Vec<Listener>,
     pub pools: Vec<PoolView>,
     /// Machines that serve the API, or will.

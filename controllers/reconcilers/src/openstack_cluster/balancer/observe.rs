@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::{LoadBalancer, LoadBalancerQuery, Port, PortQuery, SubnetQuery};
+use controllers_infrastructure::{
+    FixedIp, LoadBalancer, LoadBalancerQuery, NetworkQuery, Port, PortQuery, SubnetQuery,
+};
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
@@ -29,6 +31,9 @@ impl Observer<'_> {
                 observed.balancing.answers = answers(observed.endpoint.as_ref()).await;
             }
             Some(_) | None => {}
+        }
+        if wish.has_place() {
+            self.network_of_address(&mut observed.balancing).await?;
         }
         self.parts(&mut observed.balancing).await?;
         self.addresses(observed).await
@@ -90,18 +95,32 @@ impl Observer<'_> {
         };
         let Some(network) = network else { return Ok(None) };
         let on_it = SubnetQuery { network_id: Some(network.clone()), ..SubnetQuery::default() };
-        let subnet = match wish.subnets.first() {
-            Some(query) => {
-                let query = SubnetQuery { network_id: Some(network.clone()), ..query.clone() };
-                let found = self.cloud.subnets(&query).await?;
-                Some(one(found, &format!("{field}.subnets[0]"), &queries::describe(&query))?.id)
-            }
+        let mut named = Vec::new();
+        for (index, query) in wish.subnets.iter().enumerate() {
+            let query = SubnetQuery { network_id: Some(network.clone()), ..query.clone() };
+            let found = self.cloud.subnets(&query).await?;
+            named.push(one(found, &format!("{field}.subnets[{index}]"), &queries::describe(&query))?.id);
+        }
+        let subnet = match named.into_iter().next() {
+            Some(first) => Some(first),
             None if wish.network.is_some() => {
                 self.cloud.subnets(&on_it).await?.into_iter().next().map(|subnet| subnet.id)
             }
-            None => observed.subnets.first().map(|subnet| subnet.id.clone()),
+            None => observed.own_subnet().map(|subnet| subnet.id.clone()),
         };
         Ok(subnet.map(|subnet| (network, subnet)))
+    }
+
+    /// Reads the network of the address.
+    async fn network_of_address(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
+        let id = view.balancer.as_ref().map(|balancer| balancer.vip_network_id.clone());
+        let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
+        let on_it = SubnetQuery { network_id: Some(id.clone()), ..SubnetQuery::default() };
+        let query = NetworkQuery { id: Some(id), ..NetworkQuery::default() };
+        if let Some(network) = self.cloud.networks(&query).await?.into_iter().next() {
+            view.network = Some((network, self.cloud.subnets(&on_it).await?));
+        }
+        Ok(())
     }
 
     async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
@@ -127,12 +146,16 @@ impl Observer<'_> {
         let Some(network) = observed.network.as_ref().map(|network| network.id.clone()) else {
             return Ok(());
         };
+        let primary = observed.primary.as_ref().map(|subnet| subnet.id.clone());
         for backend in &mut observed.balancing.backends {
             for id in &backend.ports {
                 let query = PortQuery { id: Some(id.clone()), ..PortQuery::default() };
                 let port = self.cloud.ports(&query).await?.into_iter().next();
                 let fixed = port.filter(|port| port.network_id == network);
-                let fixed = fixed.and_then(|port| port.fixed_ips.into_iter().next());
+                let on_primary = |ip: &&FixedIp| primary.is_none() || ip.subnet_id == primary;
+                let fixed = fixed.and_then(|port| {
+                    port.fixed_ips.iter().find(on_primary).or_else(|| port.fixed_ips.first()).cloned()
+                });
                 if let Some((address, subnet)) = fixed.and_then(|it| Some((it.ip_address?, it.subnet_id))) {
                     backend.address = Some((address, subnet));
                     break;

@@ -6,8 +6,9 @@ use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::super::bastion::BastionView;
 use super::super::observe::Observed;
-use super::{Backend, BalancerView, BalancerWish, PoolView, decide};
+use super::{Backend, BalancerView, BalancerWish, PoolView, allowed_cidrs, clients, decide};
 
 #[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn wish(managed: serde_json::Value, floating: bool) -> BalancerWish {
@@ -47,6 +48,7 @@ fn member(machine: &str, address: &str) -> Member {
         tags: vec!["capstan-u".to_owned(), format!("machine-uid-{machine}")],
         address: address.to_owned(),
         provisioning_status: "ACTIVE".to_owned(),
+        weight: 1,
         ..Member::default()
     }
 }
@@ -97,6 +99,7 @@ fn the_spec_names_ports_numbers_and_addresses() {
 fn members_follow_the_machines() {
     let (wish, tag) = (wish(json!({}), true), tag());
     let one = || member("one", "10.6.0.11");
+    let two = |weight| Member { weight, ..member("two", "10.6.0.12") };
     let known = |address| vec![backend("one", Some(address))];
     let foreign = Member { tags: Vec::new(), ..member("other", "10.6.0.99") };
     let table = [
@@ -105,7 +108,20 @@ fn members_follow_the_machines() {
         ("present", vec![one()], known("10.6.0.11"), "Nothing"),
         ("present, address unknown", vec![one()], vec![backend("one", None)], "Nothing"),
         ("at another address", vec![one()], known("10.6.0.12"), "RemoveMember"),
-        ("of a machine that leaves", vec![one()], vec![], "RemoveMember"),
+        ("of a machine that leaves last", vec![one()], vec![], "RemoveMember"),
+        ("of a machine that leaves others", vec![one(), two(1)], known("10.6.0.11"), "DrainMember"),
+        (
+            "of a machine that drains",
+            vec![one(), Member { changed_at: at(9_995).to_string(), ..two(0) }],
+            known("10.6.0.11"),
+            "Wait { reason: \"LoadBalancerPending\"",
+        ),
+        (
+            "of a machine that has drained",
+            vec![one(), Member { changed_at: at(9_990).to_string(), ..two(0) }],
+            known("10.6.0.11"),
+            "RemoveMember",
+        ),
         ("of another owner", vec![foreign], vec![], "Nothing"),
         (
             "in error",
@@ -127,6 +143,10 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
     let endpoint = Some(("203.0.113.9".to_owned(), 6443));
     let broken = BalancerView { balancer: Some(balancer("ERROR")), ..view(Vec::new(), Vec::new()) };
     let tried = BalancerView { failed_over: Some(at(9_900)), ..broken.clone() };
+    let pending = |since| {
+        let balancer = LoadBalancer { changed_at: at(since).to_string(), ..balancer("PENDING_UPDATE") };
+        BalancerView { balancer: Some(balancer), ..view(vec![], vec![]) }
+    };
     let silent = |since| BalancerView { silent_since: Some(at(since)), ..tried.clone() };
     let table = [
         ("never worked", broken.clone(), None, "Replace { id: \"lb\", why: \"Octavia could not"),
@@ -152,12 +172,8 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
             endpoint.clone(),
             "Replace",
         ),
-        (
-            "pending",
-            BalancerView { balancer: Some(balancer("PENDING_UPDATE")), ..view(vec![], vec![]) },
-            endpoint,
-            "Wait { reason: \"LoadBalancerPending\"",
-        ),
+        ("pending", pending(9_940), endpoint.clone(), "Wait { reason: \"LoadBalancerPending\""),
+        ("pending for half an hour", pending(8_200), endpoint, "Wait { reason: \"LoadBalancerStuck\""),
     ];
     for (case, balancing, endpoint, expected) in table {
         let observed = Observed { balancing, endpoint, ..Observed::default() };
@@ -192,7 +208,17 @@ fn allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family() {
         balancing: view(Vec::new(), Vec::new()),
         ..Observed::default()
     };
-    let allowed = decide::allowed_cidrs(&wish(managed, true), &observed);
-    assert_eq!(allowed, ["10.6.0.0/24", "172.24.0.9/32", "192.0.2.7/32"]);
-    assert!(decide::allowed_cidrs(&wish(json!({}), true), &observed).is_empty());
+    let wanted = wish(managed, true);
+    let expected = ["10.6.0.0/24", "172.24.0.9/32", "192.0.2.7/32"];
+    assert_eq!(allowed_cidrs(&wanted, &observed), expected);
+    let warnings = clients::warnings(&wanted, &observed);
+    assert_eq!(warnings.len(), 2, "R8.15: one of another version and one that is none: {warnings:?}");
+    let bastion =
+        BastionView { port: Some(("p".to_owned(), Some("10.6.0.9".to_owned()))), ..Default::default() };
+    let with_bastion = Observed { bastion, ..observed.clone() };
+    assert!(allowed_cidrs(&wanted, &with_bastion).contains(&"10.6.0.9/32".to_owned()), "R8.19");
+    let mut passing = observed.clone();
+    passing.balancing.balancer.as_mut().unwrap().provider = "ovn".to_owned();
+    assert_eq!(clients::warnings(&wanted, &passing)[0].0, "AllowedCIDRsUnsupported", "R8.16");
+    assert!(allowed_cidrs(&wish(json!({}), true), &observed).is_empty());
 }

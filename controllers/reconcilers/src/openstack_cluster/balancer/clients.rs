@@ -1,0 +1,64 @@
+//! Clients that may connect to a load balancer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::super::observe::Observed;
+use super::{BalancerWish, OVN};
+
+/// Returns true if the load balancer passes connections on as they are, and so cannot check clients. Pure.
+pub(in super::super) fn passes_clients(wish: &BalancerWish, observed: &Observed) -> bool {
+    match &observed.balancing.balancer {
+        Some(balancer) if !balancer.provider.is_empty() => balancer.provider == OVN,
+        _ => wish.provider.as_deref() == Some(OVN),
+    }
+}
+
+/// Returns the clients that may connect: the user's list with the cluster's own addresses; empty for all.
+pub(in super::super) fn allowed_cidrs(wish: &BalancerWish, observed: &Observed) -> Vec<String> {
+    if wish.allowed_cidrs.is_empty() {
+        return Vec::new();
+    }
+    let vip = observed.balancing.balancer.as_ref().map(|it| it.vip_address.contains(':'));
+    let router = observed.router.iter().flat_map(|router| &router.external_ips);
+    let own = observed.subnets.iter().map(|subnet| &subnet.cidr).chain(router);
+    let own = own.chain(observed.bastion.addresses());
+    let all = wish.allowed_cidrs.iter().chain(own).filter_map(|cidr| canonical(cidr));
+    // Octavia refuses those of another family than that of the address.
+    let fitting = all.filter(|cidr| vip.is_none_or(|ipv6| ipv6 == cidr.contains(':')));
+    fitting.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// Returns a CIDR in the form of Octavia, with the prefix length of a plain address.
+fn canonical(cidr: &str) -> Option<String> {
+    let (address, length) = cidr.split_once('/').unwrap_or((cidr, ""));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = if length.is_empty() { most } else { length.parse::<u8>().ok().filter(|it| *it <= most)? };
+    Some(format!("{address}/{length}"))
+}
+
+/// Returns the warnings about the clients that the spec names: those that cannot be admitted, and a load balancer that
+/// does not check them.
+pub(super) fn warnings(wish: &BalancerWish, observed: &Observed) -> Vec<(&'static str, String)> {
+    let field = "spec.apiServer.managedLoadBalancer.allowedCIDRs";
+    if wish.allowed_cidrs.is_empty() {
+        return Vec::new();
+    }
+    if passes_clients(wish, observed) {
+        let message = format!(
+            "{field}: load balancers of provider {OVN:?} do not check clients. \
+             Managed security groups of control planes do; without them, any client can connect"
+        );
+        return vec![("AllowedCIDRsUnsupported", message)];
+    }
+    let admitted = allowed_cidrs(wish, observed);
+    let refused = wish
+        .allowed_cidrs
+        .iter()
+        .filter(|cidr| canonical(cidr).is_none_or(|canonical| !admitted.contains(&canonical)));
+    let message = |cidr: &String| {
+        format!("{field}: {cidr:?} is not a CIDR of the IP version of the load balancer. Correct it")
+    };
+    refused.map(|cidr| ("FailedIPAddressValidation", message(cidr))).collect()
+}

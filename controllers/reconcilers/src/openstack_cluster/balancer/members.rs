@@ -1,0 +1,68 @@
+//! Decision on the members of a pool, which are the control plane machines.
+
+use std::net::IpAddr;
+
+use controllers_infrastructure::Member;
+use controllers_runtime::OwnershipTag;
+use jiff::Timestamp;
+
+use super::{Backend, BalancerView, BalancerWish, OVN, PENDING, PoolView, Step};
+
+/// Time in which connections of a member that leaves can end. Requests to the API are shorter, except watches, which
+/// clients begin again. Unit: seconds.
+const DRAIN: i64 = 10;
+
+/// Decides on the members of one pool. Pure.
+pub(super) fn next(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    view: &BalancerView,
+    pool: &PoolView,
+    port: i32,
+) -> Option<Step> {
+    let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
+    let ours = |member: &&Member| member.tags.contains(&tag.text());
+    let stays = |member: &Member| {
+        let known = view
+            .backends
+            .iter()
+            .find(|backend| member.tags.contains(&backend.tag()) && member.name == name_of(backend));
+        known.is_some_and(|backend| {
+            backend.address.as_ref().is_none_or(|(address, _)| same_address(address, &member.address))
+        })
+    };
+    // First those that leave: a new machine may have the address of an old one.
+    if let Some(member) = pool.members.iter().filter(ours).find(|member| !stays(member)) {
+        let other = pool.members.iter().filter(ours).any(|other| stays(other) && other.weight > 0);
+        return Some(leave(view, &pool.pool.id, member, other));
+    }
+    let present = |backend: &&Backend| pool.members.iter().any(|member| member.name == name_of(backend));
+    let reachable = view.backends.iter().filter(|backend| backend.address.is_some());
+    let absent = reachable.into_iter().find(|backend| !present(backend))?;
+    Some(Step::AddMember { pool: pool.pool.id.clone(), port, backend: absent.clone() })
+}
+
+fn same_address(one: &str, other: &str) -> bool {
+    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// Returns the step by which a member leaves. If another one can take new connections, it first receives none.
+fn leave(view: &BalancerView, pool: &str, member: &Member, other: bool) -> Step {
+    let (pool, id, name) = (pool.to_owned(), member.id.clone(), member.name.clone());
+    let drains = view.balancer.as_ref().is_some_and(|balancer| balancer.provider != OVN);
+    if !other || !drains {
+        return Step::RemoveMember { pool, id, name };
+    }
+    if member.weight > 0 {
+        return Step::DrainMember { pool, id, name };
+    }
+    let changed: Option<Timestamp> = member.changed_at.parse().ok();
+    let elapsed = changed.map(|changed| view.now.duration_since(changed).as_secs());
+    if elapsed.is_some_and(|seconds| (0..DRAIN).contains(&seconds)) {
+        return Step::Wait { reason: PENDING, message: format!("member {name} ends its connections") };
+    }
+    Step::RemoveMember { pool, id, name }
+}
