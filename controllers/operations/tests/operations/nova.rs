@@ -205,6 +205,7 @@ impl Nova {
             status: "creating".to_owned(),
             metadata: new.metadata.clone(),
             size_gib: new.size_gib,
+            volume_type: new.volume_type.clone(),
         };
         self.volumes.insert(volume.id.clone(), (volume.clone(), self.now + TAKES));
         Ok(volume)
