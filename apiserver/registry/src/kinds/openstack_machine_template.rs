@@ -15,7 +15,7 @@ pub(crate) struct OpenStackMachineTemplateStrategy;
 
 impl Strategy for OpenStackMachineTemplateStrategy {
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
-        crate::rules::immutable::is_of_topology(new)
+        immutable::is_of_topology(new)
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
