@@ -33,7 +33,8 @@ kind! {
 }
 
 wire! {
-    /// Content of an OpenStackMachineTemplate. `template.spec` is immutable.
+    /// Content of an OpenStackMachineTemplate. `template.spec` is immutable except for the `allowedAddressPairs` of its
+    /// ports.
     OpenStackMachineTemplateSpec {
         required {
             /// Template of the created OpenStackMachines.
