@@ -55,7 +55,7 @@ async fn nothing_is_done_to_a_server_before_its_token_exists() {
     world.with_node();
     world.api.remove("/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/kubeadmconfigs/m1");
     world.request("op", upgrade("Rebuild"));
-    let waiting = world.until("op", |operation| progress(operation).contains("bootstrap token")).await;
+    let waiting = world.until("op", |operation| progress(operation).contains("does not exist")).await;
     assert!(progress(&waiting).contains("KubeadmConfig \"m1\""), "{}", progress(&waiting));
     world.api.change(&path("op"), |operation| operation["spec"]["cancelRequested"] = json!(true));
     let operation = world.finish("op").await;
