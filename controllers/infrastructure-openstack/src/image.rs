@@ -18,6 +18,8 @@ struct ResponseBody {
     status: String,
     #[serde(default)]
     tags: Vec<String>,
+    #[serde(default)]
+    visibility: String,
     created_at: String,
 }
 
@@ -28,6 +30,7 @@ impl From<ResponseBody> for Image {
             name: answer.name.unwrap_or_default(),
             status: answer.status,
             tags: answer.tags,
+            visibility: answer.visibility,
             created_at: utc(&answer.created_at),
         }
     }

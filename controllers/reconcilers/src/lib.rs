@@ -14,6 +14,7 @@ mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 mod generated_names;
+mod image;
 pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
 pub mod machine;
@@ -48,6 +49,7 @@ pub const ALL: &[ControllerSpec] = &[
     machine_deployment::CONTROLLER,
     openstack_cluster::CONTROLLER,
     openstack_machine::CONTROLLER,
+    image::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
     namespace::CONTROLLER,

@@ -48,7 +48,7 @@ impl ControllerContext {
         namespace: &str,
         identity: &OpenStackIdentityReference,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
-        let credentials = credentials::read(self.secrets.as_ref(), namespace, identity).await?;
+        let credentials = credentials::read(&self.client, self.secrets.as_ref(), namespace, identity).await?;
         Ok(self.connector.connect(&credentials).await?)
     }
 }

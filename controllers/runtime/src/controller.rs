@@ -44,6 +44,13 @@ impl PolicyRule {
     /// Permissions of a controller that only reads Secrets.
     pub const SECRETS: Self = Self { groups: &[""], resources: &["secrets"], verbs: &["get"] };
 
+    /// Permissions of a controller that reads the credentials of an OpenStackClusterIdentity.
+    pub const CLUSTER_IDENTITIES: Self = Self {
+        groups: &["", "infrastructure.cluster.x-k8s.io"],
+        resources: &["namespaces", "openstackclusteridentities"],
+        verbs: &["get"],
+    };
+
     /// Verbs of a reader.
     pub const READ: &'static [&'static str] = &["get", "list", "watch"];
 

@@ -2,6 +2,7 @@
 //! metrics, and the requeue.
 
 mod backoff;
+mod cluster_identity;
 mod context;
 mod controller;
 mod credentials;

@@ -23,6 +23,8 @@ plain! {
         status: String,
         /// Tags.
         tags: Vec<String>,
+        /// Visibility, e.g. `public`.
+        visibility: String,
         /// Time of creation.
         created_at: String,
     }

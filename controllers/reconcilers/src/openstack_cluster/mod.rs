@@ -50,6 +50,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::READ,
         },
         PolicyRule::SECRETS,
+        PolicyRule::CLUSTER_IDENTITIES,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),

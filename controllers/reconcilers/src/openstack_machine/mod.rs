@@ -50,6 +50,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
         PolicyRule::SECRETS,
+        PolicyRule::CLUSTER_IDENTITIES,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
