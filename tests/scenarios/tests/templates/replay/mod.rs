@@ -20,7 +20,7 @@ use differences::Comparison;
 use stage::Stage;
 
 /// Time for which servers do not boot, so that the state before the first Node is at rest.
-const BEFORE_BOOT: Duration = Duration::from_secs(5);
+const BEFORE_BOOT: Duration = Duration::from_secs(15);
 
 /// Most calls for one Machine.
 const CALLS_PER_MACHINE: usize = 15;
