@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiserver_types::{Cluster, Condition, Machine, MachinePhase};
+use apiserver_types::{Cluster, Condition, Machine, MachinePhase, OpenStackMachine};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
@@ -10,7 +10,7 @@ use tests_scenarios::World;
 use crate::source::Template;
 
 /// Time limit of a state. All clusters run at once, and share the time of the processor.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -46,11 +46,23 @@ impl Progress {
             if missing.is_empty() {
                 return Ok(());
             }
+            if let Some(refusal) = self.refusal().await {
+                return Err(refusal);
+            }
             if begun.elapsed() > LIMIT {
                 return Err(format!("not available after {LIMIT:?}:\n{}", missing.join("\n")));
             }
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Returns the text of a condition after which the cluster cannot become available.
+    async fn refusal(&self) -> Option<String> {
+        let api: Api<OpenStackMachine> = Api::namespaced(self.client.clone(), &self.namespace);
+        let machines = api.list(&ListParams::default()).await.unwrap().items;
+        let ready = machines.iter().filter_map(|machine| machine.condition("Ready"));
+        let refused = ready.into_iter().find(|it| it.reason == "NotSupported");
+        refused.map(|it| it.message.clone())
     }
 
     async fn unavailable(&self) -> Vec<String> {

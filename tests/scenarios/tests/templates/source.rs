@@ -17,6 +17,9 @@ const EXTERNAL_NETWORK: &str = "11111111-2222-4333-8444-555555555555";
 /// Address of the cloud in the credentials of the templates.
 const CLOUD: &str = "http://127.0.0.1:15000";
 
+/// Folder of our own manifests.
+pub(crate) const OWN_FOLDER: &str = "own/";
+
 /// Manifests of the same kinds as upstream's templates, for a checkout without them.
 const OWN: [(&str, &str); 2] = [
     ("own/load-balancer", include_str!("own/load-balancer.yaml")),

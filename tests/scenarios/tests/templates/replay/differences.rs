@@ -62,7 +62,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(tail) = text.strip_prefix(head) else { return false };
     let starts = tail.char_indices().map(|(at, _)| at).chain([tail.len()]);
-    starts.into_iter().any(|at| matches(rest, &tail[at..]))
+    starts.into_iter().any(|at| tail.get(at..).is_some_and(|tail| matches(rest, tail)))
 }
 
 #[test]

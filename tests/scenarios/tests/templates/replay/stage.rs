@@ -32,7 +32,7 @@ const KINDS: [(&str, &str); 13] = [
 const STILL: Duration = Duration::from_millis(1500);
 
 /// Time limit of a rest.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(250);
