@@ -1,7 +1,5 @@
 //! Machines of the cluster, and their actions.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, bail};
 use apiserver_types::{Machine, MachineDeployment, MachineOperation, OperationPhase, StepState};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -13,12 +11,6 @@ const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
-
-/// Longest time for an operation: the simulated cloud needs seconds.
-const OPERATION_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// Interval between two reads of an operation: a Node is cordoned for longer.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Machines of one cluster.
 pub(crate) struct Machines {
@@ -127,30 +119,17 @@ impl Machines {
         Ok(created.name_any())
     }
 
-    /// Waits until an operation is Complete, and lets `observe` look at each interval.
-    pub(crate) async fn complete(
-        &self,
-        operation: &str,
-        mut observe: impl AsyncFnMut() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    /// Returns what an operation waits for, and nothing once it is Complete.
+    pub(crate) async fn incomplete(&self, operation: &str) -> anyhow::Result<Vec<String>> {
         let api: Api<MachineOperation> = Api::namespaced(self.client.clone(), &self.namespace);
-        let end = Instant::now() + OPERATION_TIMEOUT;
-        loop {
-            observe().await?;
-            let current = api.get(operation).await?;
-            match current.status.as_ref().and_then(|status| status.phase) {
-                Some(OperationPhase::Complete) => return Ok(()),
-                Some(OperationPhase::Failed | OperationPhase::Cancelled) => {
-                    bail!("{operation}: {}", messages(&current))
-                }
-                _ if Instant::now() > end => {
-                    bail!(
-                        "{operation} is not Complete after {} s: {}",
-                        OPERATION_TIMEOUT.as_secs(),
-                        messages(&current)
-                    )
-                }
-                _ => tokio::time::sleep(POLL_INTERVAL).await,
+        let current = api.get(operation).await?;
+        match current.status.as_ref().and_then(|status| status.phase) {
+            Some(OperationPhase::Complete) => Ok(Vec::new()),
+            Some(OperationPhase::Failed | OperationPhase::Cancelled) => {
+                bail!("{operation}: {}", messages(&current))
+            }
+            Some(OperationPhase::Pending | OperationPhase::Running) | None => {
+                Ok(vec![format!("{operation}: {}", messages(&current))])
             }
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
+use apiserver_cli::Tree;
 use serde_json::json;
 
 use crate::machines::{Machines, Worker};
@@ -95,15 +96,16 @@ impl<'a, 'b> Story<'a, 'b> {
         let (calls, boots) = self.state_of(&worker, "reboot")?;
         let operation = self.machines.act(&worker.name, "reboot", &json!({"type": "Soft"})).await?;
         let (mut is_cordoned, mut is_empty) = (false, false);
-        let observe = async || -> anyhow::Result<()> {
+        let machines = &self.machines;
+        let observe = async |_: &Tree| {
             let node = workload.node(&worker.node).await?;
             if node.boot_id == before.boot_id && !node.is_schedulable {
                 is_cordoned = true;
                 is_empty |= !workload.has_pod().await?;
             }
-            Ok(())
+            machines.incomplete(&operation).await
         };
-        self.machines.complete(&operation, observe).await?;
+        self.scene.until(observe).await?;
         ensure!(is_cordoned, "Node {} was not cordoned before the reboot", worker.node);
         ensure!(is_empty, "the pod on Node {} was not evicted before the reboot", worker.node);
         self.check_steps(&operation).await?;
@@ -134,7 +136,8 @@ impl<'a, 'b> Story<'a, 'b> {
         self.begin(&format!("upgrade Machine {} from {} to {to}", worker.name, worker.version))?;
         let (calls, _) = self.state_of(&worker, "rebuild")?;
         let operation = self.machines.act(&worker.name, "upgrade", &json!({"version": to})).await?;
-        self.machines.complete(&operation, async || Ok(())).await?;
+        let machines = &self.machines;
+        self.scene.until(async |_| machines.incomplete(&operation).await).await?;
         self.check_steps(&operation).await?;
         let (made, _) = self.state_of(&worker, "rebuild")?;
         ensure!(

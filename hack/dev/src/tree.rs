@@ -16,7 +16,7 @@ use crate::workload::Workload;
 const POLL_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Longest time until a state: a slow machine needs a tenth of it.
-const TIMEOUT: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(6);
 
 /// Cluster with everything that it needs.
 pub(crate) struct Scene<'a> {
