@@ -19,23 +19,27 @@ pub async fn read_credentials(
     namespace: &str,
     identity: &OpenStackIdentityReference,
 ) -> Result<Credentials, ReconcileError> {
-    let (namespace, name) = if identity.kind == Some(IdentityType::ClusterIdentity) {
-        shared(client, secrets, namespace, &identity.name).await?
+    // The Secret of a shared identity is in a namespace that the reader of an error may not see.
+    let (secret, words) = if identity.kind == Some(IdentityType::ClusterIdentity) {
+        let (namespace, name) = shared(client, secrets, namespace, &identity.name).await?;
+        let words = format!("the Secret of OpenStackClusterIdentity {}", identity.name);
+        (secrets.secret(&namespace, &name).await?, words)
     } else {
-        (namespace.to_owned(), identity.name.clone())
+        let name = &identity.name;
+        (secrets.secret(namespace, name).await?, format!("Secret {namespace}/{name}"))
     };
-    let Some(secret) = secrets.secret(&namespace, &name).await? else {
+    let Some(secret) = secret else {
         let message = format!(
-            "Secret {namespace}/{name} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
+            "{words} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
             identity.cloud_name
         );
         return Err(refused(ErrorClass::Credentials, message));
     };
-    let Some(clouds_yaml) = text(&secret, &namespace, &name, "clouds.yaml")? else {
-        let message = format!("Secret {namespace}/{name} has no key \"clouds.yaml\". Add it");
+    let Some(clouds_yaml) = text(&secret, &words, "clouds.yaml")? else {
+        let message = format!("{words} has no key \"clouds.yaml\". Add it");
         return Err(refused(ErrorClass::Credentials, message));
     };
-    let ca_certificate = text(&secret, &namespace, &name, "cacert")?.filter(|text| !text.trim().is_empty());
+    let ca_certificate = text(&secret, &words, "cacert")?.filter(|text| !text.trim().is_empty());
     let cloud_name = identity.cloud_name.clone();
     Ok(Credentials { clouds_yaml, cloud_name, ca_certificate, region: identity.region.clone() })
 }
@@ -58,7 +62,7 @@ async fn shared(
         let allowed =
             matches(Some(selector), labels.as_ref()).map_err(|error| denied(name, namespace, &error))?;
         if !allowed {
-            return Err(denied(name, namespace, &format!("its selector is {}", words(selector))));
+            return Err(denied(name, namespace, &format!("its selector is {}", shown(selector))));
         }
     }
     let secret = identity.spec.secret_ref;
@@ -74,7 +78,7 @@ fn denied(identity: &str, namespace: &str, why: &str) -> ReconcileError {
     refused(ErrorClass::IdentityAccessDenied, message)
 }
 
-fn words(selector: &LabelSelector) -> String {
+fn shown(selector: &LabelSelector) -> String {
     serde_json::to_string(selector).unwrap_or_default()
 }
 
@@ -82,11 +86,11 @@ fn refused(class: ErrorClass, message: String) -> ReconcileError {
     CloudError::new(class, "read credentials", message).into()
 }
 
-fn text(secret: &Secret, namespace: &str, name: &str, key: &str) -> Result<Option<String>, ReconcileError> {
+/// Returns a key of a Secret. `words` name the Secret in errors.
+fn text(secret: &Secret, words: &str, key: &str) -> Result<Option<String>, ReconcileError> {
     let bytes = secret.data.as_ref().and_then(|data| data.get(key));
     bytes.map(|bytes| String::from_utf8(bytes.0.clone())).transpose().map_err(|_| {
-        let message =
-            format!("key {key:?} of Secret {namespace}/{name} is not UTF-8. Write it again as text");
+        let message = format!("key {key:?} of {words} is not UTF-8. Write it again as text");
         refused(ErrorClass::Credentials, message)
     })
 }

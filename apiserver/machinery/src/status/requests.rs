@@ -62,7 +62,8 @@ impl ApiError {
     /// The server itself defines the objects of the kind.
     pub fn read_only(resource: &(impl ResourceNames + ?Sized)) -> Self {
         let qualified = resource.qualified_plural();
-        let message = format!("{qualified} are read-only: this server defines them, and clients cannot change them");
+        let message =
+            format!("{qualified} are read-only: this server defines them, and clients cannot change them");
         Self::new(405, "MethodNotAllowed", message).about(resource, resource.plural(), "")
     }
 

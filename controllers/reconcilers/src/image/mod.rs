@@ -28,7 +28,7 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["images", "images/status"],
             verbs: PolicyRule::CHANGE,
         },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(run(context, shutdown)),

@@ -41,7 +41,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["ipaddresses"],
             verbs: PolicyRule::WRITE,
         },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),

@@ -43,7 +43,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: PolicyRule::READ },
         PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),

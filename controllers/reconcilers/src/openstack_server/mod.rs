@@ -31,7 +31,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &["ipam.cluster.x-k8s.io"], resources: &["ipaddresses"], verbs: &["get"] },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
         PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
-        PolicyRule::SECRETS,
+        PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),

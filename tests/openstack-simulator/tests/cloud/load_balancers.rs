@@ -155,8 +155,7 @@ async fn a_hypervisor_sees_the_addresses_of_the_load_balancers_in_front_of_a_ser
     let balancer = balancer(&client, json!({})).await;
     let id = balancer["id"].as_str().unwrap();
     let public = client.id_of("/network/v2.0/networks", "public").await;
-    let floating =
-        json!({"floatingip": {"floating_network_id": public, "port_id": balancer["vip_port_id"]}});
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": balancer["vip_port_id"]}});
     let floating = client.post("/network/v2.0/floatingips", floating).await.object();
     let pool = json!({"pool": {
         "loadbalancer_id": id, "name": "p", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN",
