@@ -47,7 +47,7 @@ impl<'a, 'b> Story<'a, 'b> {
     /// Waits until the cluster is complete, and writes its kubeconfig.
     pub(crate) async fn create(&mut self, kubeconfig: &Path, shown: &str) -> anyhow::Result<Workload> {
         self.begin(&format!("create Cluster {}/{}", self.scene.namespace, self.scene.cluster))?;
-        let workload = self.scene.until_ready(&Goal::default()).await?;
+        let workload = Box::pin(self.scene.until_ready(&Goal::default())).await?;
         workload.write_kubeconfig(kubeconfig)?;
         let count = self.machines.count().await?;
         self.end(&format!("{count} Machines, and {count} Nodes are Ready"))?;
@@ -63,17 +63,17 @@ impl<'a, 'b> Story<'a, 'b> {
         let (deployment, replicas) = self.machines.deployment().await?;
         if replicas != WORKERS {
             self.begin(&format!("scale MachineDeployment {deployment} to {WORKERS}, as at the start"))?;
-            self.scale_to(&deployment, replicas, WORKERS).await?;
+            Box::pin(self.scale_to(&deployment, replicas, WORKERS)).await?;
         }
         self.begin(&format!("scale MachineDeployment {deployment} to {}", WORKERS + 1))?;
-        self.scale_to(&deployment, WORKERS, WORKERS + 1).await
+        Box::pin(self.scale_to(&deployment, WORKERS, WORKERS + 1)).await
     }
 
     async fn scale_to(&mut self, deployment: &str, from: i32, to: i32) -> anyhow::Result<()> {
         let others = self.machines.count().await?.saturating_sub(usize::try_from(from)?);
         self.machines.scale(deployment, to).await?;
         let goal = Goal { machines: Some(others + usize::try_from(to)?), gone: None };
-        self.scene.until_ready(&goal).await?;
+        Box::pin(self.scene.until_ready(&goal)).await?;
         self.end(&format!("{to} workers are Ready"))
     }
 
@@ -105,7 +105,7 @@ impl<'a, 'b> Story<'a, 'b> {
             }
             machines.incomplete(&operation).await
         };
-        self.scene.until(observe).await?;
+        Box::pin(self.scene.until(observe)).await?;
         ensure!(is_cordoned, "Node {} was not cordoned before the reboot", worker.node);
         ensure!(is_empty, "the pod on Node {} was not evicted before the reboot", worker.node);
         self.check_steps(&operation).await?;
@@ -124,7 +124,7 @@ impl<'a, 'b> Story<'a, 'b> {
         );
         let after = workload.node(&worker.node).await?;
         ensure!(after.boot_id != before.boot_id, "Node {} has not booted", worker.node);
-        self.scene.until_ready(&Goal::default()).await?;
+        Box::pin(self.scene.until_ready(&Goal::default())).await?;
         self.end(&format!("{operation} is Complete; the Node was drained and Nova rebooted the server once"))
     }
 
@@ -137,7 +137,7 @@ impl<'a, 'b> Story<'a, 'b> {
         let (calls, _) = self.state_of(&worker, "rebuild")?;
         let operation = self.machines.act(&worker.name, "upgrade", &json!({"version": to})).await?;
         let machines = &self.machines;
-        self.scene.until(async |_| machines.incomplete(&operation).await).await?;
+        Box::pin(self.scene.until(async |_| machines.incomplete(&operation).await)).await?;
         self.check_steps(&operation).await?;
         let (made, _) = self.state_of(&worker, "rebuild")?;
         ensure!(
@@ -149,7 +149,7 @@ impl<'a, 'b> Story<'a, 'b> {
         let after = self.machines.worker(&worker.name).await?;
         ensure!(after.version == to, "Machine {} has version {} instead of {to}", worker.name, after.version);
         ensure!(after.server == worker.server, "Machine {} has another server now", worker.name);
-        self.scene.until_ready(&Goal::default()).await?;
+        Box::pin(self.scene.until_ready(&Goal::default())).await?;
         let node = workload.node(&after.node).await?;
         ensure!(node.version == to, "the kubelet of Node {} has version {}", node.name, node.version);
         ensure!(node.is_schedulable, "Node {} is still cordoned", node.name);
@@ -167,7 +167,7 @@ impl<'a, 'b> Story<'a, 'b> {
         let count = self.machines.count().await?;
         self.machines.delete(&worker.name).await?;
         let goal = Goal { machines: Some(count), gone: Some(worker.name.clone()) };
-        self.scene.until_ready(&goal).await?;
+        Box::pin(self.scene.until_ready(&goal)).await?;
         ensure!(self.scene.cloud.server(&worker.server).is_none(), "server {} still exists", worker.server);
         let nodes = workload.nodes().await?;
         ensure!(!nodes.contains_key(&worker.node), "Node {} still exists", worker.node);

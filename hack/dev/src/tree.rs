@@ -75,7 +75,7 @@ impl Scene<'_> {
         let (client, namespace, cluster) =
             (self.client.clone(), self.namespace.clone(), self.cluster.clone());
         let mut workload = None;
-        self.until(async |tree| {
+        let ready = self.until(async |tree| {
             let open = open(tree, goal);
             if !open.is_empty() {
                 return Ok(open);
@@ -87,8 +87,9 @@ impl Scene<'_> {
                 Some(workload) => Ok(unready_nodes(workload, machines(tree)).await),
                 None => Ok(vec!["the cluster has no kubeconfig".to_owned()]),
             }
-        })
-        .await?;
+        });
+        // Boxed: the future of a wait is large.
+        Box::pin(ready).await?;
         workload.ok_or_else(|| anyhow::anyhow!("the cluster has no kubeconfig"))
     }
 }

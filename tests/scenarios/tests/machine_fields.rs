@@ -1,5 +1,5 @@
 //! Tests of the fields of OpenStackMachines and OpenStackServers: each is in the cloud, and wrong ones create nothing.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

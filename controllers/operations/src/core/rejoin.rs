@@ -137,7 +137,7 @@ async fn obstacle(target: &Target) -> Result<Option<String>, ReconcileError> {
     let Some(id) = token_id(&config) else { return Ok(None) };
     let secrets: Api<Secret> = Api::namespaced(client(target)?, TOKENS);
     let name = format!("bootstrap-token-{id}");
-    let known = found(secrets.get(&name).await).map_err(unreachable)?;
+    let known = found(secrets.get(&name).await).map_err(|error| unreachable(&error))?;
     Ok(known.is_none().then(|| format!("waiting for Secret {name} in the workload cluster")))
 }
 
@@ -151,15 +151,15 @@ fn token_id(config: &KubeadmConfig) -> Option<&str> {
 async fn node(target: &Target) -> Result<Option<Seen>, ReconcileError> {
     let nodes: Api<Node> = Api::all(client(target)?);
     let name = node_drain::node_name(&target.machine).unwrap_or_default();
-    let node = found(nodes.get(name).await).map_err(unreachable)?;
+    let node = found(nodes.get(name).await).map_err(|error| unreachable(&error))?;
     Ok(node.map(|node| Seen { uid: node.uid().unwrap_or_default(), ready: is_ready(&node) }))
 }
 
 fn client(target: &Target) -> Result<kube::Client, ReconcileError> {
-    node_drain::workload(target).map_err(unreachable)
+    node_drain::workload(target).map_err(|error| unreachable(&error))
 }
 
-fn unreachable(error: controllers_workload::WorkloadError) -> ReconcileError {
+fn unreachable(error: &controllers_workload::WorkloadError) -> ReconcileError {
     missing(error.to_string())
 }
 
@@ -262,7 +262,7 @@ pub(crate) async fn act(target: &Target, effect: &Effect) -> Result<Change, Reco
             let only_this = Preconditions { uid: Some(uid.clone()), resource_version: None };
             match nodes.delete(name, &DeleteParams::default().preconditions(only_this)).await {
                 Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
-                result => drop(result.map_err(|error| unreachable(error.into()))?),
+                result => drop(result.map_err(|error| unreachable(&error.into()))?),
             }
             Ok(Change::default())
         }

@@ -15,10 +15,10 @@ pub(super) fn new_port(spec: &ResolvedPortSpec, tag: &OwnershipTag) -> NewPort {
         ip_address: ip.ip_address.clone(),
     };
     let mut profile = BTreeMap::new();
-    if let Some(requested) = &spec.profile {
-        if requested.ovs_hw_offload == Some(true) {
-            profile.insert("capabilities".to_owned(), r#"["switchdev"]"#.to_owned());
-        }
+    if let Some(requested) = &spec.profile
+        && requested.ovs_hw_offload == Some(true)
+    {
+        profile.insert("capabilities".to_owned(), r#"["switchdev"]"#.to_owned());
     }
     let value_specs = spec.value_specs.iter().flatten();
     NewPort {

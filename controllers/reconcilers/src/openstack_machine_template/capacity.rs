@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn template(spec: Value) -> OpenStackMachineTemplate {
+    fn template(spec: &Value) -> OpenStackMachineTemplate {
         let annotations = json!({DEVICES: r#"{"a100": "nvidia.com/gpu", "VGPU": "nvidia.com/gpu"}"#});
         serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachineTemplate",
@@ -107,7 +107,7 @@ mod tests {
         ];
         for (spec, disk, ephemeral, storage) in table {
             let size = Size { flavor: flavor(disk), image: image.clone() };
-            let found = json!(capacity(&template(spec), &size));
+            let found = json!(capacity(&template(&spec), &size));
             assert_eq!((&found["cpu"], &found["memory"]), (&json!("4"), &json!("8192Mi")));
             assert_eq!(found["ephemeral-storage"], ephemeral);
             assert_eq!(found.get("storage").and_then(Value::as_str), storage);

@@ -48,7 +48,7 @@ async fn our_own_templates_become_available_clusters_and_are_deleted_without_a_t
 #[ignore = "it has not passed as a whole yet; CAPSTAN_TEMPLATE selects templates by a part of their name"]
 async fn every_template_of_upstream_becomes_an_available_cluster_and_is_deleted_without_a_trace() {
     let (templates, topologies) = source::all();
-    println!("{} templates wait for ClusterClass: {}", topologies.len(), topologies.join(", "));
+    eprintln!("{} templates wait for ClusterClass: {}", topologies.len(), topologies.join(", "));
     become_clusters(templates).await;
 }
 
@@ -76,10 +76,10 @@ async fn live(world: &World, template: &Template, external_network: &str) -> Opt
     let mut result = world.apply(&template.namespace, &documents).await.map_err(|error| format!("{error:#}"));
     if result.is_ok() {
         result = progress.until_available().await;
-        println!("{}: {:?} until it is available", template.name, begun.elapsed());
+        eprintln!("{}: {:?} until it is available", template.name, begun.elapsed());
         progress.clusters().delete(&progress.cluster, &DeleteParams::background()).await.unwrap();
         result = result.and(progress.until_gone().await);
-        println!("{}: {:?} until it is gone", template.name, begun.elapsed());
+        eprintln!("{}: {:?} until it is gone", template.name, begun.elapsed());
     }
     let waits = WAITING.iter().find(|(name, _)| *name == template.name);
     match (result, waits) {

@@ -13,7 +13,7 @@ use super::super::rules::Role;
 use super::decide::{description, next_step};
 use super::*;
 
-fn cluster(bastion: Value) -> OpenStackCluster {
+fn cluster(bastion: &Value) -> OpenStackCluster {
     let spec = json!({
         "identityRef": {"name": "s", "cloudName": "c"}, "managedSecurityGroups": {},
         "managedSubnets": [{"cidr": "10.6.0.0/24"}], "tags": ["team"], "bastion": bastion,
@@ -73,7 +73,7 @@ fn step(object: &OpenStackCluster, observed: &Observed) -> String {
 
 #[test]
 fn a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
-    let object = cluster(plain());
+    let object = cluster(&plain());
     let active = view(&object, "ACTIVE");
     let with = |bastion: BastionView| Observed { bastion, ..observed() };
     let mut leaving = active.clone();
@@ -120,13 +120,13 @@ fn a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
 
 #[test]
 fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
-    let object = cluster(plain());
+    let object = cluster(&plain());
     let bastion = BastionView { floating_ip: ip(Some("port"), ""), ..view(&object, "ACTIVE") };
     let observed = Observed { bastion, ..observed() };
     let changed = |field: &str, value: Value| {
         let mut bastion = plain();
         bastion["spec"][field] = value;
-        step(&cluster(bastion), &observed)
+        step(&cluster(&bastion), &observed)
     };
     assert_eq!(step(&object, &observed), "Nothing");
     assert!(changed("flavor", json!({"id": "larger"})).starts_with("Delete"));
@@ -135,17 +135,17 @@ fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
     assert_eq!(changed("identityRef", json!({"name": "t", "cloudName": "c"})), "SetIdentity");
     let mut zoned = plain();
     zoned["availabilityZone"] = json!("az2");
-    assert!(step(&cluster(zoned), &observed).starts_with("Delete"));
+    assert!(step(&cluster(&zoned), &observed).starts_with("Delete"));
 }
 
 #[test]
 fn a_disabled_bastion_leaves_nothing() {
     let mut bastion = plain();
     bastion["enabled"] = json!(false);
-    let object = cluster(bastion);
+    let object = cluster(&bastion);
     let (tag, desired) = (OwnershipTag::of(&object), Desired::read(&object, "c"));
     let mut left = Observed { groups: [].into(), ..observed() };
-    left.bastion = view(&cluster(plain()), "ACTIVE");
+    left.bastion = view(&cluster(&plain()), "ACTIVE");
     left.bastion.floating_ip = ip(Some("port"), &description(&tag));
     left.bastion.retired_group = Some(SecurityGroup::default());
     left.journal = Journal::default();
@@ -171,7 +171,7 @@ fn the_server_of_a_bastion_has_the_network_the_group_and_the_tags_of_the_cluster
     bastion["spec"]["ports"] = json!([
         {}, {"network": {"id": "other"}, "securityGroups": [{"id": "own"}]}, {"enablePortSecurity": false}]);
     bastion["spec"]["securityGroups"] = json!([{"id": "more"}]);
-    let mut object = cluster(bastion);
+    let mut object = cluster(&bastion);
     object.spec.primary_subnet = Some(serde_json::from_value(json!({"id": "sub"})).unwrap());
     let wish = BastionWish::read(&object.spec, "c", false).unwrap();
     assert_eq!(wish.floating, None);
@@ -184,5 +184,5 @@ fn the_server_of_a_bastion_has_the_network_the_group_and_the_tags_of_the_cluster
     assert_eq!(spec["ports"][2].get("securityGroups"), None);
     assert_eq!(spec["tags"], json!(["jump", "team"]));
     assert_eq!((&spec["flavorID"], &spec["sshKeyName"]), (&json!("f"), &json!("key")));
-    assert_eq!(view(&cluster(plain()), "ACTIVE").server.unwrap().name_any(), "c-bastion");
+    assert_eq!(view(&cluster(&plain()), "ACTIVE").server.unwrap().name_any(), "c-bastion");
 }

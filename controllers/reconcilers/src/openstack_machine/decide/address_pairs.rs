@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn pairs_that_another_program_added_stay() {
-        let table: [(&[&str], &[&str], &[&str], Option<&[&str]>); 6] = [
+        type Names = &'static [&'static str];
+        let table: [(Names, Names, Names, Option<Names>); 6] = [
             (&["a"], &["a"], &["a"], None),
             (&["a"], &["a"], &["a", "route"], None),
             (&["b"], &["a"], &["a", "route"], Some(&["b", "route"])),

@@ -48,7 +48,9 @@ impl Resolver<'_> {
     /// Returns true unless port security is off: by the port's own setting, else by that of the cluster's network.
     fn is_secured(&self, opts: &PortOpts) -> bool {
         let network = self.cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
-        opts.enable_port_security.or(network.and_then(|network| network.enable_port_security)).unwrap_or(true)
+        opts.enable_port_security
+            .or_else(|| network.and_then(|network| network.enable_port_security))
+            .unwrap_or(true)
     }
 
     async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, ReconcileError> {
