@@ -248,7 +248,7 @@ async fn a_bastion_has_a_group_and_an_address_and_leaves_nothing_when_it_is_disa
     let servers: Api<OpenStackServer> = Api::namespaced(scene.world.admin(), "jump");
     assert!(servers.get_opt("c-bastion").await.unwrap().is_none());
     scene.delete("jump").await;
-    assert!(scene.world.cloud.inventory("demo").is_empty());
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn r2_1_a_moved_cluster_keeps_its_resources_and_a_copy_does_not_take_them(
     scene.controllers.until("the copy is gone", gone).await.unwrap();
     assert_eq!(scene.world.counts(), whole);
     scene.delete("moved").await;
-    assert!(scene.world.cloud.inventory("demo").is_empty());
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }
 
 #[tokio::test]
@@ -305,5 +305,5 @@ async fn r2_3_a_cluster_that_lost_its_journal_is_deleted_with_all_resources() {
     scene.clusters("lost").delete("c", &DeleteParams::background()).await.unwrap();
     scene.patch("lost", lost).await;
     scene.delete("lost").await;
-    assert!(scene.world.cloud.inventory("demo").is_empty());
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }

@@ -457,6 +457,8 @@ async fn a_member_of_etcd_leaves_after_the_drain_and_never_as_the_leader() {
         process.settle().await;
         process.give_nodes().await;
         process.members.add(&format!("node-{index}"));
+        // The time of creation has a precision of a second, and the order of the Machines matters here.
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         let control_plane = available(&process).await;
         assert_eq!(reason(&control_plane, "EtcdClusterHealthy"), "Healthy", "{control_plane:#?}");
     }

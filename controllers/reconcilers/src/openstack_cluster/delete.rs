@@ -65,7 +65,7 @@ impl OpenStackClusterReconciler {
         let mut observed = observe::begin(Journal::of(object), None);
         observed.bastion = bastion::find(&self.context.client, object, &cluster).await?;
         let has_bastion = observed.bastion.server.is_some() && !observed.bastion.foreign;
-        if is_journal_lost(object, &cluster) {
+        if is_journal_lost(object) {
             for (kind, name) in possible(object, &cluster) {
                 observed.journal.intend(kind, &name);
             }
@@ -122,7 +122,7 @@ impl OpenStackClusterReconciler {
 
 /// Returns true if the journal of a cluster that had one is gone: its annotations were removed, or only its spec and
 /// status were restored. Pure.
-fn is_journal_lost(object: &OpenStackCluster, cluster: &str) -> bool {
+fn is_journal_lost(object: &OpenStackCluster) -> bool {
     let status = object.status.as_ref();
     let has_resources = status.is_some_and(|status| {
         status.network.is_some()
@@ -131,7 +131,6 @@ fn is_journal_lost(object: &OpenStackCluster, cluster: &str) -> bool {
             || status.api_server_managed_load_balancer.is_some()
     });
     Journal::of(object).entries().is_empty()
-        && !possible(object, cluster).is_empty()
         && (has_resources || !object.annotations().contains_key(OwnershipTag::ANNOTATION))
 }
 
@@ -143,6 +142,8 @@ fn possible(object: &OpenStackCluster, cluster: &str) -> Vec<(&'static str, Stri
     if !desired.groups.is_empty() {
         entries.push((names::SECURITY_GROUP, desired.bastion_group));
     }
+    // The endpoint in the spec hides whether its address was allocated for the cluster.
+    entries.push((names::FLOATING_IP, desired.name));
     entries
 }
 
@@ -268,13 +269,13 @@ mod tests {
         let spec = serde_json::json!({
             "identityRef": {"name": "s", "cloudName": "c"}, "managedSubnets": [{"cidr": "10.6.0.0/24"}]});
         let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
-        assert!(is_journal_lost(&object, "c"), "all annotations are gone");
+        assert!(is_journal_lost(&object), "all annotations are gone");
         let mut annotations = std::collections::BTreeMap::new();
         annotations.insert(OwnershipTag::ANNOTATION.to_owned(), "u".to_owned());
         object.metadata.annotations = Some(annotations);
-        assert!(!is_journal_lost(&object, "c"), "nothing was created yet");
+        assert!(!is_journal_lost(&object), "nothing was created yet");
         let status = object.status.get_or_insert_default();
         status.router = Some(apiserver_types::RouterStatus::default());
-        assert!(is_journal_lost(&object, "c"), "the status has resources and the journal has none");
+        assert!(is_journal_lost(&object), "the status has resources and the journal has none");
     }
 }

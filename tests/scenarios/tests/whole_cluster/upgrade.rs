@@ -92,10 +92,8 @@ async fn a_worker_that_is_rebuilt_or_replaced_joins_again_with_its_old_user_data
     let running = tests_scenarios::run(&world, &term);
     let namespace = "upgraded";
     // The worker's user data is of kubeadm's API v1beta3, and the new kubeadm's own is v1beta4.
-    let manifest = crate::manifest(&world, namespace).replace("v1.33.0", "v1.31.0");
-    let (control_plane, workers) = manifest.split_once("kind: MachineDeployment").unwrap();
-    let workers = workers.replace("v1.31.0", "v1.30.0");
-    world.create(&format!("{control_plane}kind: MachineDeployment{workers}")).await.unwrap();
+    let manifest = crate::manifest(&world, namespace).replace("v1.33.0", "v1.30.0");
+    world.create(&manifest).await.unwrap();
     let observer = Observer::new(&world, namespace);
     observer.until_available(1, 1).await;
     let workload = observer.workload().await;
