@@ -359,7 +359,9 @@ async fn a_control_plane_scales_changes_in_place_and_is_deleted() {
     assert_eq!(reason(&control_plane, "Initialized"), "Initialized", "{control_plane:#?}");
     assert_eq!(reason(&control_plane, "Available"), "Available", "{control_plane:#?}");
 
-    // Two more join, one after the other, in the other failure domain first.
+    // Two more join, one after the other, in the other failure domain first. The time of creation, by which Machines are
+    // sorted, has a precision of a second.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     process.merge::<KubeadmControlPlane>("kcp", json!({"spec": {"replicas": 3}})).await;
     let control_plane = process.settle().await;
     let machines = process.machines().await;
@@ -458,7 +460,7 @@ async fn a_member_of_etcd_leaves_after_the_drain_and_never_as_the_leader() {
         process.give_nodes().await;
         process.members.add(&format!("node-{index}"));
         // The time of creation has a precision of a second, and the order of the Machines matters here.
-        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+        tokio::time::sleep(Duration::from_millis(1100)).await;
         let control_plane = available(&process).await;
         assert_eq!(reason(&control_plane, "EtcdClusterHealthy"), "Healthy", "{control_plane:#?}");
     }

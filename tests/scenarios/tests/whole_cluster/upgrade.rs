@@ -111,8 +111,9 @@ async fn a_worker_that_is_rebuilt_or_replaced_joins_again_with_its_old_user_data
     assert_eq!((created.kubelet().as_str(), rebuilt.kubelet().as_str()), ("v1.30.0", "v1.31.0"));
     assert_ne!(rebuilt.node.spec.as_ref().unwrap().unschedulable, Some(true));
 
-    let image = json!({"filter": {"name": "ubuntu-2204-kube-v1.32.0"}});
-    let body = json!({"version": "v1.32.0", "strategy": "Replace", "drain": false, "image": image});
+    // kubeadm v1.32 does not join a control plane of v1.30, so the image has the same minor version.
+    let image = json!({"filter": {"name": "ubuntu-2204-kube-v1.31.0"}});
+    let body = json!({"version": "v1.31.1", "strategy": "Replace", "drain": false, "image": image});
     upgrade(&world, namespace, &created.name, &body).await;
     observer.until_nodes_are_ready(2).await;
     until_the_token_is_deleted(&world, &workload, namespace, &created.name).await;
@@ -120,7 +121,7 @@ async fn a_worker_that_is_rebuilt_or_replaced_joins_again_with_its_old_user_data
     assert_eq!(replaced.machine_uid, created.machine_uid);
     assert_ne!(replaced.server, created.server, "the same server");
     assert_ne!(replaced.node.uid(), rebuilt.node.uid(), "the same Node");
-    assert_eq!(replaced.kubelet(), "v1.32.0");
+    assert_eq!(replaced.kubelet(), "v1.31.0");
 
     term.cancel();
     running.join_all().await;
