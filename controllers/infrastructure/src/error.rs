@@ -28,7 +28,7 @@ pub enum ErrorClass {
     Forbidden,
     /// The request itself is wrong and will stay wrong (400, 422).
     Invalid,
-    /// The spec asks for something that the cloud cannot do; it was not asked.
+    /// The spec requests something that the cloud cannot do. No call was made.
     InvalidSpec,
     /// The cloud failed (5xx), or its response is not that of its API.
     Broken,

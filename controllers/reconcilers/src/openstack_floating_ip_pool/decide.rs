@@ -77,7 +77,7 @@ impl Observed {
             || self.journal.of_kind(RESERVATION).any(|entry| entry.id.as_deref() == Some(address))
     }
 
-    /// Returns the floating IPs that nobody uses.
+    /// Returns the floating IPs that no claim uses.
     pub(super) fn available(&self) -> impl Iterator<Item = &Member> {
         let free = |member: &&Member| member.ip.port_id.is_none() && !self.is_claimed(&member.ip.address);
         self.members.iter().filter(free)

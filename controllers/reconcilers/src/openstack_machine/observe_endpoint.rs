@@ -83,7 +83,7 @@ impl Observer<'_> {
     }
 }
 
-/// Returns true if a server in this state serves nobody. During a reboot or a rebuild, it comes back soon.
+/// Returns true if a server in this state serves no client. During a reboot or a rebuild, it comes back soon.
 fn is_dead(status: &str) -> bool {
     matches!(status, "ERROR" | "SHUTOFF" | "DELETED" | "SOFT_DELETED")
 }

@@ -33,7 +33,7 @@ fn claim_name(server: &str) -> String {
     format!("{server}-floating-ip-address")
 }
 
-/// Returns the address that the pool has allocated; `None` if the spec asks for none. Creates the claim.
+/// Returns the address that the pool has allocated; `None` if the spec requests none. Creates the claim.
 ///
 /// # Errors
 /// The pool has allocated no address yet; the condition is in the status then.

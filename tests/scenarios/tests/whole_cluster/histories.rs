@@ -141,7 +141,7 @@ async fn live(plan: &Plan) {
     drop(hollow);
 }
 
-/// Makes resources of somebody else in the same project, with names like ours.
+/// Makes a resource of another user in the same project, with a name like ours.
 async fn foreign(world: &World) {
     let credentials = Credentials {
         clouds_yaml: world.cloud.clouds_yaml("demo"),
@@ -150,7 +150,7 @@ async fn foreign(world: &World) {
         region: None,
     };
     let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
-    cloud.create_security_group("k8s-cluster-life-blue2-secgroup-worker", "of somebody else").await.unwrap();
+    cloud.create_security_group("k8s-cluster-life-blue2-secgroup-worker", "of another user").await.unwrap();
 }
 
 struct Life<'a> {
