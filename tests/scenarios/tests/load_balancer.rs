@@ -141,7 +141,7 @@ async fn the_endpoint_is_a_floating_ip_of_a_load_balancer_with_the_machine_as_me
 
 #[tokio::test]
 async fn a_machine_that_is_a_member_before_its_server_is_built_is_provisioned() {
-    let world = World::start_with_builds_of(Duration::from_secs(3)).await.unwrap();
+    let world = World::start_with_builds_of(Duration::from_secs(15)).await.unwrap();
     let scene = Scene::start_in(world).await;
     let is_member = |client: Client| async move {
         let machines = Api::<OpenStackMachine>::namespaced(client, NAMESPACE);
