@@ -280,6 +280,8 @@ async fn r2_1_a_moved_cluster_keeps_its_resources_and_a_copy_does_not_take_them(
     let network = |cluster: &OpenStackCluster| cluster.status.clone().unwrap().network.unwrap().id;
     assert_eq!((network(&moved), scene.world.counts()), (network(&original), whole.clone()));
 
+    // The older one keeps the resources, and the time of creation has a precision of a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     create("copy").await;
     let yields = |client: Client| async move {
         let copy = Api::<OpenStackCluster>::namespaced(client, "moved").get("copy").await?;
