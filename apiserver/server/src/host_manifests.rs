@@ -207,7 +207,8 @@ mod tests {
             .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "capstan:server")
             .unwrap();
         assert_eq!(verbs(role, "", "namespaces"), ["get", "list", "watch"]);
-        assert_eq!(verbs(role, "", "secrets"), ["get"]);
+        // The authorities and the kubeconfig of a new cluster are made in the host, too.
+        assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
         assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
         assert_eq!(role["rules"].as_array().unwrap().len(), 3);
     }
