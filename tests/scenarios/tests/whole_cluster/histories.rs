@@ -37,11 +37,11 @@ enum Change {
 #[derive(Debug, Clone)]
 struct Stage {
     change: Change,
-    trouble: Trouble,
+    disruption: Disruption,
 }
 
 #[derive(Debug, Clone)]
-struct Trouble {
+struct Disruption {
     /// Processes that crash, each at its n-th effect.
     crashes: Vec<(usize, Side)>,
     faults: Vec<InjectedFault>,
@@ -49,15 +49,16 @@ struct Trouble {
 
 #[derive(Debug, Clone)]
 struct Plan {
-    creation: Trouble,
+    creation: Disruption,
     stages: Vec<Stage>,
-    deletion: Trouble,
+    deletion: Disruption,
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn disruption() -> impl Strategy<Value = Disruption> {
     let side = prop_oneof![Just(Side::Before), Just(Side::After)];
     let crashes = prop::collection::vec((0..60usize, side), 0..3);
-    (crashes, prop::collection::vec(fault(), 0..3)).prop_map(|(crashes, faults)| Trouble { crashes, faults })
+    (crashes, prop::collection::vec(fault(), 0..3))
+        .prop_map(|(crashes, faults)| Disruption { crashes, faults })
 }
 
 /// Returns a failure that passes.
@@ -85,12 +86,9 @@ fn plan() -> impl Strategy<Value = Plan> {
         1 => prop::sample::select(vec![1, 3]).prop_map(Change::ControlPlane),
         2 => (0..3usize).prop_map(Change::DeleteWorker),
     ];
-    let stage = (change, trouble()).prop_map(|(change, trouble)| Stage { change, trouble });
-    (trouble(), prop::collection::vec(stage, 1..4), trouble()).prop_map(|(creation, stages, deletion)| Plan {
-        creation,
-        stages,
-        deletion,
-    })
+    let stage = (change, disruption()).prop_map(|(change, disruption)| Stage { change, disruption });
+    (disruption(), prop::collection::vec(stage, 1..4), disruption())
+        .prop_map(|(creation, stages, deletion)| Plan { creation, stages, deletion })
 }
 
 /// Returns the plan of a seed.
@@ -132,7 +130,7 @@ async fn live(plan: &Plan) {
             Change::DeleteWorker(_) => {}
         }
         life.change(&stage.change).await;
-        life.pass(&stage.trouble, || life.observer.until_available(control_plane, workers)).await;
+        life.pass(&stage.disruption, || life.observer.until_available(control_plane, workers)).await;
     }
     life.observer.clusters().delete("blue", &DeleteParams::background()).await.unwrap();
     life.pass(&plan.deletion, || life.observer.until_gone()).await;
@@ -183,9 +181,9 @@ impl Life<'_> {
     }
 
     /// Lets processes run and crash, then one that does not crash, until the state is reached.
-    async fn pass<F: Future<Output = ()>>(&self, trouble: &Trouble, reached: impl Fn() -> F) {
-        trouble.faults.iter().for_each(|fault| self.world.cloud.inject(fault.clone()));
-        let crashes = trouble.crashes.iter().map(|(n, side)| CrashPoint::at(*n, *side));
+    async fn pass<F: Future<Output = ()>>(&self, disruption: &Disruption, reached: impl Fn() -> F) {
+        disruption.faults.iter().for_each(|fault| self.world.cloud.inject(fault.clone()));
+        let crashes = disruption.crashes.iter().map(|(n, side)| CrashPoint::at(*n, *side));
         for crash_point in crashes.chain([CrashPoint::never()]) {
             let crash_point = Arc::new(crash_point);
             let running = run_until_crash(self.world, &crash_point, &CancellationToken::new());

@@ -161,7 +161,7 @@ fn is_ours(tag: &OwnershipTag, known: &str) -> bool {
     known == description(tag)
 }
 
-/// Deletes what is left of a bastion: the address, the server, and its group.
+/// Deletes the address, the server and the security group of a bastion.
 fn remove(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Step {
     let view = &observed.bastion;
     if let Some(ip) = view.floating_ip.as_ref().filter(|ip| is_ours(tag, &ip.description)) {

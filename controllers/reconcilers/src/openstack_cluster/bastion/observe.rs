@@ -32,7 +32,7 @@ pub(in super::super) async fn find(
 }
 
 impl Observer<'_> {
-    /// Finds the bastion's port and floating IP, or what is left of an earlier one.
+    /// Finds the port and the floating IP of the bastion, or those of an earlier one.
     pub(in super::super) async fn bastion(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         let name = &self.desired.bastion_group;
         let Some(wish) = &self.desired.bastion else {
