@@ -68,6 +68,7 @@ fn lints() -> anyhow::Result<()> {
 fn docs() -> anyhow::Result<()> {
     let mut command =
         run::cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--document-private-items"])?;
+    command.env("RUSTDOC", run::root()?.join("hack/xtask/rustdoc.sh"));
     run::shown(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
