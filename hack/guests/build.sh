@@ -13,7 +13,7 @@ say() { echo "[build +${SECONDS}s] $*"; }
 PAUSE_VERSION=3.10.2   # what kubeadm 1.36 requests
 PACKAGES=systemd-sysv,udev,cloud-init,iproute2,ifupdown,net-tools,netbase,login,dbus,containerd,runc,\
 containernetworking-plugins,conntrack,iptables,nftables,ethtool,socat,kmod,procps,ca-certificates,mount,util-linux,\
-iputils-ping,curl
+iputils-ping,curl,chrony,fdisk,sudo
 
 if [[ -e $TARGET ]]; then say "$TARGET exists"; exit 0; fi
 # An interrupted build leaves mounts only in its own mount namespace, so the folders can be removed.

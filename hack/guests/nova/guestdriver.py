@@ -6,6 +6,7 @@
   where cloud-init looks for it, too.
 - Addresses are fixed, because this OpenStack has no DHCP agent.
 - Containers in the server need all capabilities and devices.
+- A server has an empty disk, DATA_DISK, for cloud-init to format: a loop device of a file that goes with the server.
 - libvirt keeps a few KB of the console of an LXC server. A reader for each server writes all of it to the file that Nova
   shows as console log.
 """
@@ -20,6 +21,8 @@ from nova.virt.libvirt import utils
 GUEST_ROOT = os.environ['GUEST_ROOT']
 GUEST_DISK = '/var/lib/guest-disk'
 SEED = 'var/lib/cloud/seed/config_drive'
+DATA_DISK = 'data-disk'
+DATA_DISK_BYTES = 64 << 20   # ext4 with its default options needs a few MB
 
 
 def path_of(instance, *names):
@@ -29,6 +32,23 @@ def path_of(instance, *names):
 def unmount(folder):
     while os.path.ismount(folder):
         subprocess.run(('umount', '-l', folder), check=True)
+
+
+def output(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+
+
+def loop_devices(file):
+    return output('losetup', '--noheadings', '--output', 'NAME', '--associated', file) if os.path.exists(file) else []
+
+
+def data_disk(instance):
+    """Returns the loop device of a server, which is made if there is none."""
+    file = path_of(instance, DATA_DISK)
+    if not os.path.exists(file):
+        with open(file, 'wb') as disk:
+            disk.truncate(DATA_DISK_BYTES)
+    return (loop_devices(file) or output('losetup', '--find', '--show', file))[0]
 
 
 def without_dhcp(network_info):
@@ -54,6 +74,8 @@ class GuestDriver(driver.LibvirtDriver):
 
     def _teardown_container(self, instance):
         unmount(path_of(instance, 'rootfs'))
+        for device in loop_devices(path_of(instance, DATA_DISK)):
+            subprocess.run(('losetup', '--detach', device), check=True)
 
     def _create_configdrive(self, context, instance, injection_info, rescue=False):
         seed = path_of(instance, 'rootfs', SEED)
@@ -71,6 +93,7 @@ class GuestDriver(driver.LibvirtDriver):
         xml = super()._get_guest_xml(context, instance, *args, **kwargs)
         os.makedirs(path_of(instance, 'disk'), exist_ok=True)
         disk = f'<filesystem type="mount"><source dir="{path_of(instance, "disk")}"/><target dir="{GUEST_DISK}"/></filesystem>'
+        disk += f'<hostdev mode="capabilities" type="storage"><source><block>{data_disk(instance)}</block></source></hostdev>'
         xml = xml.replace('</devices>', disk + '</devices>', 1)
         xml = xml.replace('<init>/sbin/init</init>', '<init>/usr/local/sbin/guest-init</init>', 1)
         capabilities = '<capabilities policy="allow"/>'

@@ -2,10 +2,12 @@
 
 mod build;
 mod cluster;
+mod command_line;
 mod compute;
 mod control_plane;
 mod drain;
 mod failure;
+mod fields;
 mod nodes;
 mod phases;
 
@@ -23,9 +25,11 @@ use super::openstack::OpenStack;
 /// Scenario with real nodes. Each one depends on the earlier ones.
 type Scenario = (&'static str, fn(&Cluster<'_>) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 11] = [
     ("a control plane and a worker become Ready", nodes::first),
     ("a worker is created whose bootstrap fails", failure::plant),
+    ("each field of a KubeadmConfig has its effect on the worker", fields::on_the_worker),
+    ("the commands describe the cluster through the host", command_line::through_the_host),
     ("a Deployment with two pods responds over HTTP", nodes::web),
     ("a MachineDeployment is scaled to two workers", nodes::scale),
     ("a reboot drains a worker and changes its boot id", drain::reboot),
