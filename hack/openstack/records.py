@@ -6,6 +6,7 @@
     records.py CLOUDS.YAML CLOUD actions ID      the instance actions of a server, newest first
     records.py CLOUDS.YAML CLOUD console ID      the last lines of the console of a server
     records.py CLOUDS.YAML CLOUD ports ID        the ports of a server
+    records.py CLOUDS.YAML CLOUD load-balancers  the load balancers of the project, with listeners, pools and members
 """
 import json
 import sys
@@ -60,6 +61,11 @@ class Project:
     def post(self, service, path, body):
         return call('POST', self.urls[service] + path, self.token, body, service)[1]
 
+    def load_balancers(self):
+        found = self.get('load-balancer', f'/v2/lbaas/loadbalancers?project_id={self.id}')['loadbalancers']
+        status = lambda it: self.get('load-balancer', f'/v2/lbaas/loadbalancers/{it["id"]}/status')
+        return [status(it)['statuses']['loadbalancer'] for it in found]
+
     def inventory(self):
         # With an administrator's token the lists contain all projects, and with a member's token also shared resources.
         own = f'?project_id={self.id}'
@@ -71,6 +77,8 @@ class Project:
         cinder = 'volumev3' if 'volumev3' in self.urls else 'block-storage'
         if cinder in self.urls:
             found['volumes'] = self.get(cinder, '/volumes/detail')['volumes']
+        if 'load-balancer' in self.urls:
+            found['load-balancers'] = self.get('load-balancer', f'/v2/lbaas/loadbalancers{own}')['loadbalancers']
         name = lambda it: it.get('name') or it.get('floating_ip_address') or it.get('description') or ''
         return {kind: sorted([it['id'], name(it)] for it in things) for kind, things in found.items()}
 
@@ -89,6 +97,8 @@ def main():
         result = project.post('compute', f'/servers/{rest[0]}/action', body)['output']
     elif what == 'ports':
         result = project.get('network', f'/ports?device_id={rest[0]}')['ports']
+    elif what == 'load-balancers':
+        result = project.load_balancers()
     else:
         sys.exit(__doc__)
     json.dump(result, sys.stdout, indent=1)

@@ -104,8 +104,7 @@ const GUEST: Access = Access { user: HOST.user, namespace: "guests" };
 /// at the latest when it is Complete.
 pub(super) fn reboot(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
     let before = openstack.records(&["inventory"])?;
-    let clouds = std::fs::read_to_string(openstack.clouds_yaml())?;
-    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    let clouds = openstack.clouds_block()?;
     let manifest = MANIFEST.replace("NAMESPACE", GUEST.namespace).replace("CLOUDS\n", &clouds);
     lab.kubectl(GUEST.user, &["apply", "-f", &lab.file("guest.yaml", &manifest)?])?;
     let wait = [

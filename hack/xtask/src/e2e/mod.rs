@@ -9,6 +9,7 @@ mod guest;
 pub(crate) mod guests;
 mod host_data;
 mod lab;
+mod octavia;
 mod openstack;
 mod process;
 mod reference;
@@ -87,7 +88,7 @@ type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 /// Scenario of the provider alone, in a real OpenStack.
 const PROVIDER_SUITE: &str = "the OpenStack provider passes the provider suite";
 
-const CLOUD_SCENARIOS: [CloudScenario; 3] = [
+const CLOUD_SCENARIOS: [CloudScenario; 4] = [
     (
         "through the host: servers are created, rebooted, powered off and on, upgraded and completely deleted",
         |lab, openstack| openstack::life(lab, openstack, &openstack::HOST),
@@ -96,6 +97,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 3] = [
         "directly: servers are created, rebooted, powered off and on, upgraded and completely deleted",
         |lab, openstack| openstack::life(lab, openstack, &openstack::DIRECT),
     ),
+    ("a load balancer of Octavia gets a member, loses it and is completely deleted", octavia::load_balancer),
     ("a real guest that is rebooted through the host returns a new boot id", guest::reboot),
 ];
 

@@ -14,6 +14,9 @@ use crate::test::programs::Program;
 /// Name of the cloud in `clouds.yaml` in which clusters are created.
 const CLOUD: &str = "lab";
 
+/// Optional services of OpenStack that the scenarios use.
+const SERVICES: &str = "cinder octavia";
+
 /// Running OpenStack.
 pub(super) struct OpenStack {
     home: PathBuf,
@@ -46,13 +49,14 @@ impl OpenStack {
     fn home_of_cache() -> anyhow::Result<PathBuf> {
         match std::env::var_os("OPENSTACK_HOME") {
             Some(home) => Ok(PathBuf::from(home)),
-            None => Ok(run::cache()?.join("openstack-zed")),
+            None => Ok(run::cache()?.join("openstack-zed-octavia")),
         }
     }
 
     fn script(&self, name: &str) -> anyhow::Result<()> {
         let mut command = Command::new("bash");
         command.arg(self.scripts.join(name)).env("OPENSTACK_HOME", &self.home);
+        command.env("OPENSTACK_SERVICES", SERVICES);
         let log = self.home.join(format!("{name}.log"));
         let file = std::fs::File::create(&log).with_context(|| format!("{}", log.display()))?;
         command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
@@ -68,6 +72,12 @@ impl OpenStack {
     /// Returns the path of the `clouds.yaml` of the cloud.
     pub(super) fn clouds_yaml(&self) -> PathBuf {
         self.home.join("clouds.yaml")
+    }
+
+    /// Returns the `clouds.yaml` as a block of a manifest: JSON is YAML, and four spaces are its indentation.
+    pub(super) fn clouds_block(&self) -> anyhow::Result<String> {
+        let clouds = std::fs::read_to_string(self.clouds_yaml())?;
+        Ok(clouds.lines().map(|line| format!("    {line}\n")).collect())
     }
 
     /// Returns records of the cloud itself.
@@ -122,9 +132,7 @@ fn manifest(lab: &Lab, openstack: &OpenStack, namespace: &str) -> anyhow::Result
         .and_then(|rest| rest.find("---"))
         .context("the example has no document after the credentials")?
         + begin;
-    let clouds = std::fs::read_to_string(openstack.clouds_yaml())?;
-    // JSON is YAML, so the file of the lab can be a block of the manifest.
-    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    let clouds = openstack.clouds_block()?;
     let (head, tail) = (example.get(..begin).unwrap_or_default(), example.get(end..).unwrap_or_default());
     let text = format!("{head}{clouds}{tail}")
         .replace("cloudName: openstack", &format!("cloudName: {CLOUD}"))

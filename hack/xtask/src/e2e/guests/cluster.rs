@@ -162,9 +162,7 @@ impl Cluster<'_> {
             .replace("KUBERNETES_VERSION", &self.image.kubernetes)
             .replace("ETCD_VERSION", self.image.etcd.trim_start_matches('v'))
             .replace("IMAGE", &self.image.name);
-        let clouds = std::fs::read_to_string(self.openstack.clouds_yaml())?;
-        // JSON is YAML, so the file can be a block of the manifest.
-        let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+        let clouds = self.openstack.clouds_block()?;
         Ok(format!(
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n---\napiVersion: v1\nkind: Secret\n\
              metadata: {{name: guests-cloud-config, namespace: {NAMESPACE}}}\nstringData:\n  clouds.yaml: |\n\
