@@ -53,7 +53,11 @@ impl Certificates {
             (None, false) => return None,
             (None, true) if self.missing.is_empty() => (ConditionStatus::True, "Available", String::new()),
             (None, true) => {
-                let message = format!("Missing Secrets: {}", self.missing.join(", "));
+                let message = format!(
+                    "Missing Secrets: {}. What a node may have is not made again: restore it from a backup. The \
+                     certificates of an external etcd are yours to create",
+                    self.missing.join(", ")
+                );
                 (ConditionStatus::False, "NotAvailable", message)
             }
         };
