@@ -27,6 +27,15 @@ impl Command {
             Self::Join => "join",
         }
     }
+
+    /// Returns the arguments after the configuration. `kubeadm init` prints a command with a token otherwise, and the
+    /// cloud's users can read the console.
+    pub(crate) const fn arguments(self) -> &'static str {
+        match self {
+            Self::Init => " --skip-token-print",
+            Self::Join => "",
+        }
+    }
 }
 
 /// File of a machine. `Debug` does not print the content.

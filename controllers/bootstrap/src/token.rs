@@ -28,7 +28,7 @@ pub const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// Group of nodes that authenticate with a token. `kubeadm init` gives it the permissions of a join.
-const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
+pub const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
 
 /// Group without permissions, for a token that no node joins with.
 const NO_NODE: &str = "system:bootstrappers:capstan:no-node";

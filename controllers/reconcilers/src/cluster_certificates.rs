@@ -44,6 +44,11 @@ impl Certificates {
         self.found.get(&purpose).map(|(pair, _)| pair)
     }
 
+    /// Returns all pairs that exist, with their purposes.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (Purpose, &PemPair)> {
+        self.found.iter().map(|(purpose, (pair, _))| (*purpose, pair))
+    }
+
     /// Returns what is wrong for a control plane node: a missing pair, or a key that does not belong to its certificate.
     pub(crate) fn problem(
         &self,

@@ -9,6 +9,8 @@ pub(crate) enum Old {
     True,
     /// Severity, reason and message.
     False(&'static str, String, String),
+    /// Reason and message.
+    Unknown(&'static str, String),
 }
 
 impl Old {
@@ -29,6 +31,7 @@ pub(crate) fn set(conditions: &mut Vec<DeprecatedCondition>, kind: &str, state: 
         Old::False(severity, reason, message) => {
             ("False", Some(severity.to_owned()), filled(reason), filled(message))
         }
+        Old::Unknown(reason, message) => ("Unknown", None, filled(reason.to_owned()), filled(message)),
     };
     let mut new = DeprecatedCondition {
         kind: kind.to_owned(),
@@ -67,7 +70,7 @@ pub(crate) fn state(conditions: &[DeprecatedCondition], kind: &str) -> Option<Ol
 pub(crate) fn summary(states: &[Option<Old>]) -> Old {
     let bad = states.iter().flatten().filter(|state| **state != Old::True);
     let rank = |state: &&Old| match state {
-        Old::True => SEVERITIES.len(),
+        Old::True | Old::Unknown(..) => SEVERITIES.len(),
         Old::False(severity, ..) => SEVERITIES.iter().position(|it| it == severity).unwrap_or_default(),
     };
     bad.min_by_key(rank).cloned().unwrap_or(Old::True)

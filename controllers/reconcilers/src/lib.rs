@@ -5,6 +5,8 @@
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
 mod aggregate;
+#[cfg(test)]
+mod api_in_memory;
 mod applied;
 mod change_predicate;
 pub mod cluster;

@@ -263,6 +263,17 @@ fn slow_deletions(machines: &[Machine], now: &Now) -> Option<String> {
     Some(format!("{} {names} {verb} in deletion since more than 15m{causes}", plural("Machine", slow.len())))
 }
 
+/// Returns the stage of a Machine's deletion, with the likely causes of a slow one; `None` if it is not being deleted.
+pub(crate) fn deletion_stage(machine: &Machine, now: &Now) -> Option<String> {
+    let deleting = machine.condition("Deleting").filter(|it| it.holds())?;
+    let since = machine.metadata.deletion_timestamp.as_ref();
+    let is_slow = since.is_some_and(|since| elapsed(since.0, now) > SLOW_DELETION);
+    let age = if is_slow { " since more than 15m" } else { "" };
+    let causes = drain_causes(&[machine], now);
+    let causes = if causes.is_empty() { causes } else { format!(", delay likely due to {causes}") };
+    Some(format!("Machine deletion in progress{age}, stage: {}{causes}", deleting.reason))
+}
+
 /// Returns the causes of slow drains.
 fn drain_causes(machines: &[&Machine], now: &Now) -> String {
     let drains = machines.iter().filter_map(|machine| {
@@ -330,6 +341,13 @@ mod tests {
         status.deletion =
             Some(MachineDeletionStatus { node_drain_start_time: start, ..MachineDeletionStatus::default() });
         status.conditions.as_mut().unwrap()[0].reason = "DrainingNode".to_owned();
+        assert_eq!(
+            deletion_stage(&slow, &now).as_deref(),
+            Some(
+                "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to Pods not \
+                 completed yet"
+            )
+        );
         let deleting = deleting(true, &[slow], None, &now);
         assert_eq!(
             deleting.message,

@@ -5,7 +5,8 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-use crate::kinds::kubeadm_config;
+use crate::kinds::kubeadm_config::boot_failures::Settings;
+use crate::kinds::kubeadm_config::{self, boot_failures};
 use crate::kinds::kubeadm_control_plane::{OWNER, validate_cluster_configuration, validate_rollout};
 use crate::rules::{name_template, template_metadata};
 
@@ -52,6 +53,9 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
                 &mut errors,
             );
             kubeadm_config::validate_control_plane(config_spec, &at, &mut errors);
+            // The version is a field of the control plane.
+            let settings = Settings { spec: config_spec, version: None };
+            boot_failures::validate(settings, None, &at, &mut errors);
         }
     }
     template_metadata::metadata(

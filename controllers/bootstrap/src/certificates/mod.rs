@@ -10,6 +10,7 @@ mod purpose;
 mod read;
 #[cfg(test)]
 mod tests;
+mod upload;
 
 use std::fmt::{Debug, Formatter};
 
@@ -19,6 +20,7 @@ pub use key::KeyAlgorithm;
 pub use kubeconfig::kubeconfig;
 pub use purpose::Purpose;
 pub use read::{ca_certificate_hashes, expiry, expiry_of, matches};
+pub use upload::CertificateKey;
 
 /// A certificate and its private key, in PEM. `Debug` does not print the key.
 #[derive(Clone, PartialEq, Eq)]

@@ -75,6 +75,21 @@ impl Purpose {
         }
     }
 
+    /// Returns the names of certificate and key among those that `kubeadm join` fetches. An external etcd has its own.
+    pub(super) fn uploaded_names(
+        self,
+        configuration: Option<&ClusterConfiguration>,
+    ) -> (&'static str, Option<&'static str>) {
+        match (self, external(configuration)) {
+            (Self::ClusterCa, _) => ("ca.crt", Some("ca.key")),
+            (Self::EtcdCa, None) => ("etcd-ca.crt", Some("etcd-ca.key")),
+            (Self::EtcdCa, Some(_)) => ("external-etcd-ca.crt", None),
+            (Self::FrontProxyCa, _) => ("front-proxy-ca.crt", Some("front-proxy-ca.key")),
+            (Self::ServiceAccount, _) => ("sa.pub", Some("sa.key")),
+            (Self::ApiServerEtcdClient, _) => ("external-etcd.crt", Some("external-etcd.key")),
+        }
+    }
+
     /// Returns the files of a pair on a control plane node.
     pub fn files(self, pair: &PemPair, configuration: Option<&ClusterConfiguration>) -> Vec<File> {
         let (certificate, key) = self.paths(configuration);

@@ -20,7 +20,8 @@ const HEADER: &str = "## template: jinja\n#cloud-config\n";
 /// File that is there only because its directory is: cloud-init creates that. Upstream's path.
 const PLACEHOLDER: &str = "/run/cluster-api/placeholder";
 
-/// Script that reports a failed bootstrap.
+/// Script that reports a failed bootstrap. Many distributions mount `/run` without the right to execute, so a shell reads
+/// it.
 const REPORT: &str = "/run/cluster-api/report";
 
 impl Command {
@@ -80,14 +81,18 @@ fn commands(setup: &Setup<'_>) -> Vec<String> {
     let spec = setup.spec;
     let before = spec.pre_kubeadm_commands.iter().flatten().cloned();
     let after = spec.post_kubeadm_commands.iter().flatten().cloned();
-    let end = setup.report.map(|_| format!("{REPORT} end 0"));
+    let end = setup.report.map(|_| format!("sh {REPORT} end 0"));
     before.chain([kubeadm(setup)]).chain(after).chain(end).collect()
 }
 
-/// Returns the line that runs kubeadm. It is upstream's to the letter: without a log level, two blanks remain.
+/// Returns the line that runs kubeadm. It is upstream's, apart from the arguments of `kubeadm init`: without a log
+/// level, two blanks remain.
 fn kubeadm(setup: &Setup<'_>) -> String {
     let verbosity = setup.spec.verbosity.map(|level| format!("--v {level}")).unwrap_or_default();
     let (name, configuration) = (setup.command.name(), setup.command.configuration());
-    let report = setup.report.map(|_| format!(" || {REPORT} kubeadm $?")).unwrap_or_default();
-    format!("kubeadm {name} --config {configuration} {verbosity} && echo success > {SENTINEL}{report}")
+    let arguments = setup.command.arguments();
+    let report = setup.report.map(|_| format!(" || sh {REPORT} kubeadm $?")).unwrap_or_default();
+    format!(
+        "kubeadm {name} --config {configuration}{arguments} {verbosity} && echo success > {SENTINEL}{report}"
+    )
 }

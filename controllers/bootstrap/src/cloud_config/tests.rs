@@ -68,7 +68,7 @@ fn the_first_node_has_its_certificates_first_and_a_log_level() {
     let expected =
         ["/etc/kubernetes/pki/ca.crt", "/a", "/discovery", "/run/kubeadm/kubeadm.yaml", PLACEHOLDER];
     assert_eq!(paths, expected);
-    let line = "kubeadm init --config /run/kubeadm/kubeadm.yaml --v 4 && echo success > \
+    let line = "kubeadm init --config /run/kubeadm/kubeadm.yaml --skip-token-print --v 4 && echo success > \
         /run/cluster-api/bootstrap-success.complete";
     assert_eq!(tree["runcmd"], json!(["before", line, "after"]));
     assert_eq!(tree["bootcmd"], json!(["modprobe br_netfilter"]));
@@ -127,8 +127,8 @@ fn a_failed_bootstrap_is_reported_if_that_is_asked_for() {
     let report = &tree["write_files"][2];
     assert_eq!((&report["path"], &report["permissions"]), (&json!(REPORT), &json!("0700")));
     let line = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > \
-        /run/cluster-api/bootstrap-success.complete || /run/cluster-api/report kubeadm $?";
-    assert_eq!(tree["runcmd"], json!([line, "after", "/run/cluster-api/report end 0"]));
+        /run/cluster-api/bootstrap-success.complete || sh /run/cluster-api/report kubeadm $?";
+    assert_eq!(tree["runcmd"], json!([line, "after", "sh /run/cluster-api/report end 0"]));
 }
 
 #[test]

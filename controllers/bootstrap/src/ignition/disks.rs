@@ -5,11 +5,35 @@ use serde_json::{Value, json};
 
 use crate::setup::DocumentError;
 
+/// Type GUIDs of partitions in a GPT, by their names in Cluster API. Windows has one type for all its filesystems.
+const PARTITION_TYPES: [(&str, &str); 6] = [
+    ("Linux", "0fc63daf-8483-4772-8e79-3d69d8477de4"),
+    ("LinuxSwap", "0657fd6d-a4ab-43c4-84e5-0933c84b4f4f"),
+    ("LinuxRAID", "a19d880f-05fc-4d3b-a006-743f0f84911e"),
+    ("LVM", "e6d6d379-f507-44c2-a23c-238f2a3df928"),
+    ("Fat32", "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7"),
+    ("NTFS", "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7"),
+];
+
+/// Type of partitions that only an MBR has.
+const EXTENDED: &str = "LinuxExtended";
+
+/// Share of a partition that fills its disk.
+const WHOLE: i32 = 100;
+
 /// Returns a field that Ignition has no form for.
 pub(super) fn check(spec: &KubeadmConfigSpec) -> Option<&'static str> {
     let other_table = |it: &Partition| it.table_type.is_some_and(|kind| kind != PartitionTableType::Gpt);
     if partitions(spec).iter().any(other_table) {
         return Some("diskSetup.partitions[].tableType other than gpt");
+    }
+    if partitions(spec).iter().any(|it| !is_whole(it)) {
+        // Sizes in Ignition are absolute, and the size of the disk is not known here.
+        return Some("diskSetup.partitions[].diskLayout other than one partition of 100 percent");
+    }
+    let layouts = partitions(spec).iter().flat_map(|it| it.disk_layout.iter().flatten());
+    if layouts.into_iter().any(|part| part.partition_type.as_deref() == Some(EXTENDED)) {
+        return Some("diskSetup.partitions[].diskLayout[].partitionType LinuxExtended");
     }
     if filesystems_of(spec).iter().any(|it| it.replace_fs.is_some()) {
         return Some("diskSetup.filesystems[].replaceFS");
@@ -26,13 +50,32 @@ fn filesystems_of(spec: &KubeadmConfigSpec) -> &[Filesystem] {
     spec.disk_setup.as_ref().and_then(|it| it.filesystems.as_deref()).unwrap_or_default()
 }
 
-/// Returns the disks. One partition covers the whole disk; other layouts are ignored, as upstream does.
+/// Reports whether a disk has no layout of its own, or one partition that fills it.
+fn is_whole(partition: &Partition) -> bool {
+    let layout = partition.disk_layout.as_deref().unwrap_or_default();
+    layout.is_empty() || matches!(layout, [part] if part.percentage == WHOLE)
+}
+
+/// Returns the entry of the partition that fills the disk, if there is one. Its size is not given: it takes all space.
+fn whole(partition: &Partition) -> Option<Value> {
+    let Some([part]) = partition.disk_layout.as_deref() else {
+        return (partition.layout == Some(true)).then(|| json!({}));
+    };
+    let mut entry = json!({"number": 1});
+    if let Some(name) = part.partition_type.as_deref() {
+        let guid = PARTITION_TYPES.iter().find(|(known, _)| *known == name).map_or(name, |(_, guid)| guid);
+        entry["typeGuid"] = guid.into();
+    }
+    Some(entry)
+}
+
+/// Returns the disks.
 pub(super) fn disks(spec: &KubeadmConfigSpec) -> Vec<Value> {
     let disk = |partition: &Partition| {
         let mut disk =
             json!({"device": partition.device, "wipeTable": partition.overwrite.unwrap_or_default()});
-        if partition.layout == Some(true) {
-            disk["partitions"] = json!([{}]);
+        if let Some(entry) = whole(partition) {
+            disk["partitions"] = json!([entry]);
         }
         disk
     };

@@ -121,7 +121,11 @@ fn script(setup: &Setup<'_>) -> String {
     let spec = setup.spec;
     let verbosity = spec.verbosity.map(|level| format!(" --v {level}")).unwrap_or_default();
     let kubeadm = [
-        format!("kubeadm {} --config {CONFIGURATION}{verbosity}", setup.command.name()),
+        format!(
+            "kubeadm {} --config {CONFIGURATION}{}{verbosity}",
+            setup.command.name(),
+            setup.command.arguments()
+        ),
         format!("mkdir -p /run/cluster-api && echo success > {SENTINEL}"),
         format!("mv {CONFIGURATION} /tmp/"),
     ];

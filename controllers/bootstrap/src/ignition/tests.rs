@@ -36,7 +36,7 @@ fn a_script_runs_kubeadm_between_the_users_commands() {
     let spec = json!({"preKubeadmCommands": ["before"], "postKubeadmCommands": ["after"], "verbosity": 4});
     let tree = rendered(spec, &[], json!([])).unwrap();
     assert_eq!(tree["ignition"]["version"], "2.3.0");
-    let script = "#!/bin/bash\nset -e\nbefore\nkubeadm init --config /etc/kubeadm.yml --v 4\n\
+    let script = "#!/bin/bash\nset -e\nbefore\nkubeadm init --config /etc/kubeadm.yml --skip-token-print --v 4\n\
         mkdir -p /run/cluster-api && echo success > /run/cluster-api/bootstrap-success.complete\n\
         mv /etc/kubeadm.yml /tmp/\nafter\n";
     assert_eq!(content(&tree, SCRIPT), script);
@@ -91,7 +91,9 @@ fn disks_filesystems_mounts_and_time_servers_are_converted() {
     let spec = json!({
         "ntp": {"enabled": true, "servers": ["ntp1.lab"]},
         "diskSetup": {
-            "partitions": [{"device": "/dev/vdb", "layout": true, "overwrite": true}],
+            "partitions": [{"device": "/dev/vdb", "layout": true, "overwrite": true},
+                {"device": "/dev/vdc", "diskLayout": [{"percentage": 100, "partitionType": "LVM"}]},
+                {"device": "/dev/vdd", "diskLayout": [{"percentage": 100}]}],
             "filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "label": "etcd", "extraOpts": ["-F"]}],
         },
         "mounts": [["etcd", "/var/lib/my-etcd", "noatime", "nofail"]],
@@ -99,7 +101,12 @@ fn disks_filesystems_mounts_and_time_servers_are_converted() {
     let tree = rendered(spec, &[], json!([])).unwrap();
     assert_eq!(
         tree["storage"]["disks"],
-        json!([{"device": "/dev/vdb", "wipeTable": true, "partitions": [{}]}])
+        json!([
+            {"device": "/dev/vdb", "wipeTable": true, "partitions": [{}]},
+            {"device": "/dev/vdc", "wipeTable": false,
+                "partitions": [{"number": 1, "typeGuid": "e6d6d379-f507-44c2-a23c-238f2a3df928"}]},
+            {"device": "/dev/vdd", "wipeTable": false, "partitions": [{"number": 1}]},
+        ])
     );
     assert_eq!(
         tree["storage"]["filesystems"],
@@ -124,6 +131,12 @@ fn what_ignition_has_no_form_for_is_refused() {
         json!({"bootCommands": ["x"]}),
         json!({"mounts": [["unknown", "/a"]]}),
         disk(json!({"partitions": [{"device": "/dev/vdb", "layout": true, "tableType": "mbr"}]})),
+        disk(
+            json!({"partitions": [{"device": "/dev/vdb", "diskLayout": [{"percentage": 60}, {"percentage": 40}]}]}),
+        ),
+        disk(
+            json!({"partitions": [{"device": "/dev/vdb", "diskLayout": [{"percentage": 100, "partitionType": "LinuxExtended"}]}]}),
+        ),
         disk(json!({"filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "partition": "auto"}]})),
         disk(json!({"filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "replaceFS": "ntfs"}]})),
     ];

@@ -67,7 +67,8 @@ pub fn unknown_feature_gates(version: &str, given: &BTreeMap<String, bool>) -> V
     given.keys().filter(|gate| !known.contains(&gate.as_str())).cloned().collect()
 }
 
-fn minor(version: &str) -> Option<u64> {
+/// Returns the minor of a version 1.x.
+pub(super) fn minor(version: &str) -> Option<u64> {
     let version = Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()?;
     (version.major == 1).then_some(version.minor)
 }

@@ -7,16 +7,21 @@ mod cluster;
 mod component;
 mod duration;
 mod feature_gates;
+mod flags;
 mod node;
 #[cfg(test)]
 mod tests;
+mod without_effect;
 
 use apiserver_types::{ClusterConfiguration, ClusterNetwork, InitConfiguration, JoinConfiguration};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::certificates::CertificateKey;
 use api_version::ApiVersion;
 pub use feature_gates::{feature_gates, unknown_feature_gates};
+pub use flags::is_removed_from_api_server;
+pub use without_effect::{ALL_FIELDS_FROM, without_effect};
 
 /// Input of the file for `kubeadm init`.
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +75,26 @@ pub fn init(input: &Init<'_>) -> Result<String, RenderError> {
 /// # Errors
 /// The version is not valid or not supported.
 pub fn join(version: &str, join: &JoinConfiguration) -> Result<String, RenderError> {
+    join_with_key(version, join, None)
+}
+
+/// Returns the file for `kubeadm join` of a control plane node that fetches the certificates of the cluster, and decrypts
+/// them with this key. Without a key, the node has them already.
+///
+/// # Errors
+/// The version is not valid or not supported.
+pub fn join_with_key(
+    version: &str,
+    join: &JoinConfiguration,
+    key: Option<&CertificateKey>,
+) -> Result<String, RenderError> {
     let api = ApiVersion::of(version)?;
-    Ok(format!("---\n{}", document(api, "JoinConfiguration", node::join(join, api)?)?))
+    let mut fields = node::join(join, api)?;
+    let control_plane = fields.get_mut("controlPlane").and_then(Value::as_object_mut);
+    if let Some((control_plane, key)) = control_plane.zip(key) {
+        control_plane.insert("certificateKey".to_owned(), key.text().into());
+    }
+    Ok(format!("---\n{}", document(api, "JoinConfiguration", fields)?))
 }
 
 /// Returns the YAML of a document. `serde_json` sorts the keys.

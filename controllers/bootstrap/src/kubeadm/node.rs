@@ -43,8 +43,9 @@ pub(super) fn join(node: &JoinConfiguration, api: ApiVersion) -> Result<Map<Stri
         // This kubeconfig is a file of its own on the node; kubeadm reads it from the path.
         file.remove("kubeConfig");
     }
-    let bootstrap = node.timeouts.as_ref().and_then(|it| it.tls_bootstrap_seconds);
-    if let (ApiVersion::V1Beta3, Some(seconds), Some(fields)) = (api, bootstrap, discovery.as_object_mut()) {
+    // v1beta3 has one time for both; upstream takes that of the TLS bootstrap.
+    let limit = node.timeouts.as_ref().and_then(|it| it.tls_bootstrap_seconds.or(it.discovery_seconds));
+    if let (ApiVersion::V1Beta3, Some(seconds), Some(fields)) = (api, limit, discovery.as_object_mut()) {
         fields.insert("timeout".to_owned(), of_seconds(seconds.into()).into());
     }
     registration(&mut join, api);

@@ -4,7 +4,8 @@
 use apiserver_types::{ClusterConfiguration, ClusterNetwork, InitConfiguration, JoinConfiguration};
 use serde_json::{Value, json};
 
-use super::{Init, RenderError, init, join};
+use super::{Init, RenderError, init, join, join_with_key};
+use crate::certificates::{CertificateKey, PemPair};
 
 /// Parses the documents of a file.
 fn documents(text: &str) -> Vec<Value> {
@@ -147,9 +148,24 @@ fn a_join_has_its_timeout_where_the_version_expects_it() {
     });
     old["discovery"]["timeout"] = "5m0s".into();
     assert_eq!(joining("v1.29.1", node.clone()), old);
+    let mut other = node.clone();
+    other["timeouts"] = json!({"discoverySeconds": 60});
+    assert_eq!(joining("v1.30.1", other)["discovery"]["timeout"], "1m0s");
     let new = joining("v1.36.3", node);
     assert_eq!(new["discovery"], discovery);
     assert_eq!(new["timeouts"], json!({"tlsBootstrap": "5m0s", "controlPlaneComponentHealthCheck": "4m0s"}));
+}
+
+#[test]
+fn a_control_plane_node_gets_the_key_of_its_certificates_where_kubeadm_reads_it() {
+    let ca = PemPair { certificate: "c".to_owned(), key: "k".to_owned() };
+    let key = CertificateKey::derive(&ca, "uid");
+    let node: JoinConfiguration = serde_json::from_value(json!({"controlPlane": {}})).unwrap();
+    for version in ["v1.30.1", "v1.36.3"] {
+        let document = documents(&join_with_key(version, &node, Some(&key)).unwrap()).remove(0);
+        let expected = json!({"certificateKey": key.text(), "localAPIEndpoint": {}});
+        assert_eq!(document["controlPlane"], expected, "{version}");
+    }
 }
 
 #[test]

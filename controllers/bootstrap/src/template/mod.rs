@@ -58,6 +58,17 @@ pub fn render(template: &str, values: &Values) -> Result<String, TemplateError> 
     Ok(output)
 }
 
+/// Version of the control plane with which [`check`] renders. Any would do.
+const ANY_VERSION: &str = "v1.36.0";
+
+/// Checks a template before there is a control plane.
+///
+/// # Errors
+/// The template is not in the supported part of the language, or fails for a control plane with a version.
+pub fn check(template: &str) -> Result<(), TemplateError> {
+    render(template, &Values { control_plane_version: Some(ANY_VERSION.to_owned()) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +124,7 @@ mod tests {
         for (template, expected) in table {
             let error = with(Some("v1.36.3"), template).unwrap_err();
             assert_eq!(error.to_string(), expected, "{template}");
+            assert_eq!(check(template), Err(error), "{template}");
         }
     }
 

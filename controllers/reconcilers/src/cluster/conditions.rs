@@ -1,6 +1,6 @@
 //! Conditions of a Cluster.
 
-use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, Polarity, Time};
+use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, MachineSet, Polarity, Time};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
@@ -257,14 +257,18 @@ fn machines_up_to_date(kind: &str, machines: &[Machine], observed: &Observed, no
     aggregate(&target, &sources(&machines, &names, "UpToDate"), now)
 }
 
-/// Aggregates one of RollingOut, ScalingUp and ScalingDown over control plane and MachineDeployments.
+/// Aggregates one of RollingOut, ScalingUp and ScalingDown over control plane, MachineDeployments and the MachineSets
+/// without one. A MachineSet does not roll out.
 fn movement(kind: &str, observed: &Observed, now: &Time) -> Condition {
+    let sets: &[MachineSet] = if kind == "RollingOut" { &[] } else { &observed.sets };
     let mut names: Vec<String> = observed.deployments.iter().map(ResourceExt::name_any).collect();
+    names.extend(sets.iter().map(ResourceExt::name_any));
     names.extend(observed.control_plane.as_ref().map(ResourceExt::name_any));
+    let sets = sets.iter().map(|it| ("MachineSet", it.condition(kind)));
     let deployments = observed.deployments.iter().map(|it| ("MachineDeployment", it.condition(kind)));
     // A control plane that does not report the condition is left out.
     let control_plane = observed.control_plane.as_ref().map(|it| (CONTROL_PLANE_KIND, it.condition(kind)));
-    let all = deployments.chain(control_plane).zip(&names);
+    let all = deployments.chain(sets).chain(control_plane).zip(&names);
     let sources = all.filter(|((of, condition), _)| *of != CONTROL_PLANE_KIND || condition.is_some());
     let sources: Vec<Source<'_>> = sources
         .map(|((kind, condition), name)| Source {

@@ -95,9 +95,10 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
 
 /// Returns the OpenStackCluster's endpoint, if it is complete and the Cluster has none.
 fn endpoint(cluster: &Cluster, infrastructure: &OpenStackCluster) -> Option<ApiEndpoint> {
-    let known = cluster.spec.control_plane_endpoint.as_ref().is_some_and(|it| it.host.is_some());
+    let is_complete = |it: &ApiEndpoint| it.host.is_some() && it.port.is_some_and(|port| port > 0);
+    let known = cluster.spec.control_plane_endpoint.as_ref().is_some_and(is_complete);
     let found = infrastructure.spec.control_plane_endpoint.clone();
-    found.filter(|it| !known && it.host.is_some() && it.port.is_some_and(|port| port > 0))
+    found.filter(|it| !known && is_complete(it))
 }
 
 fn deletion(cluster: &Cluster, observed: &Observed) -> Step {

@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, OpenStackCluster};
+use apiserver_types::{
+    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet, OpenStackCluster,
+};
 use controllers_bootstrap::certificates::PemPair;
 use controllers_runtime::{ControllerContext, ReconcileError};
 use controllers_workload::{ClusterKey, Probe};
@@ -35,7 +37,11 @@ pub(super) struct Observed {
     pub control_plane: Option<KubeadmControlPlane>,
     /// Reason why the KubeadmControlPlane that the Cluster names does not belong to it.
     pub control_plane_refused: Option<String>,
+    /// The Cluster names no infrastructure, and no topology will.
+    pub without_infrastructure: bool,
     pub deployments: Vec<MachineDeployment>,
+    /// MachineSets that no MachineDeployment controls.
+    pub sets: Vec<MachineSet>,
     pub control_plane_machines: Vec<Machine>,
     pub workers: Vec<Machine>,
     /// Probes of the workload API.
@@ -88,6 +94,7 @@ impl Reader<'_> {
     /// Reads the objects that the Cluster names.
     async fn parts(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         let spec = &self.cluster.spec;
+        observed.without_infrastructure = spec.infrastructure_ref.is_none() && spec.topology.is_none();
         if let Some(name) = spec.infrastructure_ref.as_ref().filter(|it| it.kind == INFRASTRUCTURE_KIND) {
             (observed.infrastructure, observed.refused) = self.part(&name.name).await?;
         }
@@ -124,6 +131,10 @@ impl Reader<'_> {
         let deployments = self.api::<MachineDeployment>().list(&ListParams::default()).await?;
         let ours = deployments.into_iter().filter(|deployment| deployment.spec.cluster_name == name);
         observed.deployments = ours.collect();
+        let sets = self.api::<MachineSet>().list(&ListParams::default()).await?.into_iter();
+        let alone =
+            sets.filter(|set| set.spec.cluster_name == name && ownership::controller_of(set).is_none());
+        observed.sets = alone.collect();
         Ok(())
     }
 
@@ -145,8 +156,11 @@ impl Reader<'_> {
 }
 
 impl Observed {
-    /// Reports whether the infrastructure was complete once.
+    /// Reports whether the infrastructure was complete once. Nothing is awaited if there is none.
     pub(super) fn provisioned(&self) -> bool {
+        if self.without_infrastructure {
+            return true;
+        }
         let status = self.infrastructure.as_ref().and_then(|it| it.status.as_ref());
         let initialization = status.and_then(|status| status.initialization.as_ref());
         initialization.and_then(|it| it.provisioned) == Some(true)

@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, ReplicaCounts, Time, condition, set_condition,
+    MachineDeployment, MachineSet, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::decide::Step;
@@ -85,11 +85,11 @@ fn control_plane(observed: &Observed) -> ReplicaCounts {
     }
 }
 
-/// Sums up MachineDeployments, and Machines that belong to none.
+/// Sums up MachineDeployments, MachineSets that belong to none, and Machines that belong to neither.
 fn workers(observed: &Observed) -> ReplicaCounts {
     let alone = |machine: &&Machine| crate::ownership::controller_of(*machine).is_none();
     let alone: Vec<Machine> = observed.workers.iter().filter(alone).cloned().collect();
-    let parts = observed.deployments.iter().map(of_deployment);
+    let parts = observed.deployments.iter().map(of_deployment).chain(observed.sets.iter().map(of_set));
     let parts: Vec<ReplicaCounts> = parts.chain((!alone.is_empty()).then(|| counts(&alone))).collect();
     let sum = |of: &dyn Fn(&ReplicaCounts) -> Option<i32>| {
         parts
@@ -121,6 +121,19 @@ fn of_deployment(deployment: &MachineDeployment) -> ReplicaCounts {
     }
 }
 
+fn of_set(set: &MachineSet) -> ReplicaCounts {
+    let status = set.status.clone().unwrap_or_default();
+    ReplicaCounts {
+        available_replicas: status.available_replicas,
+        desired_replicas: set.spec.replicas,
+        ready_replicas: status.ready_replicas,
+        replicas: status.replicas,
+        up_to_date_replicas: status.up_to_date_replicas,
+        upgrade_plan: None,
+        versions: status.versions,
+    }
+}
+
 /// Counts Machines. All that exist are desired: no other object says how many there should be.
 fn counts(machines: &[Machine]) -> ReplicaCounts {
     let count = |desired: &dyn Fn(&&Machine) -> bool| {
@@ -144,7 +157,9 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     match cluster.metadata.deletion_timestamp {
         Some(_) => ClusterPhase::Deleting,
         None if observed.provisioned() && reachable => ClusterPhase::Provisioned,
-        None if cluster.spec.infrastructure_ref.is_some() => ClusterPhase::Provisioning,
+        None if cluster.spec.infrastructure_ref.is_some() || cluster.spec.control_plane_ref.is_some() => {
+            ClusterPhase::Provisioning
+        }
         None => ClusterPhase::Pending,
     }
 }
@@ -169,6 +184,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
 #[cfg(test)]
 mod tests {
     use apiserver_types::{ClusterSpec, Polarity};
+    use serde_json::json;
 
     use super::*;
 
@@ -195,5 +211,36 @@ mod tests {
         report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
         let available = cluster.condition("Available").unwrap();
         assert!(available.message.contains("Burning: it burns"), "{available:?}");
+    }
+
+    #[test]
+    fn workers_are_counted_in_deployments_in_sets_without_one_and_alone() {
+        let status = json!({"replicas": 2, "readyReplicas": 1});
+        let mut deployment = MachineDeployment::default();
+        deployment.spec.replicas = Some(3);
+        deployment.status = serde_json::from_value(status.clone()).unwrap();
+        let mut set = MachineSet::default();
+        set.spec.replicas = Some(2);
+        set.status = serde_json::from_value(status).unwrap();
+        let observed = Observed {
+            deployments: vec![deployment],
+            sets: vec![set],
+            workers: vec![Machine::default()],
+            ..Observed::default()
+        };
+        let workers = workers(&observed);
+        assert_eq!(
+            (workers.desired_replicas, workers.replicas, workers.ready_replicas),
+            (Some(6), Some(5), Some(2))
+        );
+    }
+
+    #[test]
+    fn a_cluster_without_infrastructure_awaits_none() {
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        let observed = Observed { without_infrastructure: true, ..Observed::default() };
+        report(&mut cluster, &observed, &Step::Nothing, &Time::default());
+        let initialization = cluster.status.unwrap().initialization.unwrap();
+        assert_eq!(initialization.infrastructure_provisioned, Some(true));
     }
 }

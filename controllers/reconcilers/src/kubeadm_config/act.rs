@@ -3,16 +3,17 @@
 use apiserver_types::{
     BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, Machine,
 };
-use controllers_bootstrap::certificates::Purpose;
+use controllers_bootstrap::certificates::{CertificateKey, Purpose};
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
 use controllers_bootstrap::token::{self, Token};
 use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, jinja, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
 use controllers_workload::ClusterKey;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::certificate_upload::{self, Upload};
 use super::contents::Contents;
 use super::data_secret;
 use super::lock::{Attempt, Lock};
@@ -22,8 +23,12 @@ use super::tokens;
 use crate::cluster_certificates::{self, Certificates};
 use crate::ownership;
 
-/// Annotation of a KubeadmConfig. With the value `true`, its machine reports a failed bootstrap on its console.
+/// Annotation of a KubeadmConfig. With the value `true`, its machine reports a failed bootstrap on its console, and with
+/// another value it does not. Without it, machines of [`CONSOLE`] do.
 const REPORT: &str = "capstan.dev/bootstrap-report";
+
+/// Kind of infrastructure whose controller reads the console.
+const CONSOLE: &str = "OpenStackMachine";
 
 /// Writer of a pass over a KubeadmConfig whose Machine and Cluster exist.
 pub(super) struct Actor<'a> {
@@ -34,13 +39,16 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Renders and stores the data of the first control plane node. The lock is taken last, so no error keeps it.
+    /// Renders and stores the data of the first control plane node. The lock is taken last, so no error keeps it. It is
+    /// looked at first: what another Machine boots with must not be generated again.
     pub(super) async fn init(&self, config: &mut KubeadmConfig) -> Result<(), Failure> {
+        let lock = Lock::of(self.context, self.cluster);
+        self.wait_for(lock.look(&self.machine.name_any()).await?).await?;
         let certificates = self.certificates_for_init(config).await?;
         let endpoint = endpoint(self.cluster);
         let spec = &config.spec;
         let configuration = spec.cluster_configuration.clone().unwrap_or_default();
-        self.check_feature_gates(&configuration)?;
+        self.check_versioned(&configuration)?;
         let mut node = spec.init_configuration.clone().unwrap_or_default();
         if node.bootstrap_tokens.as_ref().is_none_or(Vec::is_empty) {
             // Not stored: no node joins with it, so another pass may render another one.
@@ -57,7 +65,7 @@ impl Actor<'_> {
         let kubeadm = kubeadm.map_err(Failure::data)?;
         let files = certificates.files(Some(&configuration));
         let document = self.document(config, Command::Init, &kubeadm, &files, None).await?;
-        self.take_lock().await?;
+        self.wait_for(lock.take(&self.machine.name_any()).await?).await?;
         if let Some(endpoint) = endpoint.filter(|_| configuration.control_plane_endpoint.is_none()) {
             self.change(config, &json!({"clusterConfiguration": {"controlPlaneEndpoint": endpoint}})).await?;
         }
@@ -71,15 +79,20 @@ impl Actor<'_> {
         let control_plane = is_control_plane(self.machine);
         let certificates = self.certificates_for_join(config, control_plane).await?;
         let join = self.complete_join(config, &certificates, control_plane).await?;
+        let mut key = None;
         if let Some(token) = discovery::token(&join) {
             let token = Token::parse(token).map_err(Failure::data)?;
             tokens::care(&self.context.workloads.client(&self.key())?, &token, self.machine).await?;
+            if control_plane && certificate_upload::is_wanted(self.cluster) {
+                key = Some(self.upload(config, &certificates, &token).await?);
+            }
         }
         let discovery = discovery::kubeconfig_file(&join);
         let configuration = config.spec.cluster_configuration.as_ref();
-        let files = if control_plane { certificates.files(configuration) } else { Vec::new() };
+        let in_document = control_plane && key.is_none();
+        let files = if in_document { certificates.files(configuration) } else { Vec::new() };
         let join = if control_plane { join } else { discovery::with_taint(join) };
-        let kubeadm = kubeadm::join(self.version()?, &join).map_err(Failure::data)?;
+        let kubeadm = kubeadm::join_with_key(self.version()?, &join, key.as_ref()).map_err(Failure::data)?;
         let document = self.document(config, Command::Join, &kubeadm, &files, discovery.as_ref()).await?;
         data_secret::store(self.context, config, &self.cluster.name_any(), document).await
     }
@@ -89,11 +102,57 @@ impl Actor<'_> {
         let token = config.spec.join_configuration.as_ref().and_then(discovery::token);
         let Some(token) = token.and_then(|token| Token::parse(token).ok()) else { return Ok(false) };
         match self.context.workloads.client(&self.key()) {
-            Ok(client) => tokens::care(&client, &token, self.machine).await?,
+            Ok(client) => {
+                tokens::care(&client, &token, self.machine).await?;
+                self.care_for_certificates(config, &token, client).await?;
+            }
             // A connection triggers a pass.
             Err(error) => tracing::debug!(%error, config = config.name_any(), "the bootstrap token waits"),
         }
         Ok(!tokens::is_over(self.machine))
+    }
+
+    fn uploader(&self, client: Client) -> Upload<'_> {
+        let namespace = self.cluster.namespace().unwrap_or_default();
+        let machines = Api::namespaced(self.context.client.clone(), &namespace);
+        Upload { client, machine: self.machine, machines }
+    }
+
+    /// Stores the encrypted certificates in the workload cluster. Returns the key for the Machine's user data.
+    async fn upload(
+        &self,
+        config: &KubeadmConfig,
+        certificates: &Certificates,
+        token: &Token,
+    ) -> Result<CertificateKey, Failure> {
+        let uploader = self.uploader(self.context.workloads.client(&self.key())?);
+        let name = cluster_certificates::secret_name(&self.cluster.name_any(), Purpose::ClusterCa);
+        let missing = || Failure::of(Part::JoinCertificates, format!("Secret {name} does not exist"));
+        let ca = certificates.get(Purpose::ClusterCa).ok_or_else(missing)?;
+        let key = CertificateKey::derive(ca, &self.machine.uid().unwrap_or_default());
+        if !uploader.is_there().await? {
+            let configuration = config.spec.cluster_configuration.as_ref();
+            let data = key.encrypt(certificates.pairs(), configuration).map_err(Failure::data)?;
+            uploader.create(data, token).await?;
+        }
+        Ok(key)
+    }
+
+    /// Keeps the encrypted certificates until the Machine has joined, and deletes them then.
+    async fn care_for_certificates(
+        &self,
+        config: &KubeadmConfig,
+        token: &Token,
+        client: Client,
+    ) -> Result<(), Failure> {
+        if !is_control_plane(self.machine) || !certificate_upload::is_wanted(self.cluster) {
+            return Ok(());
+        }
+        if tokens::is_over(self.machine) {
+            return self.uploader(client).delete().await;
+        }
+        let certificates = self.certificates_for_join(config, true).await?;
+        self.upload(config, &certificates, token).await.map(drop)
     }
 
     fn key(&self) -> ClusterKey {
@@ -111,13 +170,14 @@ impl Actor<'_> {
         })
     }
 
-    /// Refuses a gate that the kubeadm of this version does not know: it would refuse the whole file on the machine.
-    fn check_feature_gates(&self, configuration: &ClusterConfiguration) -> Result<(), Failure> {
+    /// Refuses a gate that the kubeadm of this version does not know, because it would refuse the whole file on the
+    /// machine, and a flag that the API server does not have.
+    fn check_versioned(&self, configuration: &ClusterConfiguration) -> Result<(), Failure> {
         let version = self.version()?;
         let given = configuration.feature_gates.iter().flatten().map(|(name, on)| (name.clone(), *on));
         let unknown = kubeadm::unknown_feature_gates(version, &given.collect());
         if unknown.is_empty() {
-            return Ok(());
+            return check_flags(version, configuration);
         }
         Err(Failure::data(format!(
             "spec.clusterConfiguration.featureGates: kubeadm {version} does not know {}. Remove it, or choose a version \
@@ -218,8 +278,24 @@ impl Actor<'_> {
         }
     }
 
-    async fn take_lock(&self) -> Result<(), Failure> {
-        let attempt = Lock::of(self.context, self.cluster).take(&self.machine.name_any()).await?;
+    /// Tells which fields have no effect, because the kubeadm of this version has no form for them.
+    async fn warn_about_fields(&self, config: &KubeadmConfig) {
+        let version = self.machine.spec.version.as_deref().unwrap_or_default();
+        let fields = kubeadm::without_effect(version, &config.spec);
+        if fields.is_empty() {
+            return;
+        }
+        let fields: Vec<String> = fields.iter().map(|field| format!("spec.{field}")).collect();
+        let message = format!(
+            "no effect with version {version}, only from {} on: {}",
+            kubeadm::ALL_FIELDS_FROM,
+            fields.join(", ")
+        );
+        self.context.events.record(config, Severity::Warning, "FieldsWithoutEffect", &message).await;
+    }
+
+    /// Ends the pass if the lock is not for this Machine.
+    async fn wait_for(&self, attempt: Attempt) -> Result<(), Failure> {
         match attempt {
             Attempt::Held => Ok(()),
             Attempt::Busy(holder) => {
@@ -250,7 +326,11 @@ impl Actor<'_> {
         let contents = Contents { context: self.context, namespace: &namespace, cluster: self.cluster };
         let (files, users) = (contents.files(&config.spec).await?, contents.users(&config.spec).await?);
         let machine = self.machine.name_any();
-        let reported = config.annotations().get(REPORT).is_some_and(|value| value == "true");
+        self.warn_about_fields(config).await;
+        let reported = match config.annotations().get(REPORT) {
+            Some(value) => value == "true",
+            None => self.machine.spec.infrastructure_ref.kind == CONSOLE,
+        };
         let setup = Setup {
             command,
             kubeadm,
@@ -269,4 +349,17 @@ impl Actor<'_> {
             BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }
+}
+
+/// Refuses a flag with which the API server of this version would not start.
+fn check_flags(version: &str, configuration: &ClusterConfiguration) -> Result<(), Failure> {
+    let server = configuration.api_server.as_ref();
+    let arguments = server.and_then(|server| server.extra_args.as_deref()).unwrap_or_default();
+    let removed = |name: &str| kubeadm::is_removed_from_api_server(version, name);
+    let Some(index) = arguments.iter().position(|argument| removed(&argument.name)) else { return Ok(()) };
+    let name = arguments.get(index).map(|argument| argument.name.as_str()).unwrap_or_default();
+    Err(Failure::data(format!(
+        "spec.clusterConfiguration.apiServer.extraArgs[{index}]: kube-apiserver {version} does not have the flag {name}, \
+         and does not start. Remove it"
+    )))
 }

@@ -1,4 +1,8 @@
 //! Contents of files and passwords that are in Secrets.
+//!
+//! A missing Secret is looked for in an interval, and not watched. A watch needs the permission to list the Secrets of
+//! all namespaces, in a host cluster those of all its users. Only a KubeadmConfig without data waits for a Secret: later
+//! changes have no effect on its machine.
 
 use apiserver_types::{
     BootstrapFile, BootstrapUser, Cluster, FileContentFormat, KubeadmConfigSpec, SecretKeySource,
@@ -10,8 +14,7 @@ use controllers_runtime::ControllerContext;
 use super::stop::Failure;
 use crate::templates;
 
-/// Adds what to do about a Secret without the content. Secrets are read one at a time and not watched: in a host
-/// cluster, Capstan may not list them.
+/// Adds the remedy for a Secret without the content.
 fn with_remedy(cause: &str, source: &SecretKeySource) -> String {
     format!("{cause}. Create the Secret with the key {:?}; it is looked for every 10 seconds", source.key)
 }

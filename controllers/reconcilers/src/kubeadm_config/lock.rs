@@ -52,6 +52,14 @@ impl<'a> Lock<'a> {
         }
     }
 
+    /// Judges the lock for a Machine without taking it. A free lock counts as held.
+    pub(super) async fn look(&self, machine: &str) -> Result<Attempt, ReconcileError> {
+        match self.api.get_opt(&self.name()).await? {
+            Some(_) => self.judge(machine).await,
+            None => Ok(Attempt::Held),
+        }
+    }
+
     /// Releases the lock of any Machine. A lock that does not exist is no error.
     pub(super) async fn release(&self) -> Result<(), ReconcileError> {
         match self.api.get_opt(&self.name()).await? {

@@ -3,6 +3,7 @@
 //! The data is rendered once. Before that, everything random is stored, so a pass after a crash renders the same data.
 
 mod act;
+mod certificate_upload;
 mod contents;
 mod data_secret;
 mod decide;

@@ -53,7 +53,11 @@ impl Certificates {
             (None, false) => return None,
             (None, true) if self.missing.is_empty() => (ConditionStatus::True, "Available", String::new()),
             (None, true) => {
-                let message = format!("Missing Secrets: {}", self.missing.join(", "));
+                let message = format!(
+                    "Missing Secrets: {}. What a node may have is not made again: restore it from a backup. The \
+                     certificates of an external etcd are yours to create",
+                    self.missing.join(", ")
+                );
                 (ConditionStatus::False, "NotAvailable", message)
             }
         };
@@ -103,7 +107,15 @@ pub(super) async fn ensure(
     Ok(())
 }
 
-/// Reads the authorities. Missing ones are made before the cluster runs; later their Nodes would be locked out.
+/// Reports whether a node may have the authorities: the cluster runs, or a Machine has its bootstrap data. The status
+/// alone does not tell, because a move or a restore loses it.
+fn is_used(control_plane: &KubeadmControlPlane, observed: &Observed) -> bool {
+    let mut machines = observed.replicas.iter().chain(&observed.standalone).map(|replica| &replica.machine);
+    let has_data = |data: &Option<String>| data.as_deref().is_some_and(|name| !name.is_empty());
+    initialized(control_plane) || machines.any(|machine| has_data(&machine.spec.bootstrap.data_secret_name))
+}
+
+/// Reads the authorities. Missing ones are made before a node may have them; later the Nodes would be locked out.
 async fn authorities(
     context: &ControllerContext,
     control_plane: &KubeadmControlPlane,
@@ -111,7 +123,7 @@ async fn authorities(
 ) -> Result<cluster_certificates::Certificates, ReconcileError> {
     let (cluster, configuration) = (&observed.cluster, configuration(control_plane));
     let owner = ownership::reference(control_plane, true);
-    let found = match initialized(control_plane) {
+    let found = match is_used(control_plane, observed) {
         true => cluster_certificates::lookup(context, cluster, configuration).await?,
         false => {
             cluster_certificates::generate_missing(context, cluster, owner.clone(), configuration).await?
@@ -221,30 +233,5 @@ pub(super) async fn take_over(
 }
 
 #[cfg(test)]
-mod tests {
-    use controllers_bootstrap::certificates::certificate_authority;
-
-    use super::*;
-
-    #[test]
-    fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_year() {
-        let now = Timestamp::now();
-        let day = |days: i64| now.checked_add(SignedDuration::from_hours(24 * days)).unwrap();
-        let make = || certificate_authority(KeyAlgorithm::EcdsaP256, None, now).unwrap();
-        let (ca, other) = (make(), make());
-        let server = "https://10.0.0.1:6443";
-        let config = kubeconfig("c", server, &ca, KeyAlgorithm::EcdsaP256, now).unwrap();
-        let table = [
-            (config.as_str(), server, &ca, day(0), true),
-            (&config, server, &ca, day(182), true),
-            (&config, server, &ca, day(183), false),
-            (&config, "https://10.0.0.2:6443", &ca, day(0), false),
-            (&config, server, &other, day(0), false),
-            ("no kubeconfig", server, &ca, day(0), false),
-        ];
-        for (config, server, ca, now, expected) in table {
-            assert_eq!(is_current(config.as_bytes(), server, ca, now), expected, "{server} {now}");
-        }
-        assert_eq!(authority("fd00::1", 6443), "[fd00::1]:6443");
-    }
-}
+#[path = "certificates_tests.rs"]
+mod tests;

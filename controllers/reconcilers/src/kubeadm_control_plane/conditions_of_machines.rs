@@ -7,6 +7,7 @@ use kube::{Api, ResourceExt};
 use super::machine_conditions::{self, Update};
 use super::observe::Observed;
 use super::replica::managed_etcd;
+use crate::deprecated_conditions;
 
 /// Attempts of a write; others write to the same status at the same time.
 const ATTEMPTS: usize = 5;
@@ -52,11 +53,18 @@ async fn write_one(
 /// Returns a Machine with its conditions set; those of other owners stay.
 fn updated(mut machine: Machine, updates: &[Update]) -> Machine {
     let generation = machine.metadata.generation;
-    let conditions = machine.status.get_or_insert_default().conditions.get_or_insert_default();
+    let status = machine.status.get_or_insert_default();
+    let conditions = status.conditions.get_or_insert_default();
     for update in updates {
         if update.replaces || condition(conditions, &update.condition.kind).is_none() {
             set_condition(conditions, update.condition.clone().at_generation(generation));
         }
+    }
+    let states = updates.iter().filter_map(|update| Some((&update.condition, update.old.clone()?)));
+    for (condition, state) in states {
+        let old = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
+        let old = old.conditions.get_or_insert_default();
+        deprecated_conditions::set(old, &condition.kind, state, &condition.last_transition_time);
     }
     machine
 }
@@ -66,12 +74,14 @@ mod tests {
     use apiserver_types::{Condition, ConditionStatus, Time};
 
     use super::*;
+    use crate::deprecated_conditions::Old;
 
     #[test]
     fn conditions_of_others_stay_and_a_short_loss_of_the_connection_keeps_what_is_known() {
         let new = |kind: &str, status, replaces| Update {
             condition: Condition::new(kind, status, "Reason", "", Time::default()),
             replaces,
+            old: (status == ConditionStatus::True).then_some(Old::True),
         };
         let mut machine = Machine::default();
         let before = [
@@ -88,5 +98,7 @@ mod tests {
         assert_eq!(status("Ready"), Some(ConditionStatus::True));
         assert_eq!(status("SchedulerPodHealthy"), Some(ConditionStatus::True));
         assert_eq!(status("APIServerPodHealthy"), Some(ConditionStatus::Unknown));
+        let old = machine.status.unwrap().deprecated.unwrap().v1beta1.unwrap().conditions.unwrap();
+        assert_eq!(old.len(), 2, "a condition without a state in the form of v1beta1 leaves what is known");
     }
 }

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
 
 use super::inspection::{Inspection, Workload};
+use super::machine_conditions_v1beta1;
 use super::replica::{NODE_LABELS, Replica};
+use crate::deprecated_conditions::Old;
 
 /// Label that kubeadm sets on control plane Nodes, and key of the taint.
 pub(super) const CONTROL_PLANE_ROLE: &str = "node-role.kubernetes.io/control-plane";
@@ -22,6 +24,8 @@ pub(super) struct Update {
     pub condition: Condition,
     /// A condition that the Machine has already is replaced.
     pub replaces: bool,
+    /// State of the condition in the form of v1beta1, if it has one.
+    pub old: Option<Old>,
 }
 
 /// Returns the conditions of the components on a Machine, and whether it matches the control plane.
@@ -41,9 +45,12 @@ pub(super) fn updates(replica: &Replica, workload: &Workload, managed_etcd: bool
     };
     let components = kinds.filter_map(|kind| {
         let ((status, reason, message), replaces) = verdict(kind)?;
-        Some(Update { condition: Condition::new(kind, status, reason, &message, now.clone()), replaces })
+        let condition = Condition::new(kind, status, reason, &message, now.clone());
+        let old = machine_conditions_v1beta1::state(&condition, replica, workload);
+        Some(Update { condition, replaces, old })
     });
-    components.chain([Update { condition: up_to_date(replica, now), replaces: true }]).collect()
+    let up_to_date = Update { condition: up_to_date(replica, now), replaces: true, old: None };
+    components.chain([up_to_date]).collect()
 }
 
 fn up_to_date(replica: &Replica, now: &Time) -> Condition {

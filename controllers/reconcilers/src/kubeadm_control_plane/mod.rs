@@ -20,6 +20,7 @@ mod health;
 mod hook;
 mod inspection;
 mod machine_conditions;
+mod machine_conditions_v1beta1;
 mod observe;
 mod outdated;
 #[cfg(test)]

@@ -221,10 +221,17 @@ impl Actor<'_> {
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
-        if let Outcome::Failed(error) = &outcome {
-            let message = format!("error waiting for the volumes of node {name:?}: {error}");
-            let events = &self.context.events;
-            events.record(machine, Severity::Warning, "FailedWaitForVolumeDetach", &message).await;
+        let events = &self.context.events;
+        match &outcome {
+            Outcome::Done => {
+                let message = format!("success waiting for the volumes of node {name:?} to be detached");
+                events.record(machine, Severity::Normal, "NodeVolumesDetached", &message).await;
+            }
+            Outcome::Failed(error) => {
+                let message = format!("error waiting for the volumes of node {name:?}: {error}");
+                events.record(machine, Severity::Warning, "FailedWaitForVolumeDetach", &message).await;
+            }
+            Outcome::Waiting(_) => {}
         }
         observed.deletion.volumes = Some(outcome);
         Ok(())

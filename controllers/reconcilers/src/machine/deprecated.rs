@@ -75,11 +75,16 @@ fn infrastructure(machine: &Machine, observed: &Observed) -> Old {
     }
 }
 
+/// Reports whether the server is gone, or is being deleted.
+fn is_going(observed: &Observed) -> bool {
+    observed.infrastructure.as_ref().is_none_or(|it| it.metadata.deletion_timestamp.is_some())
+}
+
 fn node(machine: &Machine, observed: &Observed) -> Old {
     let status = machine.status.as_ref();
     let known = status.is_some_and(|status| status.node_ref.is_some());
     match &observed.node {
-        _ if observed.infrastructure.is_none() && machine.metadata.deletion_timestamp.is_some() => {
+        _ if is_going(observed) && machine.metadata.deletion_timestamp.is_some() => {
             Old::no("Info", "Deleting", "")
         }
         NodeObservation::NotFound if known => Old::no("Error", "NodeNotFound", ""),
@@ -88,12 +93,15 @@ fn node(machine: &Machine, observed: &Observed) -> Old {
             let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
             match condition(conditions, "NodeHealthy") {
                 Some(found) if found.status == ConditionStatus::True => Old::True,
+                Some(found) if found.status == ConditionStatus::Unknown => {
+                    Old::Unknown("NodeConditionsFailed", found.message.clone())
+                }
                 Some(found) => Old::no("Warning", "NodeConditionsFailed", found.message.clone()),
                 None => Old::no("Warning", "NodeProvisioning", ""),
             }
         }
         NodeObservation::NotConnected { message, .. } if known => {
-            Old::no("Warning", "NodeInspectionFailed", message.clone())
+            Old::Unknown("NodeInspectionFailed", message.clone())
         }
         _ => Old::no("Info", "WaitingForNodeRef", ""),
     }

@@ -10,10 +10,14 @@ use kube::ResourceExt;
 use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
 use super::{conditions, deprecated, node, node_conditions, up_to_date};
-use crate::{CERTIFICATES_EXPIRY_ANNOTATION, paused, summary};
+use crate::replica_status::{self, Now};
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused, summary};
 
 /// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
 const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
+
+/// Condition of a Machine that a health check watches.
+const HEALTH_CHECK: &str = "HealthCheckSucceeded";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
@@ -34,9 +38,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let certificates_expiry = certificates_expiry(machine, observed);
     let status = machine.status.get_or_insert_default();
     copy(status, observed, bootstrapped);
-    if let Some(expiry) = certificates_expiry {
-        status.certificates_expiry_date = Some(Time(expiry));
-    }
+    status.certificates_expiry_date = certificates_expiry.map(Time);
     if deletion {
         begin_wait(status, step, now);
     }
@@ -44,7 +46,10 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     for condition in parts {
         set_condition(conditions, condition.at_generation(generation));
     }
-    let ready = ready(conditions, &gates, now);
+    let at = Now { time: now.clone(), instant: observed.now };
+    let stage = replica_status::deletion_stage(machine, &at);
+    let conditions = machine.status.get_or_insert_default().conditions.get_or_insert_default();
+    let ready = ready(conditions, &gates, stage.as_deref(), now);
     set_condition(conditions, ready.clone().at_generation(generation));
     let wait = remaining(machine, observed.now);
     let status = machine.status.get_or_insert_default();
@@ -100,8 +105,12 @@ fn copy(status: &mut MachineStatus, observed: &Observed, bootstrapped: bool) {
     }
 }
 
-/// Returns when the certificates of a control plane Machine expire. An annotation on the Machine itself wins.
+/// Returns when the certificates of a control plane Machine expire. An annotation on the Machine itself wins. Without
+/// one, the expiry is not known any more.
 fn certificates_expiry(machine: &Machine, observed: &Observed) -> Option<String> {
+    if !machine.labels().contains_key(CONTROL_PLANE_LABEL) {
+        return None;
+    }
     let own = machine.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION);
     let config = observed.bootstrap.as_ref();
     let found = own.or_else(|| config?.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION))?;
@@ -147,14 +156,16 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     }
 }
 
-/// Ready: False if a part is an issue, else Unknown if a part is unknown, else True.
-fn ready(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
-    let deleting = condition(conditions, "Deleting").filter(|it| it.holds());
-    if let Some(deleting) = deleting {
-        let message = format!("* Deleting: Machine deletion in progress, stage: {}", deleting.reason);
+/// Ready: False if a part is an issue, else Unknown if a part is unknown, else True. `stage` is that of a deletion.
+fn ready(conditions: &[Condition], gates: &[Gate], stage: Option<&str>, now: &Time) -> Condition {
+    if let Some(stage) = stage {
+        let message = format!("* Deleting: {stage}");
         return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
     }
-    let obstacles = summary::obstacles(conditions, &PARTS, gates);
+    // Only a health check writes this one.
+    let checked = condition(conditions, HEALTH_CHECK).map(|_| HEALTH_CHECK);
+    let parts: Vec<&str> = PARTS.into_iter().chain(checked).collect();
+    let obstacles = summary::obstacles(conditions, &parts, gates);
     let status = summary::status(&obstacles);
     let reason = match status {
         ConditionStatus::True => "Ready",
@@ -178,9 +189,36 @@ mod tests {
         for (burning, expected) in [(True, False), (False, True), (Unknown, Unknown)] {
             let gate = Condition::new("Burning", burning, "Fire", "it burns", Time::default());
             let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
-            let ready = ready(&conditions, &gates, &Time::default());
+            let ready = ready(&conditions, &gates, None, &Time::default());
             assert_eq!(ready.status, expected, "{ready:?}");
         }
+    }
+
+    #[test]
+    fn a_failed_health_check_makes_a_machine_not_ready_and_a_missing_one_does_not() {
+        let parts =
+            PARTS.map(|kind| Condition::new(kind, ConditionStatus::True, "Fine", "", Time::default()));
+        let of = |conditions: &[Condition]| ready(conditions, &[], None, &Time::default()).status;
+        assert_eq!(of(&parts), ConditionStatus::True);
+        let failed = Condition::new(HEALTH_CHECK, ConditionStatus::False, "Failed", "", Time::default());
+        let all: Vec<Condition> = parts.into_iter().chain([failed]).collect();
+        assert_eq!(of(&all), ConditionStatus::False);
+    }
+
+    #[test]
+    fn the_expiry_of_certificates_follows_the_annotation_of_control_plane_machines() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        let key = CERTIFICATES_EXPIRY_ANNOTATION.to_owned();
+        machine.annotations_mut().insert(key.clone(), "2027-01-01T00:00:00Z".to_owned());
+        let expiry = |machine: &mut Machine| {
+            report(machine, &Observed::default(), &Step::Nothing, &Time::default());
+            machine.status.as_ref().and_then(|it| it.certificates_expiry_date.clone())
+        };
+        assert_eq!(expiry(&mut machine), None, "a worker has no such certificates");
+        machine.labels_mut().insert(CONTROL_PLANE_LABEL.to_owned(), String::new());
+        assert_eq!(expiry(&mut machine), Some(Time("2027-01-01T00:00:00Z".to_owned())));
+        machine.annotations_mut().remove(&key);
+        assert_eq!(expiry(&mut machine), None);
     }
 
     #[test]

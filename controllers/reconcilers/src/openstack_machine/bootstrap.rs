@@ -30,6 +30,9 @@ const KUBEADM: &str = "error execution phase";
 /// Number of lines that precede cloud-init's own, and of lines that follow the report. They contain the cause.
 const AROUND: usize = 8;
 
+/// Number of lines of cloud-init's log in the report of a node.
+const LOG: usize = 40;
+
 /// Longest line of the message. Unit: characters.
 const LONGEST_LINE: usize = 240;
 
@@ -72,18 +75,29 @@ fn has_node(machine: &Machine) -> bool {
 fn failure(console: &str, now: Time) -> Option<Condition> {
     let lines: Vec<String> = console.lines().map(plain).collect();
     let at = |text: &str| lines.iter().rposition(|line| line.contains(text));
-    let (first, last) = match (at(REPORT), at(CLOUD_INIT)) {
-        (Some(report), _) => (report, report + AROUND),
-        (None, Some(end)) => (end.saturating_sub(AROUND), end),
+    let shown: Vec<&String> = match (at(REPORT), at(CLOUD_INIT)) {
+        (Some(report), _) => of_report(lines.get(report..).unwrap_or_default()),
+        (None, Some(end)) => lines.iter().take(end + 1).skip(end.saturating_sub(AROUND)).collect(),
         (None, None) => return None,
     };
-    let shown = lines.get(first..=last.min(lines.len().saturating_sub(1))).unwrap_or_default();
     let is_kubeadm = lines.iter().any(|line| line.contains(KUBEADM));
     let reason = if is_kubeadm { "KubeadmFailed" } else { "CloudInitFailed" };
     let shown: Vec<String> =
-        shown.iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
+        shown.into_iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
     let message = format!("The console of the server says:\n{}", shown.join("\n"));
     Some(Condition::new(CONDITION, ConditionStatus::False, reason, &message, now))
+}
+
+/// Returns the first line of a report, and those of its log with the cause: kubeadm's error and what follows, or the
+/// last ones. After the log, the report has the journal of the kubelet.
+fn of_report(lines: &[String]) -> Vec<&String> {
+    let Some((first, rest)) = lines.split_first() else { return Vec::new() };
+    let is_journal = |line: &String| line.contains(" kubelet[") || line.starts_with("-- ");
+    let end = rest.iter().take(LOG).position(is_journal).unwrap_or_else(|| rest.len().min(LOG));
+    let log = rest.get(..end).unwrap_or_default();
+    let cause = log.iter().position(|line| line.contains(KUBEADM));
+    let start = cause.unwrap_or_else(|| log.len().saturating_sub(AROUND));
+    [first].into_iter().chain(log.iter().skip(start).take(AROUND)).collect()
 }
 
 /// Returns a line without escape sequences, and without the time and the process that systemd puts before it.
@@ -144,6 +158,23 @@ mod tests {
         let condition = failure(console, now()).unwrap();
         assert_eq!(condition.reason, "KubeadmFailed");
         assert!(condition.message.contains("\ncapstan-bootstrap: m kubeadm 1\nerror execution"));
+    }
+
+    #[test]
+    fn the_cause_is_found_at_the_end_of_a_long_report() {
+        let start = format!("capstan-bootstrap: m kubeadm 1\n{}", "[init] a line before\n".repeat(38));
+        let journal = "Nov 26 10:00:00 m kubelet[7]: much later\n".repeat(40);
+        let error =
+            "error execution phase preflight: Some fatal errors occurred:\n[ERROR Port-6443]: in use\n";
+        let message = |log: &str| failure(&format!("{start}{log}{journal}"), now()).unwrap().message;
+        let found = message(error);
+        assert!(
+            found.contains("kubeadm 1\nerror execution phase preflight") && found.contains("Port-6443"),
+            "{found}"
+        );
+        assert!(!found.contains("kubelet["), "{found}");
+        let found = message("runcmd: 2: prepare-storage: not found\n");
+        assert!(found.contains("prepare-storage") && !found.contains("kubelet["), "{found}");
     }
 
     #[test]

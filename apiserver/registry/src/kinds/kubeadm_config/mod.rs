@@ -1,5 +1,6 @@
 //! KubeadmConfig: strategy, and validation of its spec wherever a kind embeds it.
 
+pub(crate) mod boot_failures;
 mod ignition;
 
 use apiserver_machinery::object;
@@ -9,15 +10,22 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
+use boot_failures::Settings;
+
 /// Strategy of KubeadmConfig.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmConfigStrategy;
 
 impl Strategy for KubeadmConfigStrategy {
-    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(spec) = new.get("spec") {
-            validate(spec, &FieldPath::new("spec"), &mut errors);
+            let path = FieldPath::new("spec");
+            validate(spec, &path, &mut errors);
+            // The version is a field of the Machine.
+            let settings = |spec| Settings { spec, version: None };
+            let before = old.and_then(|old| old.get("spec")).map(settings);
+            boot_failures::validate(settings(spec), before, &path, &mut errors);
         }
         errors
     }

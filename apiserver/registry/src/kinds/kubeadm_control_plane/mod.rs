@@ -6,14 +6,18 @@ mod core_dns;
 mod rollout;
 
 use apiserver_machinery::object;
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
 pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
 pub(crate) use rollout::validate as validate_rollout;
 
-use crate::kinds::kubeadm_config;
+use crate::kinds::kubeadm_config::boot_failures::Settings;
+use crate::kinds::kubeadm_config::{self, boot_failures};
 use crate::rules::semver::Semver;
 use crate::rules::{name_template, template_metadata, version};
 
@@ -24,6 +28,7 @@ pub(crate) const OWNER: &str = "kubeadmControlPlane";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmControlPlaneStrategy;
 
+#[async_trait]
 impl Strategy for KubeadmControlPlaneStrategy {
     fn drops_nulls(&self) -> bool {
         true
@@ -73,11 +78,43 @@ impl Strategy for KubeadmControlPlaneStrategy {
         if let Some(then) = &then {
             core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut errors);
         }
-        if let Some(config_spec) = spec.get("kubeadmConfigSpec") {
-            kubeadm_config::validate_control_plane(config_spec, &config, &mut errors);
+        if let Some(settings) = settings(spec) {
+            kubeadm_config::validate_control_plane(settings.spec, &config, &mut errors);
+            boot_failures::validate(settings, before.and_then(self::settings), &config, &mut errors);
         }
         errors
     }
+
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        let path = FieldPath::new("spec.kubeadmConfigSpec");
+        let spec = new.get("spec");
+        let mut warnings = Vec::new();
+        if let Some(settings) = spec.and_then(settings) {
+            warnings.extend(boot_failures::warnings(settings, &path));
+        }
+        let before = old.and_then(|old| old.get("spec"));
+        warnings.extend(spec.zip(before).and_then(|(spec, before)| downgrade(spec, before)));
+        Ok(Verdict { warnings, ..Verdict::default() })
+    }
+}
+
+/// Returns the warning about a version that goes down, which no kubeadm does.
+fn downgrade(spec: &Value, before: &Value) -> Option<String> {
+    let text = |spec: &Value| spec.get("version").and_then(Value::as_str).map(str::to_owned);
+    let (to, from) = (text(spec)?, text(before)?);
+    let goes_down = Semver::parse_tolerant(&to)?.numbers < Semver::parse_tolerant(&from)?.numbers;
+    goes_down.then(|| format!("spec.version: kubeadm cannot go back from {from} to {to}"))
+}
+
+/// Returns the settings of the machines of a control plane, if its spec has any.
+fn settings(spec: &Value) -> Option<Settings<'_>> {
+    let version = spec.get("version").and_then(Value::as_str);
+    Some(Settings { spec: spec.get("kubeadmConfigSpec")?, version })
 }
 
 /// Returns the object in a field, and creates it if the field is absent.
@@ -241,6 +278,15 @@ mod tests {
         let mut two = with("/spec/kubeadmConfigSpec/clusterConfiguration/etcd", external);
         two["spec"]["replicas"] = json!(2);
         assert_eq!(found(&two, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_version_that_goes_down_causes_a_warning() {
+        let version = |version: &str| json!({"version": version});
+        let expected = "spec.version: kubeadm cannot go back from v1.34.1 to v1.33.9";
+        assert_eq!(downgrade(&version("v1.33.9"), &version("v1.34.1")).as_deref(), Some(expected));
+        assert_eq!(downgrade(&version("v1.34.1"), &version("v1.34.1")), None);
+        assert_eq!(downgrade(&version("v1.35.0"), &version("v1.34.1")), None);
     }
 
     #[test]

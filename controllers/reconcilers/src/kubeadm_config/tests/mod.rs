@@ -1,20 +1,12 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod api;
-
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use controllers_bootstrap::token::Token;
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, Queues, Recorder, ServerLists};
-use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::*;
-use api::{Crash, FakeApi};
+use crate::api_in_memory::{Crash, FakeApi};
 
 const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines";
 const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/blue";
@@ -22,28 +14,8 @@ const CONFIGS: &str = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/ku
 const SECRETS: &str = "/api/v1/namespaces/ns/secrets";
 const LOCK: &str = "/api/v1/namespaces/ns/configmaps/blue-lock";
 
-#[derive(Debug)]
-struct NoCloud;
-
-#[async_trait]
-impl CloudConnector for NoCloud {
-    async fn connect(&self, _: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
-        Err(CloudError::new(ErrorClass::Broken, "connect", "there is no cloud"))
-    }
-}
-
 fn reconciler(api: &FakeApi) -> KubeadmConfigReconciler {
-    let client = api.client();
-    KubeadmConfigReconciler::new(ControllerContext {
-        connector: Arc::new(NoCloud),
-        secrets: Arc::new(ApiSecrets(client.clone())),
-        servers: Arc::new(ServerLists::default()),
-        workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
-        events: Recorder::new(client.clone(), CONTROLLER.identity),
-        queues: Queues::default(),
-        kinds: Arc::from([]),
-        client,
-    })
+    KubeadmConfigReconciler::new(api.context(CONTROLLER.identity))
 }
 
 /// Stores the Cluster. Nothing manages its control plane.
@@ -151,6 +123,47 @@ async fn the_first_node_gets_its_data_whatever_write_fails() {
 }
 
 #[tokio::test]
+async fn a_certificate_of_a_machine_that_initializes_is_not_replaced_for_another_machine() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    machine(&api, "n", true, &settings());
+    pass(&api, "m").await.unwrap();
+    api.remove(&format!("{SECRETS}/blue-ca")).unwrap();
+    assert_eq!(pass(&api, "n").await.unwrap(), Requeue::After(stop::WAITING));
+    assert_eq!(
+        api.get(&format!("{SECRETS}/blue-ca")),
+        None,
+        "machine m boots with the certificate that is lost"
+    );
+}
+
+#[tokio::test]
+async fn a_machine_reports_a_failed_bootstrap_where_its_console_is_read() {
+    for (kind, annotation, expected) in [
+        ("OpenStackMachine", None, true),
+        ("OpenStackMachine", Some("false"), false),
+        ("OtherMachine", None, false),
+        ("OtherMachine", Some("true"), true),
+    ] {
+        let api = FakeApi::default();
+        cluster(&api, false);
+        machine(&api, "m", true, &settings());
+        let (machine, config) = (format!("{MACHINES}/m"), format!("{CONFIGS}/m"));
+        let mut owner = api.get(&machine).unwrap();
+        owner["spec"]["infrastructureRef"]["kind"] = kind.into();
+        api.put(&machine, owner);
+        let mut object = api.get(&config).unwrap();
+        object["metadata"]["annotations"] =
+            annotation.map_or_else(|| json!({}), |value| json!({"capstan.dev/bootstrap-report": value}));
+        api.put(&config, object);
+        pass(&api, "m").await.unwrap();
+        let commands = document(&api, "m").unwrap()["runcmd"].as_array().unwrap().len();
+        assert_eq!(commands == 2, expected, "{kind} {annotation:?}");
+    }
+}
+
+#[tokio::test]
 async fn one_machine_alone_initializes_and_a_lost_holder_is_replaced() {
     let api = FakeApi::default();
     cluster(&api, false);
@@ -204,7 +217,7 @@ async fn a_node_that_finds_its_cluster_by_a_file_needs_no_connection() {
         "kubeConfig": {"user": {"exec": {"command": "token"}}}}}}});
     machine(&api, "w", false, &by_file);
     machine(&api, "n", true, &by_file);
-    for (name, files) in [("w", 3), ("n", 11)] {
+    for (name, files) in [("w", 4), ("n", 12)] {
         pass(&api, name).await.unwrap();
         let tree = document(&api, name).unwrap();
         assert_eq!(tree["write_files"].as_array().unwrap().len(), files, "{name}");
@@ -262,6 +275,59 @@ async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workloa
     machine.status = serde_json::from_value(json!({"nodeRef": {"name": "node"}})).unwrap();
     tokens::care(&workload.client(), &token, &machine).await.unwrap();
     assert_eq!(workload.get(path), None);
+}
+
+#[tokio::test]
+async fn the_encrypted_certificates_of_a_machine_stay_until_it_has_joined() {
+    let (api, workload) = (FakeApi::default(), FakeApi::default());
+    let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
+    let path = "/api/v1/namespaces/kube-system/secrets/kubeadm-certs";
+    for name in ["m", "n"] {
+        machine(&api, name, true, &settings());
+    }
+    let read = |name: &str| -> apiserver_types::Machine {
+        serde_json::from_value(api.get(&format!("{MACHINES}/{name}")).unwrap()).unwrap()
+    };
+    let (one, other) = (read("m"), read("n"));
+    let upload = |machine| certificate_upload::Upload {
+        client: workload.client(),
+        machine,
+        machines: Api::namespaced(api.client(), "ns"),
+    };
+    let holder =
+        || workload.get(path).map(|secret| secret["metadata"]["annotations"]["capstan.dev/machine"].clone());
+    upload(&one).create(Default::default(), &token).await.unwrap();
+    assert!(upload(&one).is_there().await.unwrap());
+    assert!(!upload(&other).is_there().await.unwrap());
+    let role = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/kubeadm:kubeadm-certs";
+    assert_eq!(workload.get(role).unwrap()["rules"][0]["resourceNames"], json!(["kubeadm-certs"]));
+    assert!(upload(&other).create(Default::default(), &token).await.is_err(), "machine m has not joined");
+    let mut joined = api.get(&format!("{MACHINES}/m")).unwrap();
+    joined["status"] = json!({"nodeRef": {"name": "m"}});
+    api.put(&format!("{MACHINES}/m"), joined);
+    upload(&other).create(Default::default(), &token).await.unwrap();
+    upload(&one).delete().await.unwrap();
+    assert_eq!(holder(), Some("n/uid-n".into()), "the Secret is for another machine");
+    upload(&other).delete().await.unwrap();
+    assert_eq!(workload.get(path), None);
+}
+
+#[tokio::test]
+async fn a_flag_that_the_api_server_does_not_have_is_named_before_a_machine_exists() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut spec = settings();
+    spec["clusterConfiguration"]["apiServer"] =
+        json!({"extraArgs": [{"name": "cloud-provider", "value": "external"}]});
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    let message = config["status"]["conditions"][1]["message"].as_str().unwrap();
+    assert!(
+        message.contains("apiServer.extraArgs[0]: kube-apiserver v1.33.0 does not have the flag"),
+        "{message}"
+    );
+    assert_eq!(document(&api, "m"), None);
 }
 
 #[tokio::test]

@@ -1,9 +1,14 @@
 //! API server in memory, whose writes can fail before or after their effect.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
+use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -12,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Failure of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Crash {
+pub(crate) enum Crash {
     /// The write is not made.
     Before,
     /// The write is made, but its response is lost.
@@ -28,14 +33,24 @@ struct Store {
     replaced: Vec<String>,
 }
 
+#[derive(Debug)]
+struct NoCloud;
+
+#[async_trait]
+impl CloudConnector for NoCloud {
+    async fn connect(&self, _: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        Err(CloudError::new(ErrorClass::Broken, "connect", "there is no cloud"))
+    }
+}
+
 /// API server in memory. Objects are stored by path.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FakeApi(Arc<Mutex<Store>>);
+pub(crate) struct FakeApi(Arc<Mutex<Store>>);
 
 type Outcome = Result<Value, (u16, &'static str)>;
 
 impl FakeApi {
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
@@ -44,8 +59,23 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
+    /// Returns the context of a controller without a cloud and without workload clusters.
+    pub(crate) fn context(&self, identity: &'static str) -> ControllerContext {
+        let client = self.client();
+        ControllerContext {
+            connector: Arc::new(NoCloud),
+            secrets: Arc::new(ApiSecrets(client.clone())),
+            servers: Arc::new(ServerLists::default()),
+            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
+            events: Recorder::new(client.clone(), identity),
+            queues: Queues::default(),
+            kinds: Arc::from([]),
+            client,
+        }
+    }
+
     /// Stores an object as another client.
-    pub(super) fn put(&self, path: &str, mut object: Value) {
+    pub(crate) fn put(&self, path: &str, mut object: Value) {
         let name = path.rsplit('/').next().unwrap();
         object["metadata"]["name"] = name.into();
         object["metadata"]["namespace"] = "ns".into();
@@ -53,23 +83,28 @@ impl FakeApi {
         self.0.lock().unwrap().write(path, object);
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.0.lock().unwrap().objects.get(path).cloned()
     }
 
+    /// Deletes an object as another client.
+    pub(crate) fn remove(&self, path: &str) -> Option<Value> {
+        self.0.lock().unwrap().objects.remove(path)
+    }
+
     /// Makes every write from this one on fail. The first of them may have its effect.
-    pub(super) fn crash_at(&self, crash: Option<(usize, Crash)>) {
+    pub(crate) fn crash_at(&self, crash: Option<(usize, Crash)>) {
         let mut store = self.0.lock().unwrap();
         (store.writes, store.crash) = (0, crash);
     }
 
     /// Returns the number of writes since the last call of `crash_at`.
-    pub(super) fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.0.lock().unwrap().writes
     }
 
     /// Returns the paths of the objects that were replaced as a whole.
-    pub(super) fn replaced(&self) -> Vec<String> {
+    pub(crate) fn replaced(&self) -> Vec<String> {
         self.0.lock().unwrap().replaced.clone()
     }
 

@@ -1,0 +1,109 @@
+//! Tests of the certificates: crashes around their creation, and the renewal of the kubeconfig.
+
+use apiserver_types::{Cluster, ClusterSpec, KubeadmConfigSpec};
+use controllers_bootstrap::certificates::certificate_authority;
+use serde_json::{Value, json};
+
+use super::super::replica::examples::replica;
+use super::*;
+use crate::api_in_memory::{Crash, FakeApi};
+
+const SECRETS: &str = "/api/v1/namespaces/ns/secrets";
+
+/// Names of the Secrets that a control plane with stacked etcd generates.
+const GENERATED: [&str; 4] = ["blue-ca", "blue-etcd", "blue-proxy", "blue-sa"];
+
+/// Returns a control plane whose keys are short, so that the test is fast.
+fn control_plane() -> KubeadmControlPlane {
+    let mut control_plane = KubeadmControlPlane::default();
+    control_plane.metadata.name = Some("blue".to_owned());
+    control_plane.metadata.namespace = Some("ns".to_owned());
+    control_plane.metadata.uid = Some("uid-of-the-control-plane".to_owned());
+    let spec: KubeadmConfigSpec =
+        serde_json::from_value(json!({"clusterConfiguration": {"encryptionAlgorithm": "ECDSA-P256"}}))
+            .unwrap();
+    control_plane.spec.kubeadm_config_spec = Some(spec);
+    control_plane
+}
+
+fn observed() -> Observed {
+    let mut cluster = Cluster::new("blue", ClusterSpec::default());
+    cluster.metadata.namespace = Some("ns".to_owned());
+    Observed { cluster, ..Observed::default() }
+}
+
+/// Returns the Secrets with their data, as far as they exist.
+fn stored(api: &FakeApi) -> Vec<(&'static str, Value)> {
+    let data = |name| Some((name, api.get(&format!("{SECRETS}/{name}"))?["data"].clone()));
+    GENERATED.into_iter().filter_map(data).collect()
+}
+
+#[tokio::test]
+async fn no_crash_around_the_creation_of_an_authority_replaces_one() {
+    let (control_plane, observed) = (control_plane(), observed());
+    for crash in [Crash::Before, Crash::After] {
+        for at in 1.. {
+            let api = FakeApi::default();
+            let context = api.context("test");
+            api.crash_at(Some((at, crash)));
+            let failed = authorities(&context, &control_plane, &observed).await.is_err();
+            let before = stored(&api);
+            let missing = if crash == Crash::Before { at - 1 } else { at };
+            assert_eq!(before.len(), missing.min(GENERATED.len()), "{crash:?} at write {at}");
+            api.crash_at(None);
+            let found = authorities(&context, &control_plane, &observed).await.unwrap();
+            let after = stored(&api);
+            assert_eq!(after.len(), GENERATED.len());
+            assert!(before.iter().all(|secret| after.contains(secret)), "{crash:?} at write {at}");
+            let ca = STANDARD.encode(&found.get(Purpose::ClusterCa).unwrap().certificate);
+            assert_eq!(after[0].1["tls.crt"], ca, "what is stored is used");
+            assert_eq!(api.replaced(), Vec::<String>::new());
+            if !failed {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_a_machine_may_have_is_missed_and_not_made_again() {
+    let api = FakeApi::default();
+    let context = api.context("test");
+    let (control_plane, mut observed) = (control_plane(), observed());
+    authorities(&context, &control_plane, &observed).await.unwrap();
+    let mut first = replica("m", 1);
+    observed.replicas = vec![first.clone()];
+    api.remove(&format!("{SECRETS}/blue-etcd")).unwrap();
+    let found = authorities(&context, &control_plane, &observed).await.unwrap();
+    assert!(found.missing.is_empty(), "no machine has it, so it is made");
+    first.machine.spec.bootstrap.data_secret_name = Some("m".to_owned());
+    observed.replicas = vec![first];
+    for name in ["blue-etcd", "blue-ca"] {
+        api.remove(&format!("{SECRETS}/{name}")).unwrap();
+    }
+    let found = authorities(&context, &control_plane, &observed).await.unwrap();
+    assert_eq!(found.missing, [Purpose::ClusterCa, Purpose::EtcdCa]);
+    assert_eq!(stored(&api).len(), 2, "neither is made again");
+}
+
+#[test]
+fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_year() {
+    let now = Timestamp::now();
+    let day = |days: i64| now.checked_add(SignedDuration::from_hours(24 * days)).unwrap();
+    let make = || certificate_authority(KeyAlgorithm::EcdsaP256, None, now).unwrap();
+    let (ca, other) = (make(), make());
+    let server = "https://10.0.0.1:6443";
+    let config = kubeconfig("c", server, &ca, KeyAlgorithm::EcdsaP256, now).unwrap();
+    let table = [
+        (config.as_str(), server, &ca, day(0), true),
+        (&config, server, &ca, day(182), true),
+        (&config, server, &ca, day(183), false),
+        (&config, "https://10.0.0.2:6443", &ca, day(0), false),
+        (&config, server, &other, day(0), false),
+        ("no kubeconfig", server, &ca, day(0), false),
+    ];
+    for (config, server, ca, now, expected) in table {
+        assert_eq!(is_current(config.as_bytes(), server, ca, now), expected, "{server} {now}");
+    }
+    assert_eq!(authority("fd00::1", 6443), "[fd00::1]:6443");
+}
