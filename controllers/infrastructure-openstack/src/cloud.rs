@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
-use crate::{compute, image, load_balancer, network, session::Session, volume};
+use crate::{compute, image, load_balancer, network, quota, session::Session, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -24,6 +24,14 @@ impl OpenStackCloud {
 impl Cloud for OpenStackCloud {
     fn region(&self) -> &str {
         self.0.region()
+    }
+
+    fn project(&self) -> &str {
+        self.0.project()
+    }
+
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
+        quota::quotas(&self.0, service).await
     }
 
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {

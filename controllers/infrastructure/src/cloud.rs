@@ -9,8 +9,8 @@ use crate::{
     ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
     NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
     NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
-    PortQuery, PortUpdate, PowerState, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery,
-    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
+    SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -33,6 +33,12 @@ pub trait CloudConnector: Send + Sync + std::fmt::Debug + 'static {
 pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the region, as in a `providerID`; empty if the catalog has none.
     fn region(&self) -> &str;
+
+    /// Returns the id of the project.
+    fn project(&self) -> &str;
+
+    /// Lists the quotas of the project in a service, as far as the service shows them.
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
 
     /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;

@@ -32,6 +32,7 @@ pub mod openstack_machine_template;
 pub mod openstack_server;
 mod ownership;
 mod paused;
+mod preflight;
 mod queries;
 mod replica_counts;
 mod replica_status;

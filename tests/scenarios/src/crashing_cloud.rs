@@ -46,6 +46,9 @@ macro_rules! forward {
             fn region(&self) -> &str {
                 self.cloud.region()
             }
+            fn project(&self) -> &str {
+                self.cloud.project()
+            }
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
                 self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await
@@ -60,6 +63,7 @@ macro_rules! forward {
 
 forward! {
     reads {
+        quotas(service: QuotaService) -> Vec<Quota>;
         images(query: &ImageQuery) -> Vec<Image>;
         flavors() -> Vec<Flavor>;
         compute_zones() -> Vec<String>;

@@ -77,6 +77,14 @@ impl Cloud for FakeCloud {
         "r"
     }
 
+    fn project(&self) -> &str {
+        "p"
+    }
+
+    async fn quotas(&self, _: QuotaService) -> CloudResult<Vec<Quota>> {
+        unused("quotas")
+    }
+
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         self.look(|nova| {
             let wanted = |image: &&Image| {

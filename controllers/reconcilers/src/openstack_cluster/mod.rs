@@ -12,6 +12,7 @@ mod decide;
 mod delete;
 mod desired;
 mod observe;
+mod quota_needs;
 mod related;
 mod report;
 mod rules;
@@ -38,6 +39,8 @@ use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
 use related::ObservedRelated;
 use report::Ending;
+
+use crate::preflight::{Preflight, QUOTA_EXCEEDED};
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -88,12 +91,18 @@ pub struct OpenStackClusterReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
     related: ObservedRelated,
+    preflight: Preflight,
 }
 
 impl OpenStackClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default(), related: ObservedRelated::default() }
+        Self {
+            context,
+            requeue: RequeuePolicy::default(),
+            related: ObservedRelated::default(),
+            preflight: Preflight::default(),
+        }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -235,6 +244,7 @@ impl OpenStackClusterReconciler {
         if object.condition("Ready").is_none_or(|it| it.observed_generation != object.metadata.generation) {
             observed.warnings.extend(unknown_zones(object, observed));
         }
+        self.reserve_quota(object, &cloud, desired, tag, observed).await?;
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let mut result = Err(crate::endless());
         for _ in 0..STEPS {
@@ -261,8 +271,31 @@ impl OpenStackClusterReconciler {
         for (reason, message) in std::mem::take(&mut observed.warnings) {
             self.context.events.record(object, Severity::Warning, reason, &message).await;
         }
+        self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
         actor.write_journal(object, observed).await?;
         result
+    }
+
+    /// Reserves the quota of a cluster that is still to be created: before its first part, and again after the cloud has
+    /// refused a part. The parts of an existing cluster do not wait for quota, because its other parts have to change.
+    async fn reserve_quota(
+        &self,
+        object: &OpenStackCluster,
+        cloud: &Arc<dyn Cloud>,
+        desired: &Desired,
+        tag: &OwnershipTag,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
+        let provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
+        let begins = matches!(decide::next_step(desired, tag, observed), Step::Journal(_));
+        let is_short = object.condition("Ready").is_some_and(|it| it.reason == QUOTA_EXCEEDED);
+        if provisioned || !(begins || is_short) {
+            return Ok(());
+        }
+        let needs = quota_needs::needs(desired, observed);
+        let attempt = format!("create cluster {:?}", desired.name);
+        self.preflight.reserve(cloud, &object.uid().unwrap_or_default(), needs, &attempt).await
     }
 
     /// Records the Events of a bastion, and its failure.

@@ -97,6 +97,7 @@ impl OpenStackMachineReconciler {
             }
         }
         objects.remove_finalizer(object).await?;
+        self.preflight.note_freed();
         Ok(None)
     }
 }

@@ -12,6 +12,7 @@ use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ServerGr
 use controllers_runtime::{ControllerContext, ReconcileError};
 
 use super::desired;
+use super::quota_needs::Sizes;
 
 /// Number of ids that an error lists.
 const LISTED: usize = 5;
@@ -27,22 +28,26 @@ pub(super) struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Resolves all names, or returns an error for the field that matches nothing or too much.
-    pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, ReconcileError> {
+    pub(super) async fn resolve(&self) -> Result<(ResolvedMachineSpec, Sizes), ReconcileError> {
         self.check_trunks().await?;
         self.check_key_pair().await?;
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
             ports.push(self.port(index, opts).await?);
         }
-        Ok(ResolvedMachineSpec {
-            image_id: Some(self.image().await?),
-            flavor_id: Some(flavor(self.cloud, &self.object.spec.flavor).await?.id),
-            server_group_id: self.server_group().await?,
+        let image_id = self.image().await?;
+        let flavor = flavor(self.cloud, &self.object.spec.flavor).await?;
+        let group = self.server_group().await?;
+        let resolved = ResolvedMachineSpec {
+            image_id: Some(image_id),
+            flavor_id: Some(flavor.id.clone()),
+            server_group_id: group.as_ref().map(|group| group.id.clone()),
             ports: Some(ports),
-        })
+        };
+        Ok((resolved, Sizes { flavor, group_members: group.map(|group| group.members.len()) }))
     }
 
-    async fn server_group(&self) -> Result<Option<String>, ReconcileError> {
+    async fn server_group(&self) -> Result<Option<ServerGroup>, ReconcileError> {
         let Some(param) = &self.object.spec.server_group else { return Ok(None) };
         let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
         let groups = self.cloud.server_groups().await?;
@@ -51,9 +56,10 @@ impl Resolver<'_> {
             (None, Some(name)) => group.name == name,
             (None, None) => false,
         };
-        let found = groups.into_iter().filter(matching).map(|group| group.id).collect();
+        let mut groups: Vec<ServerGroup> = groups.into_iter().filter(matching).collect();
         let words = format!("server group {:?}", param.id.as_deref().or(name).unwrap_or_default());
-        only(found, "spec.serverGroup", &words).map(Some)
+        only(groups.iter().map(|group| group.id.clone()).collect(), "spec.serverGroup", &words)?;
+        Ok(groups.pop())
     }
 
     /// Refuses a key pair that Nova would refuse after the ports and volumes exist.
