@@ -54,6 +54,14 @@ impl Cloud for OpenStackCloud {
         compute::server_groups(&self.0).await
     }
 
+    async fn create_server_group(&self, name: &str, policy: &str) -> CloudResult<ServerGroup> {
+        compute::create_server_group(&self.0, name, policy).await
+    }
+
+    async fn delete_server_group(&self, id: &str) -> CloudResult<()> {
+        compute::delete_server_group(&self.0, id).await
+    }
+
     async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>> {
         network::networks(&self.0, query).await
     }
@@ -184,7 +192,10 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()> {
-        network::set_tags(&self.0, kind, id, tags).await
+        match kind {
+            TaggedKind::Server => compute::set_tags(&self.0, id, tags).await,
+            kind => network::set_tags(&self.0, kind, id, tags).await,
+        }
     }
 
     async fn servers(&self) -> CloudResult<Vec<Server>> {

@@ -181,7 +181,7 @@ impl Session {
     }
 
     /// Returns the microversion to use: the newest that both we and the cloud know.
-    async fn nova_minor(&self) -> CloudResult<u32> {
+    pub(crate) async fn nova_minor(&self) -> CloudResult<u32> {
         self.nova_minor.get_or_try_init(|| self.ask_nova_version()).await.copied()
     }
 

@@ -50,6 +50,10 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn has_key_pair(&self, name: &str) -> CloudResult<bool>;
     /// Lists the server groups of the project.
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>>;
+    /// Creates a server group with this policy.
+    async fn create_server_group(&self, name: &str, policy: &str) -> CloudResult<ServerGroup>;
+    /// Deletes a server group. Its servers stay.
+    async fn delete_server_group(&self, id: &str) -> CloudResult<()>;
 
     /// Lists networks that match.
     async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>>;
@@ -115,7 +119,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     -> CloudResult<()>;
     /// Releases a floating IP.
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()>;
-    /// Replaces all tags of a Neutron object.
+    /// Replaces all tags of an object.
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()>;
 
     /// Lists every server of the project, with details. All reconcilers share this list.

@@ -118,6 +118,8 @@ forward! {
         remove_subports(trunk: &str, ports: &[String]) -> ();
         delete_trunk(id: &str) -> ();
         set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
+        create_server_group(name: &str, policy: &str) -> ServerGroup;
+        delete_server_group(id: &str) -> ();
         create_server(new: &NewServer) -> String;
         delete_server(id: &str) -> ();
         reboot_server(id: &str, kind: RebootKind) -> Option<String>;

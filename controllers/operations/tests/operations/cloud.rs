@@ -103,6 +103,14 @@ impl Cloud for FakeCloud {
         unused("compute_zones")
     }
 
+    async fn create_server_group(&self, _: &str, _: &str) -> CloudResult<ServerGroup> {
+        unused("create_server_group")
+    }
+
+    async fn delete_server_group(&self, _: &str) -> CloudResult<()> {
+        unused("delete_server_group")
+    }
+
     async fn has_key_pair(&self, _: &str) -> CloudResult<bool> {
         unused("has_key_pair")
     }

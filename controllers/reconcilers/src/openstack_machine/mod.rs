@@ -6,6 +6,7 @@
 //! MachineOperation has claimed the server, a pass only observes.
 
 mod act;
+mod anti_affinity;
 mod bootstrap;
 mod context;
 mod decide;
@@ -43,6 +44,7 @@ use observe::Observer;
 use report::Ending;
 
 use crate::preflight::Preflight;
+use crate::project;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -90,12 +92,19 @@ pub struct OpenStackMachineReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
     preflight: Preflight,
+    /// Held while a server group is looked up and created.
+    groups: tokio::sync::Mutex<()>,
 }
 
 impl OpenStackMachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default(), preflight: Preflight::default() }
+        Self {
+            context,
+            requeue: RequeuePolicy::default(),
+            preflight: Preflight::default(),
+            groups: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -195,6 +204,7 @@ impl OpenStackMachineReconciler {
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
         let cloud = self.cloud(object, Some(&context.cluster)).await?;
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
@@ -205,12 +215,16 @@ impl OpenStackMachineReconciler {
             Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
             result => result?,
         };
-        let needed = self.requirements(object, context, &cloud, &observed).await?;
-        let desired = requirements::desired(object, context, &needed.resolved);
+        let mut needed = self.requirements(object, context, &cloud, &observed).await?;
+        let desired = requirements::desired(object, context, &needed.resolved, &tag);
         if decide::needs_parts(object, &observed) {
             observer.parts(&mut observed, &desired).await?;
         }
         self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
+        let group = anti_affinity::wish(object, &context.machine, &context.cluster);
+        if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
+            needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
+        }
         if desired.takes_endpoint && observed.server.is_some() {
             observer.endpoint(&mut observed, &desired, &context.cluster).await?;
         }
@@ -220,6 +234,8 @@ impl OpenStackMachineReconciler {
             && !(observed.provisioned && is_ingress_ready(object))
         {
             let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            let of_cluster = self.cloud_of_cluster(object, &context.cluster, &cloud).await?;
+            let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: &tag };
             observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {

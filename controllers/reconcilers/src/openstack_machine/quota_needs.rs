@@ -11,6 +11,8 @@ pub(super) struct Sizes {
     pub flavor: Flavor,
     /// Number of servers that its server group has already.
     pub group_members: Option<usize>,
+    /// A server group has to be created.
+    pub new_group: bool,
 }
 
 /// Returns what a machine needs beside what exists already. Pure.
@@ -23,6 +25,9 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
     needs.add(nova, "ram", i64::try_from(sizes.flavor.ram_mib).unwrap_or(i64::MAX), "spec.flavor");
     if let Some(members) = sizes.group_members {
         needs.add(nova, "server_group_members", number(members).saturating_add(1), "spec.serverGroup");
+    }
+    if sizes.new_group {
+        needs.add(nova, "server_groups", 1, "the annotation capstan.dev/anti-affinity");
     }
     let absent = |name: &str| !observed.ports.contains_key(name);
     let ports = desired.ports.iter().filter(|port| absent(&port.name)).count();
@@ -75,7 +80,7 @@ mod tests {
         let mut observed = Observed::default();
         observed.ports.insert("m-0".to_owned(), Port::default());
         let flavor = Flavor { vcpus: 2, ram_mib: 4096, ..Flavor::default() };
-        let found = needs(&desired, &observed, &Sizes { flavor, group_members: Some(9) });
+        let found = needs(&desired, &observed, &Sizes { flavor, group_members: Some(9), new_group: false });
         let mut expected = Needs::default();
         for (service, resource, amount, field) in [
             (QuotaService::Compute, "instances", 1, "the server"),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_types::{OpenStackMachine, ResolvedMachineSpec};
+use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::{AddressPair, Cloud};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 use kube::ResourceExt;
 
 use super::OpenStackMachineReconciler;
@@ -49,9 +49,26 @@ impl OpenStackMachineReconciler {
             _ => Some(self.bootstrap_data(object, &context.machine).await?),
         };
         let (machine, cluster) = (&context.machine, &context.cluster);
-        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster };
+        let is_elsewhere = !context.is_server
+            && self.cloud_of_cluster(object, cluster, cloud).await?.project() != cloud.project();
+        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster, is_elsewhere };
         let (resolved, sizes) = resolver.resolve().await?;
         Ok(Requirements { resolved, user_data, sizes: (!settled && !observed.in_operation).then_some(sizes) })
+    }
+
+    /// Returns the cloud of the cluster, which has the load balancer: that of the machine, unless it has credentials of
+    /// its own.
+    pub(super) async fn cloud_of_cluster(
+        &self,
+        object: &OpenStackMachine,
+        cluster: &OpenStackCluster,
+        cloud: &Arc<dyn Cloud>,
+    ) -> Result<Arc<dyn Cloud>, ReconcileError> {
+        let of_cluster = &cluster.spec.identity_ref;
+        if object.spec.identity_ref.as_ref().is_none_or(|own| own == of_cluster) {
+            return Ok(Arc::clone(cloud));
+        }
+        self.context.cloud(&object.namespace().unwrap_or_default(), of_cluster).await
     }
 
     /// Reserves the quota of a server that is still to be created: before its first part, and again after the cloud has
@@ -85,6 +102,7 @@ pub(super) fn desired(
     object: &OpenStackMachine,
     context: &ReconcileContext,
     resolved: &ResolvedMachineSpec,
+    tag: &OwnershipTag,
 ) -> Desired {
     let server = context.cluster.spec.api_server.as_ref();
     let floating = context.cluster.spec.enable_external_network != Some(false)
@@ -99,6 +117,7 @@ pub(super) fn desired(
         balancer: balancer.filter(|_| control_plane && balanced).map(|balancer| balancer.id.clone()),
         balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
+        server_tags: desired::for_nova(tag.tags(Some(&desired::tags(object, &context.cluster, None)))).0,
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine, &context.cluster),
         applied_pairs: applied_pairs(object),

@@ -11,8 +11,8 @@ use apiserver_types::{FlavorParam, Machine, OpenStackCluster, OpenStackMachine, 
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ServerGroup};
 use controllers_runtime::{ControllerContext, ReconcileError};
 
-use super::desired;
 use super::quota_needs::Sizes;
+use super::{anti_affinity, desired};
 
 /// Number of ids that an error lists.
 const LISTED: usize = 5;
@@ -24,6 +24,8 @@ pub(super) struct Resolver<'a> {
     pub object: &'a OpenStackMachine,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
+    /// The machine is in another project than its cluster.
+    pub is_elsewhere: bool,
 }
 
 impl Resolver<'_> {
@@ -38,13 +40,20 @@ impl Resolver<'_> {
         let image_id = self.image().await?;
         let flavor = flavor(self.cloud, &self.object.spec.flavor).await?;
         let group = self.server_group().await?;
+        let wish = anti_affinity::wish(self.object, self.machine, self.cluster);
+        let own = match &wish {
+            Some(wish) => anti_affinity::group_of_name(self.cloud.server_groups().await?, &wish.name),
+            None => None,
+        };
+        let new_group = wish.is_some() && own.is_none();
         let resolved = ResolvedMachineSpec {
             image_id: Some(image_id),
             flavor_id: Some(flavor.id.clone()),
             server_group_id: group.as_ref().map(|group| group.id.clone()),
             ports: Some(ports),
         };
-        Ok((resolved, Sizes { flavor, group_members: group.map(|group| group.members.len()) }))
+        let group_members = group.or(own).map(|group| group.members.len());
+        Ok((resolved, Sizes { flavor, group_members, new_group }))
     }
 
     async fn server_group(&self) -> Result<Option<ServerGroup>, ReconcileError> {
@@ -142,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ambiguous_name_is_refused_with_the_ids_and_never_guessed() {
+    fn r12_1_an_ambiguous_name_is_refused_with_the_ids_and_never_guessed() {
         let error =
             only(vec!["1".to_owned(), "2".to_owned()], "spec.image", "Image name: \"a\"").unwrap_err();
         assert_eq!(error.reason(), "Ambiguous");

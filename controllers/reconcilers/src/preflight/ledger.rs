@@ -47,12 +47,7 @@ impl Ledger {
     /// Notes quotas that were requested at this time. An empty list limits nothing.
     pub(super) fn note(&mut self, service: QuotaService, requested: Instant, quotas: Vec<Quota>) {
         self.quotas.insert(service, (requested, quotas));
-        // What was complete before the oldest list is counted by all lists.
-        let oldest = self.quotas.values().map(|(read, _)| *read).min().unwrap_or(requested);
-        self.reservations.retain(|_, reservation| {
-            reservation.settled.is_none_or(|settled| settled >= oldest)
-                && requested.duration_since(reservation.since) < RESERVED
-        });
+        self.reservations.retain(|_, it| requested.duration_since(it.since) < RESERVED);
     }
 
     /// Reserves the needs of an object, or returns what is short.
@@ -68,7 +63,7 @@ impl Ledger {
         Err(Shortage { message: messages.join("; "), is_passing })
     }
 
-    /// Ends the reservation of an object at the next list.
+    /// Ends the reservation of an object at the next list of each service.
     pub(super) fn settle(&mut self, uid: &str, now: Instant) {
         if let Some(reservation) = self.reservations.get_mut(uid) {
             reservation.settled.get_or_insert(now);
@@ -77,7 +72,7 @@ impl Ledger {
 
     /// Returns the message about a need that does not fit, and whether it would without the reservations.
     fn short(&self, uid: &str, need: &Need) -> Option<(String, bool)> {
-        let (_, quotas) = self.quotas.get(&need.service)?;
+        let (read, quotas) = self.quotas.get(&need.service)?;
         let quota = quotas.iter().find(|quota| quota.resource == need.resource)?;
         if quota.limit < 0 {
             return None;
@@ -85,7 +80,9 @@ impl Ledger {
         let reserved = if need.is_of_each() {
             0
         } else {
-            let related = self.reservations.iter().filter(|(holder, _)| *holder != uid);
+            // The quotas count what was complete before they were read.
+            let is_open = |it: &Reservation| it.settled.is_none_or(|settled| settled >= *read);
+            let related = self.reservations.iter().filter(|(holder, it)| *holder != uid && is_open(it));
             related.map(|(_, it)| it.needs.of(need.service, &need.resource)).sum()
         };
         let left = quota.limit.saturating_sub(quota.used);
@@ -145,6 +142,8 @@ mod tests {
         ledger.settle("a", at(3));
         assert!(ledger.reserve("b", cores(3), at(4)).is_err(), "the list is older than the server");
         assert!(!ledger.is_due(NOVA, None, at(9)) && ledger.is_due(NOVA, None, at(11)));
+        // The volumes of the first one are counted by a list of their own.
+        ledger.note(QuotaService::Volume, start, Vec::new());
         ledger.note(NOVA, at(11), quota(4, 3));
         assert!(!ledger.reserve("b", cores(3), at(11)).unwrap_err().is_passing);
         assert_eq!(ledger.reserve("b", cores(1), at(11)), Ok(()));

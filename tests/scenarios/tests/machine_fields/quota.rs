@@ -20,6 +20,7 @@ async fn is_running(machines: &Api<OpenStackMachine>, name: &str) -> bool {
 async fn r15_1_machines_without_quota_create_nothing_and_run_when_the_quota_is_raised() {
     const NAMESPACE: &str = "quota";
     let world = world(NAMESPACE, &[]).await;
+    assert!(world.cloud.set_quota("demo", "instances", 1));
     let term = CancellationToken::new();
     let running = run(&world, &term);
     let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
@@ -33,7 +34,7 @@ async fn r15_1_machines_without_quota_create_nothing_and_run_when_the_quota_is_r
         for (one, other) in [("a", "b"), ("b", "a")] {
             let waits = machines.get(other).await.unwrap();
             let waits = waits.condition("InstanceReady").cloned();
-            let waits = waits.filter(|it| it.reason == "QuotaExceeded" && it.message.contains("0 left of 2"));
+            let waits = waits.filter(|it| it.reason == "QuotaExceeded" && it.message.contains("Raise the quota"));
             if let Some(waits) = waits
                 && is_running(&machines, one).await
             {
