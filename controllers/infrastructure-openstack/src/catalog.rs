@@ -24,7 +24,7 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Reads the catalog of a token. Without a region, that of the compute service is used.
+    /// Reads the catalog of a token. Without a region, the only one of the compute service is used.
     pub(crate) fn read(client: &AsyncOpenStack, region: Option<&str>, interface: &str) -> CloudResult<Self> {
         let mut lines = Vec::new();
         for service in client.get_token_catalog().unwrap_or_default() {
@@ -48,12 +48,7 @@ impl Endpoints {
         };
         let region = match region {
             Some(region) => region.to_owned(),
-            None => offered
-                .iter()
-                .find(|line| line.service_type == "compute")
-                .or_else(|| offered.first())
-                .map(|line| line.region.clone())
-                .unwrap_or_default(),
+            None => only_region(&offered)?,
         };
         if !offered.iter().any(|line| line.region == region) {
             return Err(absent(lines, &region, interface));
@@ -115,6 +110,28 @@ fn root(service: Service, url: &str) -> String {
     if url.ends_with(version) { url.to_owned() } else { format!("{url}{version}") }
 }
 
+/// Returns the only region with a compute service. One of several would be a guess.
+fn only_region(offered: &[&Line]) -> CloudResult<String> {
+    let mut regions: Vec<&str> = offered
+        .iter()
+        .filter(|line| line.service_type == "compute")
+        .map(|line| line.region.as_str())
+        .collect();
+    regions.sort_unstable();
+    regions.dedup();
+    match regions.as_slice() {
+        [] => Ok(offered.first().map(|line| line.region.clone()).unwrap_or_default()),
+        [only] => Ok((*only).to_owned()),
+        several => {
+            let message = format!(
+                "the cloud has several regions: {}. Name one in identityRef.region, or in region_name of clouds.yaml",
+                several.join(", ")
+            );
+            Err(CloudError::new(ErrorClass::Credentials, OPERATION, message))
+        }
+    }
+}
+
 fn absent(lines: &[Line], region: &str, interface: &str) -> CloudError {
     let mut known: Vec<&str> = lines.iter().map(|line| line.region.as_str()).collect();
     known.sort_unstable();
@@ -162,6 +179,16 @@ mod tests {
         assert_eq!(one.url(&Request::get(Service::Network, "/ports")).unwrap(), "http://n1:9696/v2.0/ports");
         let error = one.url(&Request::get(Service::Compute, "/servers")).unwrap_err();
         assert!(error.to_string().contains(r#"no "compute" service in region "one""#), "{error}");
+    }
+
+    #[test]
+    fn r3_1_one_of_several_regions_is_not_guessed() {
+        let mut lines = lines();
+        lines.push(line("compute", "public", "one", "http://c1/v2.1/abc"));
+        let error = Endpoints::choose(&lines, None, "public").unwrap_err();
+        assert_eq!(error.class, ErrorClass::Credentials);
+        assert!(error.message.contains("several regions: one, two. Name one"), "{error}");
+        assert_eq!(Endpoints::choose(&lines, Some("one"), "public").unwrap().region(), "one");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
-use crate::{compute, image, load_balancer, network, session::Session, volume};
+use crate::{compute, image, load_balancer, network, quota, session::Session, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -26,6 +26,14 @@ impl Cloud for OpenStackCloud {
         self.0.region()
     }
 
+    fn project(&self) -> &str {
+        self.0.project()
+    }
+
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
+        quota::quotas(&self.0, service).await
+    }
+
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         image::images(&self.0, query).await
     }
@@ -44,6 +52,14 @@ impl Cloud for OpenStackCloud {
 
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>> {
         compute::server_groups(&self.0).await
+    }
+
+    async fn create_server_group(&self, name: &str, policy: &str) -> CloudResult<ServerGroup> {
+        compute::create_server_group(&self.0, name, policy).await
+    }
+
+    async fn delete_server_group(&self, id: &str) -> CloudResult<()> {
+        compute::delete_server_group(&self.0, id).await
     }
 
     async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>> {
@@ -176,7 +192,10 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()> {
-        network::set_tags(&self.0, kind, id, tags).await
+        match kind {
+            TaggedKind::Server => compute::set_tags(&self.0, id, tags).await,
+            kind => network::set_tags(&self.0, kind, id, tags).await,
+        }
     }
 
     async fn servers(&self) -> CloudResult<Vec<Server>> {

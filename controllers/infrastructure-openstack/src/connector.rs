@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials};
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{cloud::OpenStackCloud, login::log_in};
@@ -19,9 +19,15 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// Maximum of sessions; beyond it, the longest unused one is dropped. Each has a few connections.
 const MOST: usize = 512;
 
-/// Interval before a failed login is retried. Many objects wait for the same one, and a cloud may lock a
-/// user out after too many wrong passwords.
+/// Interval before a failed login is retried. Many objects wait for the same one.
 const FAILURE_HOLDS: Duration = Duration::from_secs(5);
+
+/// Interval before refused credentials are tried again, since a cloud locks a user out after too many wrong passwords.
+/// Other credentials are tried at once.
+const REFUSAL_HOLDS: Duration = Duration::from_mins(5);
+
+/// Longest interval between two logins with refused credentials.
+const REFUSAL_HOLDS_AT_MOST: Duration = Duration::from_mins(30);
 
 /// Connector to OpenStack clouds.
 #[derive(Default)]
@@ -41,7 +47,14 @@ enum Login {
     #[default]
     Untried,
     Done(Arc<OpenStackCloud>),
-    Failed(Instant, CloudError),
+    /// With the number of failures in a row.
+    Failed(Instant, CloudError, u32),
+}
+
+impl Login {
+    fn failures(&self) -> u32 {
+        if let Self::Failed(_, _, count) = self { *count } else { 0 }
+    }
 }
 
 impl OpenStackConnector {
@@ -75,7 +88,9 @@ impl CloudConnector for OpenStackConnector {
         let mut login = slot.lock().await;
         match &*login {
             Login::Done(cloud) if !cloud.is_refused() => return Ok(Arc::<OpenStackCloud>::clone(cloud)),
-            Login::Failed(at, error) if at.elapsed() < FAILURE_HOLDS => return Err(error.clone()),
+            Login::Failed(at, error, count) if at.elapsed() < holds(error.class, *count) => {
+                return Err(error.clone());
+            }
             Login::Untried | Login::Done(_) | Login::Failed(..) => {}
         }
         match log_in(credentials).await {
@@ -86,11 +101,20 @@ impl CloudConnector for OpenStackConnector {
             }
             Err(error) => {
                 tracing::debug!(cloud = credentials.cloud_name, %error, "login failed");
-                *login = Login::Failed(Instant::now(), error.clone());
+                *login = Login::Failed(Instant::now(), error.clone(), login.failures().saturating_add(1));
                 Err(error)
             }
         }
     }
+}
+
+/// Returns the interval before a login is tried again that has failed this many times.
+fn holds(class: ErrorClass, failures: u32) -> Duration {
+    if class != ErrorClass::Unauthorized {
+        return FAILURE_HOLDS;
+    }
+    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    REFUSAL_HOLDS.saturating_mul(factor).min(REFUSAL_HOLDS_AT_MOST)
 }
 
 impl std::fmt::Debug for OpenStackConnector {
@@ -124,6 +148,13 @@ mod tests {
         tokio::time::advance(IDLE).await;
         connector.slot(&credentials("b".into()));
         assert_eq!(format!("{connector:?}"), "OpenStackConnector { sessions: 1 }");
+    }
+
+    #[test]
+    fn r2_13_refused_credentials_are_tried_less_and_less_often() {
+        let minutes = |failures| holds(ErrorClass::Unauthorized, failures).as_secs() / 60;
+        assert_eq!([1, 2, 3, 4, 40].map(minutes), [5, 10, 20, 30, 30]);
+        assert_eq!(holds(ErrorClass::Unreachable, 40), FAILURE_HOLDS);
     }
 
     #[tokio::test(start_paused = true)]

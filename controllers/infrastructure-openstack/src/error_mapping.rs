@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_404_means_absent_for_glance_only() {
+    fn r2_12_a_page_404_means_absent_for_glance_only() {
         let page = answer(404, None, "<html><body>No image found with ID 1</body></html>");
         assert_eq!(refused("GET /images/1", &page).class, ErrorClass::NotFound);
         assert_eq!(refused("DELETE /servers/1", &page).class, ErrorClass::Broken);

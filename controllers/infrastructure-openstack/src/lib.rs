@@ -5,7 +5,7 @@
 //! others, so that the SDK's generated types are not needed. No SDK type is public.
 //!
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
-//! the calls, `compute`, `network`, `image` and `volume` implement them, `session` sends them, and
+//! the calls, `compute`, `network`, `image`, `quota` and `volume` implement them, `session` sends them, and
 //! `error_mapping` classifies failures.
 
 mod catalog;
@@ -20,6 +20,7 @@ mod load_balancer;
 mod login;
 mod network;
 mod paging;
+mod quota;
 mod rate_limit;
 mod request;
 mod session;

@@ -8,7 +8,10 @@ use std::{
 use bytes::Bytes;
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
 use http::{Response, header};
-use openstack_sdk::{AsyncOpenStack, api::AsyncClient};
+use openstack_sdk::{
+    AsyncOpenStack,
+    api::{AsyncClient, RestClient},
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -40,6 +43,7 @@ struct Extension {
 pub(crate) struct Session {
     client: AsyncOpenStack,
     endpoints: Endpoints,
+    project: String,
     gates: [RateLimit; 5],
     nova_minor: OnceCell<u32>,
     network_extensions: OnceCell<Vec<String>>,
@@ -49,9 +53,11 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(client: AsyncOpenStack, endpoints: Endpoints) -> Self {
         let gates = Service::ALL.map(|_| RateLimit::default());
+        let project = client.get_current_project().and_then(|project| project.id).unwrap_or_default();
         Self {
             client,
             endpoints,
+            project,
             gates,
             nova_minor: OnceCell::new(),
             network_extensions: OnceCell::new(),
@@ -62,6 +68,11 @@ impl Session {
     /// Returns the region of all calls.
     pub(crate) fn region(&self) -> &str {
         self.endpoints.region()
+    }
+
+    /// Returns the id of the project of the token; empty if the token has none.
+    pub(crate) fn project(&self) -> &str {
+        &self.project
     }
 
     /// Returns true if the cloud refuses our token, and even a new one.
@@ -170,7 +181,7 @@ impl Session {
     }
 
     /// Returns the microversion to use: the newest that both we and the cloud know.
-    async fn nova_minor(&self) -> CloudResult<u32> {
+    pub(crate) async fn nova_minor(&self) -> CloudResult<u32> {
         self.nova_minor.get_or_try_init(|| self.ask_nova_version()).await.copied()
     }
 

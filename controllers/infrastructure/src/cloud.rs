@@ -9,8 +9,8 @@ use crate::{
     ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
     NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
     NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
-    PortQuery, PortUpdate, PowerState, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery,
-    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
+    SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -34,6 +34,12 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the region, as in a `providerID`; empty if the catalog has none.
     fn region(&self) -> &str;
 
+    /// Returns the id of the project.
+    fn project(&self) -> &str;
+
+    /// Lists the quotas of the project in a service, as far as the service shows them.
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
+
     /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;
     /// Lists every flavor that the project sees.
@@ -44,6 +50,10 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn has_key_pair(&self, name: &str) -> CloudResult<bool>;
     /// Lists the server groups of the project.
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>>;
+    /// Creates a server group with this policy.
+    async fn create_server_group(&self, name: &str, policy: &str) -> CloudResult<ServerGroup>;
+    /// Deletes a server group. Its servers stay.
+    async fn delete_server_group(&self, id: &str) -> CloudResult<()>;
 
     /// Lists networks that match.
     async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>>;
@@ -109,7 +119,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     -> CloudResult<()>;
     /// Releases a floating IP.
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()>;
-    /// Replaces all tags of a Neutron object.
+    /// Replaces all tags of an object.
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()>;
 
     /// Lists every server of the project, with details. All reconcilers share this list.

@@ -1,4 +1,9 @@
-//! Names of the kinds of cloud resources in the journal.
+//! Names of the kinds of cloud resources in the journal, and names of cloud resources.
+
+use apiserver_types::OpenStackCluster;
+use aws_lc_rs::digest::{SHA256, digest};
+use controllers_runtime::OwnershipTag;
+use kube::ResourceExt;
 
 /// Neutron network.
 pub(crate) const NETWORK: &str = "network";
@@ -27,10 +32,67 @@ pub(crate) const LOAD_BALANCER: &str = "load-balancer";
 /// Neutron port of a load balancer's address.
 pub(crate) const VIP_PORT: &str = "vip-port";
 
+/// Longest name that OpenStack's services accept. Unit: characters.
+const LONGEST_NAME: usize = 255;
+
+/// Number of bytes of the digest at the end of a shortened name.
+const DIGEST: usize = 4;
+
+/// Returns a name or value that OpenStack accepts: a longer one ends with a digest of the whole, so that it stays one of
+/// its own.
+pub(crate) fn shortened(text: String) -> String {
+    if text.chars().count() <= LONGEST_NAME {
+        return text;
+    }
+    let whole = digest(&SHA256, text.as_bytes());
+    let hex: String = whole.as_ref().iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect();
+    let kept: String = text.chars().take(LONGEST_NAME.saturating_sub(2 * DIGEST + 1)).collect();
+    format!("{kept}-{hex}")
+}
+
 /// Label of control plane Machines.
 pub(crate) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Annotation of an OpenStackMachineTemplate and its machines: `hard` or `soft` keeps them on different hosts.
+pub(crate) const ANTI_AFFINITY: &str = "capstan.dev/anti-affinity";
+
+/// Annotation of an OpenStackServer with further tags, separated by commas. Its spec cannot change.
+pub(crate) const TAGS: &str = "capstan.dev/tags";
+
+/// Returns the name of the server group for the machines of an owner.
+pub(crate) fn server_group(cluster: &OpenStackCluster, name: &str, owner: &str) -> String {
+    let namespace = cluster.namespace().unwrap_or_default();
+    format!("{namespace}-{name}-{owner}-{}", short_mark(cluster))
+}
+
+/// Returns true if a server group was created for machines of the cluster.
+pub(crate) fn is_server_group_of(cluster: &OpenStackCluster, name: &str, group: &str) -> bool {
+    let namespace = cluster.namespace().unwrap_or_default();
+    group.starts_with(&format!("{namespace}-{name}-"))
+        && group.ends_with(&format!("-{}", short_mark(cluster)))
+}
+
+/// Returns the first digits of the cluster's ownership tag.
+fn short_mark(cluster: &OpenStackCluster) -> String {
+    OwnershipTag::id(cluster).chars().take(2 * DIGEST).collect()
+}
 
 /// Returns the tag of the load balancer members of an OpenStackMachine.
 pub(crate) fn member_tag(uid: &str) -> String {
     format!("machine-{uid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_8_a_long_name_is_shortened_and_stays_one_of_its_own() {
+        let fits = "n".repeat(255);
+        assert_eq!(shortened(fits.clone()), fits);
+        let (one, other) = (shortened(format!("{fits}-0")), shortened(format!("{fits}-1")));
+        assert_eq!((one.len(), other.len()), (255, 255));
+        assert_ne!(one, other);
+        assert_eq!(one.rfind('-'), Some(246), "eight digits of the digest");
+    }
 }

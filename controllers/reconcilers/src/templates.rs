@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::CLUSTER_NAME_LABEL;
+use crate::{CLUSTER_NAME_LABEL, names};
 
 /// Annotation with the name of the template that an object was made from.
 pub(crate) const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -182,6 +182,9 @@ fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> D
     object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), wish.cluster.to_owned());
     object.annotations_mut().extend(pairs(inner.pointer("/metadata/annotations")));
     object.annotations_mut().extend(wish.annotations.clone());
+    // It is about all machines of a template, and its schema has no metadata of its own for them.
+    let placement = template.annotations().get_key_value(names::ANTI_AFFINITY);
+    object.annotations_mut().extend(placement.map(|(key, value)| (key.clone(), value.clone())));
     let reference = wish.template;
     let group_kind = format!("{}.{}", reference.kind, reference.api_group);
     object.annotations_mut().insert(CLONED_FROM_NAME.to_owned(), reference.name.clone());

@@ -1,7 +1,10 @@
 //! Requeue of an object: the time of its next pass.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use controllers_infrastructure::ErrorClass;
 use kube::{Resource, ResourceExt};
 
 use crate::ReconcileError;
@@ -10,6 +13,15 @@ use crate::dedup::Settled;
 
 /// Interval of an object that waits for another one. A watch reports most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
+
+/// Shortest interval after a call whose answer was lost: lists may lag behind the call.
+const UNKNOWN: Duration = Duration::from_secs(2);
+
+/// Longest interval of work in progress in the cloud.
+const LONGEST_POLL: Duration = Duration::from_secs(30);
+
+/// Number of polls before their interval doubles: most work in a cloud ends within seconds.
+const POLLS: u32 = 10;
 
 /// Time of the next pass over an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +77,8 @@ impl From<Option<Duration>> for Requeue {
 pub struct RequeuePolicy {
     backoff: Backoff,
     settled: Settled,
+    /// Polls in a row of every object whose work is in progress, by uid.
+    polls: Mutex<HashMap<String, u32>>,
 }
 
 impl RequeuePolicy {
@@ -77,6 +91,16 @@ impl RequeuePolicy {
     pub fn forget(&self, uid: &str) {
         self.backoff.reset(uid);
         self.settled.forget(uid);
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Counts a poll. Returns the interval before the next one, which doubles after each few.
+    fn poll(&self, uid: &str, interval: Duration) -> Duration {
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = polls.entry(uid.to_owned()).or_default();
+        let factor = 1_u32.checked_shl(*count / POLLS).unwrap_or(u32::MAX);
+        *count = count.saturating_add(1);
+        interval.saturating_mul(factor).min(LONGEST_POLL.max(interval))
     }
 
     /// Returns the requeue after a pass that left `object` as it is stored now.
@@ -97,17 +121,19 @@ impl RequeuePolicy {
             Ok(interval) if interval.is_some() && interval == polling => {
                 // An earlier pass may have left the object, as it is stored, for longer.
                 self.settled.forget(&uid);
-                return Ok(interval.into());
+                return Ok(interval.map(|interval| self.poll(&uid, interval)).into());
             }
             Ok(interval) => {
                 self.backoff.reset(&uid);
                 Requeue::from(interval)
             }
             Err(ReconcileError::Cloud(error)) => {
-                Requeue::Retry(self.backoff.failed(&uid, error.retry_after.unwrap_or_default()))
+                let unknown = if error.class == ErrorClass::Unknown { UNKNOWN } else { Duration::ZERO };
+                Requeue::Retry(self.backoff.failed(&uid, error.retry_after.unwrap_or(unknown)))
             }
             other => return Requeue::after(other, WAITING),
         };
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         if let Some(interval) = requeue.interval() {
             self.settled.note(object, interval);
         }
@@ -118,9 +144,33 @@ impl RequeuePolicy {
 #[cfg(test)]
 mod tests {
     use apiserver_types::{OpenStackMachine, OpenStackMachineSpec};
-    use controllers_infrastructure::{CloudError, ErrorClass};
+    use controllers_infrastructure::CloudError;
 
     use super::*;
+
+    #[test]
+    fn r2_10_work_in_progress_is_polled_less_and_less_often() {
+        let policy = RequeuePolicy::default();
+        let mut polls = (0..60).map(|_| policy.poll("a", Duration::from_secs(2)).as_secs());
+        let every_tenth: Vec<u64> = polls.by_ref().step_by(10).collect();
+        assert_eq!(every_tenth, [2, 4, 8, 16, 30, 30]);
+        policy.forget("a");
+        assert_eq!(policy.poll("a", Duration::from_secs(2)).as_secs(), 2);
+        assert_eq!(
+            policy.poll("a", Duration::from_mins(1)).as_secs(),
+            60,
+            "a long interval is not shortened"
+        );
+    }
+
+    #[test]
+    fn r2_6_a_call_whose_answer_was_lost_is_looked_after_two_seconds_later() {
+        let mut machine = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        machine.metadata.uid = Some("u".to_owned());
+        let lost = CloudError::new(ErrorClass::Unknown, "create server", "no response in time");
+        let requeue = RequeuePolicy::default().after(&machine, Err(lost.into()), None).unwrap();
+        assert_eq!(requeue, Requeue::Retry(Duration::from_secs(2)));
+    }
 
     #[test]
     fn writing_an_error_to_the_status_does_not_trigger_a_retry() {

@@ -148,7 +148,9 @@ pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         (&Method::GET, ["types"]) => Ok(types()),
         (&Method::GET, ["types", id]) => volume_type(id),
         (&Method::GET, ["limits"]) => Ok(quotas::limits(state, project)),
-        (&Method::GET, ["os-quota-sets", of]) if context.caller.owns(of) => Ok(quotas::get(state, of)),
+        (&Method::GET, ["os-quota-sets", of]) if context.caller.owns(of) => {
+            Ok(quotas::get(state, context, of))
+        }
         (&Method::GET, ["os-availability-zone"]) => {
             let zone = json!({"zoneName": "az1", "zoneState": {"available": true}});
             Ok(Reply::ok(&json!({"availabilityZoneInfo": [zone]})))

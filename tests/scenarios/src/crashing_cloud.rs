@@ -46,6 +46,9 @@ macro_rules! forward {
             fn region(&self) -> &str {
                 self.cloud.region()
             }
+            fn project(&self) -> &str {
+                self.cloud.project()
+            }
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
                 self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await
@@ -60,6 +63,7 @@ macro_rules! forward {
 
 forward! {
     reads {
+        quotas(service: QuotaService) -> Vec<Quota>;
         images(query: &ImageQuery) -> Vec<Image>;
         flavors() -> Vec<Flavor>;
         compute_zones() -> Vec<String>;
@@ -114,6 +118,8 @@ forward! {
         remove_subports(trunk: &str, ports: &[String]) -> ();
         delete_trunk(id: &str) -> ();
         set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
+        create_server_group(name: &str, policy: &str) -> ServerGroup;
+        delete_server_group(id: &str) -> ();
         create_server(new: &NewServer) -> String;
         delete_server(id: &str) -> ();
         reboot_server(id: &str, kind: RebootKind) -> Option<String>;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
 use controllers_infrastructure::{
-    Cloud, CloudConnector, Credentials, FloatingIpQuery, ImageQuery, NetworkQuery, NewPort, NewServer,
-    SecurityGroupQuery,
+    Cloud, CloudConnector, Credentials, FloatingIpQuery, ImageQuery, NetworkQuery, NewFloatingIp,
+    NewLoadBalancer, NewNetwork, NewPort, NewServer, PortQuery, SecurityGroupQuery,
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
 use k8s_openapi::api::core::v1::Namespace;
@@ -307,5 +307,82 @@ async fn r2_3_a_cluster_that_lost_its_journal_is_deleted_with_all_resources() {
     scene.clusters("lost").delete("c", &DeleteParams::background()).await.unwrap();
     scene.patch("lost", lost).await;
     scene.delete("lost").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+#[tokio::test]
+async fn r7_4_the_fixed_address_of_the_api_is_kept_from_all_other_ports() {
+    let scene = Scene::start().await;
+    let server = json!({"enableFloatingIP": false, "fixedIP": "10.8.0.77"});
+    scene.create("kept", &with(&json!({"apiServer": server}))).await;
+    let cluster = scene.until("kept", "the cluster is provisioned", is_provisioned).await;
+    assert_eq!(cluster.spec.control_plane_endpoint.unwrap().host.as_deref(), Some("10.8.0.77"));
+    let query = PortQuery { name: Some("kept-c-api-fixed".to_owned()), ..PortQuery::default() };
+    let ports = scene.cloud.ports(&query).await.unwrap();
+    let addresses: Vec<_> = ports.iter().flat_map(|port| &port.fixed_ips).collect();
+    assert_eq!(addresses.len(), 1, "{ports:?}");
+    assert_eq!(addresses[0].ip_address.as_deref(), Some("10.8.0.77"));
+    assert!(
+        ports[0].security_groups.is_empty() && ports[0].tags.iter().any(|tag| tag.starts_with("capstan-"))
+    );
+    scene.delete("kept").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+#[tokio::test]
+async fn r17_3_load_balancers_of_services_go_with_the_network_of_their_cluster() {
+    let scene = Scene::start().await;
+    for namespace in ["first", "second"] {
+        scene.create(namespace, &spec()).await;
+    }
+    // Both workload clusters have the same name, as is usual.
+    let description = "Kubernetes external service default/web from cluster kubernetes";
+    let mut balancers = Vec::new();
+    for namespace in ["first", "second"] {
+        let cluster = scene.until(namespace, "the cluster is provisioned", is_provisioned).await;
+        let status = cluster.status.unwrap();
+        let new = NewLoadBalancer {
+            name: "kube_service_kubernetes_default_web".to_owned(),
+            description: description.to_owned(),
+            vip_subnet_id: Some(status.network.unwrap().subnets.unwrap()[0].id.clone()),
+            ..NewLoadBalancer::default()
+        };
+        let balancer = scene.cloud.create_load_balancer(&new).await.unwrap();
+        let address = NewFloatingIp {
+            network_id: status.external_network.unwrap().id,
+            description: "Floating IP for Kubernetes external service default/web".to_owned(),
+            port_id: Some(balancer.vip_port_id.clone()),
+            ..NewFloatingIp::default()
+        };
+        scene.cloud.create_floating_ip(&address).await.unwrap();
+        balancers.push(balancer.id);
+    }
+    let group = "Security Group for default/web Service LoadBalancer in cluster kubernetes";
+    scene.cloud.create_security_group("lb-sg-0-default-web", group).await.unwrap();
+    scene.delete("first").await;
+    let left: Vec<String> =
+        scene.world.cloud.inventory("demo").load_balancers.iter().map(|it| it.id.clone()).collect();
+    assert_eq!(left, balancers[1..], "that of the other cluster stays");
+    scene.delete("second").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+#[tokio::test]
+async fn r2_4_a_network_of_another_tool_is_left_alone_until_it_is_taken_over() {
+    let scene = Scene::start().await;
+    let name = "k8s-clusterapi-cluster-taken-c".to_owned();
+    let other = scene.cloud.create_network(&NewNetwork { name, ..NewNetwork::default() }).await.unwrap();
+    scene.create("taken", &spec()).await;
+    let is_taken = |cluster: &OpenStackCluster| {
+        cluster.condition("NetworkReady").is_some_and(|it| it.reason == "NameTaken")
+    };
+    let cluster = scene.until("taken", "the name of the network is taken", is_taken).await;
+    let message = &cluster.condition("NetworkReady").unwrap().message;
+    assert!(message.contains(&format!("network/{}", other.id)), "{message}");
+    let adopt = json!({"capstan.dev/adopt": format!("network/{}", other.id)});
+    scene.patch("taken", json!({"metadata": {"annotations": adopt}})).await;
+    let cluster = scene.until("taken", "the cluster is provisioned", is_provisioned).await;
+    assert_eq!(cluster.status.unwrap().network.unwrap().id, other.id);
+    scene.delete("taken").await;
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }

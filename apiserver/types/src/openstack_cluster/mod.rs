@@ -76,7 +76,7 @@ wire! {
         optional {
             /// Access to the API server: floating IP, fixed IP or load balancer, and the port.
             api_server: ApiServer,
-            /// Bastion host, which gives SSH access to the nodes. Capstan does not create bastion hosts yet.
+            /// Bastion host, which gives SSH access to the nodes.
             bastion: Bastion,
             /// Nova availability zones that are offered as failure domains of control plane nodes. Default:
             /// all zones.
@@ -191,7 +191,7 @@ wire! {
         }
     }
 
-    /// Bastion host, which gives SSH access to the nodes. Capstan does not create bastion hosts yet.
+    /// Bastion host, which gives SSH access to the nodes.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!self.enabled || has(self.spec)", "message": "spec is required if bastion is enabled",
     }]))]
@@ -199,7 +199,7 @@ wire! {
         optional {
             /// Nova availability zone of the bastion host.
             availability_zone: String,
-            /// Switch of the bastion host. Default: true. Capstan does not create bastion hosts yet.
+            /// Switch of the bastion host. Default: true.
             #[schemars(extend("default" = true))]
             enabled: bool,
             /// Floating IP address of the bastion host. Default: a new floating IP.

@@ -59,12 +59,14 @@ pub(super) struct Group {
     /// Before it: a list of one.
     #[serde(default)]
     policies: Vec<String>,
+    #[serde(default)]
+    members: Vec<String>,
 }
 
 impl From<Group> for infrastructure::ServerGroup {
     fn from(group: Group) -> Self {
         let policy = group.policy.or_else(|| group.policies.into_iter().next()).unwrap_or_default();
-        Self { id: group.id, name: group.name, policy }
+        Self { id: group.id, name: group.name, policy, members: group.members }
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) async fn has_key_pair(session: &Session, name: &str) -> CloudResult<b
     }
 }
 
+/// First microversion of Nova in which a server group has one policy.
+const ONE_POLICY: u32 = 64;
+
 /// Lists server groups. Nova pages this list by offset without a link to the next page; the last page is
 /// empty.
 pub(crate) async fn server_groups(session: &Session) -> CloudResult<Vec<ServerGroup>> {
@@ -57,6 +60,32 @@ pub(crate) async fn server_groups(session: &Session) -> CloudResult<Vec<ServerGr
         }
         all.extend(fresh);
     }
+}
+
+/// Creates a server group. Before microversion 2.64, the policy is a list of one.
+pub(crate) async fn create_server_group(
+    session: &Session,
+    name: &str,
+    policy: &str,
+) -> CloudResult<ServerGroup> {
+    let group = if session.nova_minor().await? >= ONE_POLICY {
+        json!({"name": name, "policy": policy})
+    } else {
+        json!({"name": name, "policies": [policy]})
+    };
+    let request = Request::post(Service::Compute, "/os-server-groups", json!({"server_group": group}));
+    Ok(session.under::<answers::Group>(&request, "server_group").await?.into())
+}
+
+pub(crate) async fn delete_server_group(session: &Session, id: &str) -> CloudResult<()> {
+    let path = format!("/os-server-groups/{}", encode(id));
+    session.done(&Request::delete(Service::Compute, path)).await.map(drop)
+}
+
+/// Replaces all tags of a server.
+pub(crate) async fn set_tags(session: &Session, id: &str, tags: &[String]) -> CloudResult<()> {
+    let request = Request::put(Service::Compute, format!("{}/tags", path(id)), json!({"tags": tags}));
+    session.done(&request).await.map(drop)
 }
 
 pub(crate) async fn servers(session: &Session) -> CloudResult<Vec<Server>> {

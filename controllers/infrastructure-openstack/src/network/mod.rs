@@ -24,7 +24,7 @@ use crate::{
     session::Session,
 };
 
-/// Replaces all tags of an object.
+/// Replaces all tags of an object of Neutron.
 pub(crate) async fn set_tags(
     session: &Session,
     kind: TaggedKind,
@@ -39,6 +39,7 @@ pub(crate) async fn set_tags(
         TaggedKind::Port => "ports",
         TaggedKind::FloatingIp => "floatingips",
         TaggedKind::Trunk => "trunks",
+        TaggedKind::Server => "servers",
     };
     let path = format!("{}/tags", path(collection, id));
     session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)

@@ -63,6 +63,7 @@ pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudRe
     let pools: Vec<Value> =
         new.allocation_pools.iter().map(|(start, end)| json!({"start": start, "end": end})).collect();
     let version = if new.cidr.contains(':') { 6 } else { 4 };
+    let mode = new.slaac.then(|| json!("slaac"));
     let subnet = object([
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
@@ -70,6 +71,8 @@ pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudRe
         ("cidr", Some(json!(new.cidr))),
         ("ip_version", Some(json!(version))),
         ("dns_nameservers", Some(json!(new.dns_nameservers))),
+        ("ipv6_address_mode", mode.clone()),
+        ("ipv6_ra_mode", mode),
         // An empty list would be a subnet without addresses.
         ("allocation_pools", (!pools.is_empty()).then(|| json!(pools))),
     ]);

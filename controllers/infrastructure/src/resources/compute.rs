@@ -31,6 +31,8 @@ plain! {
         name: String,
         /// Policy, e.g. `anti-affinity`.
         policy: String,
+        /// Ids of its servers.
+        members: Vec<String>,
     }
 
     /// Nova server.

@@ -8,6 +8,7 @@ mod image;
 mod load_balancer;
 mod network;
 mod port;
+mod quota;
 mod volume;
 
 pub use compute::*;
@@ -15,6 +16,7 @@ pub use image::*;
 pub use load_balancer::*;
 pub use network::*;
 pub use port::*;
+pub use quota::*;
 pub use volume::*;
 
 /// Defines structs of public fields with the usual traits.

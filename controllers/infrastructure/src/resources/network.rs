@@ -120,6 +120,8 @@ plain! {
         dns_nameservers: Vec<String>,
         /// Address ranges, first and last.
         allocation_pools: Vec<(String, String)>,
+        /// Set if servers form their own IPv6 addresses from what the router announces.
+        slaac: bool,
     }
 
     /// Neutron router.
@@ -209,7 +211,7 @@ plain! {
     }
 }
 
-/// Neutron objects that carry tags.
+/// Objects that carry tags: those of Neutron, and servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaggedKind {
     /// `/v2.0/networks`
@@ -226,4 +228,6 @@ pub enum TaggedKind {
     FloatingIp,
     /// `/v2.0/trunks`
     Trunk,
+    /// Nova's `/servers`
+    Server,
 }

@@ -135,6 +135,7 @@ fn all() -> Vec<Case> {
         "unknown zones, flavors and images are reported as Invalid" => refusals::invalid,
         "deleting a resource in use is reported as Conflict" => refusals::in_use,
         "an exhausted quota is reported as Quota" => quota::quota,
+        "quotas are listed with what is in use" => quota::usage,
     }
 }
 

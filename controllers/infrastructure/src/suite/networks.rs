@@ -115,6 +115,7 @@ pub(super) async fn pools(world: World) {
     let new = NewNetwork { name: world.name("pools"), ..NewNetwork::default() };
     let network = cloud.create_network(&new).await.unwrap();
     let new = NewSubnet {
+        slaac: false,
         name: world.name("pools"),
         description: "two addresses".into(),
         network_id: network.id.clone(),

@@ -1,7 +1,7 @@
 //! Suite cases about quotas, in a project with small ones.
 
 use super::{World, refused};
-use crate::{ErrorClass, NewServer, SecurityGroupQuery};
+use crate::{ErrorClass, NewServer, Quota, QuotaService, SecurityGroupQuery};
 
 pub(super) async fn quota(world: World) {
     let cloud = world.connector.connect(&world.expected.tiny).await.unwrap();
@@ -21,4 +21,29 @@ pub(super) async fn quota(world: World) {
     assert_eq!((error.class, error.status), (ErrorClass::Quota, Some(409)), "{error:?}");
     // The created groups are in another project than the one that is swept after each case.
     super::sweep::sweep(&tiny).await;
+}
+
+pub(super) async fn usage(world: World) {
+    async fn quota(world: &World, service: QuotaService, resource: &str) -> Quota {
+        let quotas = world.cloud.quotas(service).await.unwrap();
+        let found = quotas.iter().find(|quota| quota.resource == resource);
+        found.unwrap_or_else(|| panic!("no {resource} among {quotas:?}")).clone()
+    }
+    assert!(!world.cloud.project().is_empty());
+    for (service, resource) in [
+        (QuotaService::Compute, "instances"),
+        (QuotaService::Compute, "cores"),
+        (QuotaService::Compute, "ram"),
+        (QuotaService::Network, "port"),
+        (QuotaService::Network, "security_group_rule"),
+        (QuotaService::Volume, "volumes"),
+        (QuotaService::Volume, "gigabytes"),
+    ] {
+        let quota = quota(&world, service, resource).await;
+        assert!(quota.limit == -1 || quota.used <= quota.limit, "{quota:?}");
+    }
+    let before = quota(&world, QuotaService::Network, "security_group").await;
+    world.cloud.create_security_group(&world.name("usage"), "").await.unwrap();
+    let after = quota(&world, QuotaService::Network, "security_group").await;
+    assert_eq!(after, Quota { used: before.used + 1, ..before });
 }

@@ -77,6 +77,14 @@ impl Cloud for FakeCloud {
         "r"
     }
 
+    fn project(&self) -> &str {
+        "p"
+    }
+
+    async fn quotas(&self, _: QuotaService) -> CloudResult<Vec<Quota>> {
+        unused("quotas")
+    }
+
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         self.look(|nova| {
             let wanted = |image: &&Image| {
@@ -93,6 +101,14 @@ impl Cloud for FakeCloud {
 
     async fn compute_zones(&self) -> CloudResult<Vec<String>> {
         unused("compute_zones")
+    }
+
+    async fn create_server_group(&self, _: &str, _: &str) -> CloudResult<ServerGroup> {
+        unused("create_server_group")
+    }
+
+    async fn delete_server_group(&self, _: &str) -> CloudResult<()> {
+        unused("delete_server_group")
     }
 
     async fn has_key_pair(&self, _: &str) -> CloudResult<bool> {

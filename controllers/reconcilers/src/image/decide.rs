@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_managed_object_stands_for_the_image_of_its_name_and_an_unmanaged_one_for_its_filter() {
+    fn r12_2_a_managed_object_stands_for_the_image_of_its_name_and_an_unmanaged_one_for_its_filter() {
         let credentials = json!({"cloudName": "c", "secretName": "s"});
         let managed = |resource: Value| json!({"cloudCredentialsRef": credentials, "resource": resource});
         assert_eq!(wish(&managed(json!({}))).query.name.as_deref(), Some("node"));

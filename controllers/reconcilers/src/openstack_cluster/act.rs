@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
-    Cloud, ErrorClass, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule, TaggedKind,
+    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewPort, NewRouter, NewSubnet, SecurityGroupRule,
+    TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+use super::applied_rules;
+use super::balancer::act::DEVICE_OWNER;
 use super::decide::Step;
-use super::desired::{Desired, EndpointWish, NetworkWish, SubnetWish};
+use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use crate::names;
+use crate::{names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -50,6 +53,7 @@ impl Actor<'_> {
                 let attempt = step.attempt(&wish.name);
                 self.balance(step, wish, object, observed).await.map_err(|error| error.during(|| attempt))
             }
+            Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),
             step => {
                 let attempt = step.attempt(self.desired);
@@ -104,6 +108,9 @@ impl Actor<'_> {
                 }
                 Some(("SecurityGroupRuleRemoved", format!("removed rule {id}, which the spec does not name")))
             }
+            Step::ReserveAddress { network, subnet } => {
+                self.reserve_address(observed, network, subnet).await?
+            }
             Step::CreateFloatingIp { external, address } => {
                 self.create_floating_ip(observed, external, address).await?
             }
@@ -112,7 +119,11 @@ impl Actor<'_> {
                 note_tags(observed, kind, &id, &tags);
                 None
             }
-            Step::Journal(_) | Step::SetEndpoint { .. } | Step::Balance(_) | Step::Nothing => None,
+            Step::Journal(_)
+            | Step::SetEndpoint { .. }
+            | Step::Balance(_)
+            | Step::Wait { .. }
+            | Step::Nothing => None,
         };
         Ok(event)
     }
@@ -147,6 +158,7 @@ impl Actor<'_> {
             cidr: cidr.clone(),
             dns_nameservers: dns_nameservers.clone(),
             allocation_pools: allocation_pools.clone(),
+            slaac: announces_addresses(cidr, &self.desired.router),
         };
         let subnet = self.cloud.create_subnet(&new).await?;
         observed.journal.learn(names::SUBNET, &name, &subnet.id);
@@ -183,6 +195,31 @@ impl Actor<'_> {
         let message = format!("created security group {} ({})", wish.name, group.id);
         observed.groups.insert(role, group);
         Ok(Some(("SecurityGroupCreated", message)))
+    }
+
+    /// Creates a port at the fixed address of the API. Nodes answer at the address; nothing uses the port.
+    async fn reserve_address(
+        &self,
+        observed: &mut Observed,
+        network_id: String,
+        subnet: String,
+    ) -> Result<EventText, ReconcileError> {
+        let Some(wish) = &self.desired.reserved else { return Ok(None) };
+        let new = NewPort {
+            name: wish.port.clone(),
+            description: self.tag.description(),
+            network_id,
+            fixed_ips: vec![FixedIp { subnet_id: Some(subnet), ip_address: Some(wish.address.clone()) }],
+            security_groups: Some(Vec::new()),
+            admin_state_up: Some(false),
+            value_specs: [("device_owner".to_owned(), DEVICE_OWNER.to_owned())].into(),
+            ..NewPort::default()
+        };
+        let port = self.cloud.create_port(&new).await?;
+        observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
+        let message = format!("created port {} ({}), which keeps {}", new.name, port.id, wish.address);
+        observed.reserved = Some(port);
+        Ok(Some(("PortCreated", message)))
     }
 
     async fn create_floating_ip(
@@ -224,16 +261,30 @@ impl Actor<'_> {
         observed: &Observed,
     ) -> Result<(), ReconcileError> {
         let text = observed.journal.text();
-        if object.annotations().get(JOURNAL_ANNOTATION) == Some(&text) {
+        let rules = applied_rules::text(self.desired, observed);
+        let annotations = object.annotations();
+        if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
+            && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
+        {
             return Ok(());
         }
         let change = json!({"metadata": {
             "resourceVersion": object.resource_version(),
-            "annotations": {JOURNAL_ANNOTATION: text},
+            "annotations": {
+                JOURNAL_ANNOTATION: text,
+                project::ANNOTATION: observed.project,
+                applied_rules::ANNOTATION: rules,
+            },
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
         Ok(())
     }
+}
+
+/// Returns true if servers form their own addresses: on an IPv6 subnet, if our own router announces it. Without that,
+/// they get none.
+fn announces_addresses(cidr: &str, router: &RouterWish) -> bool {
+    cidr.contains(':') && matches!(router, RouterWish::Managed { .. })
 }
 
 /// Takes `NotFound` for success: the resource is deleted.
@@ -257,9 +308,24 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, tags: &[String
         }
         TaggedKind::FloatingIp => observed.floating_ip.iter_mut().for_each(|it| it.tags.clone_from(&tags)),
         TaggedKind::Port => {
-            observed.balancing.vip_port.iter_mut().for_each(|it| it.tags.clone_from(&tags));
+            let ports = observed.balancing.vip_port.iter_mut().chain(&mut observed.reserved);
+            ports.filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
         }
-        // A cluster has no trunks of its own.
-        TaggedKind::Trunk => {}
+        // A cluster has no trunks and servers of its own.
+        TaggedKind::Trunk | TaggedKind::Server => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r5_5_servers_on_an_ipv6_subnet_form_their_addresses_if_the_router_is_ours() {
+        let managed = RouterWish::Managed { external_ips: Vec::new() };
+        assert!(announces_addresses("2001:db8::/64", &managed));
+        assert!(!announces_addresses("10.6.0.0/24", &managed));
+        assert!(!announces_addresses("2001:db8::/64", &RouterWish::Existing(Default::default())));
+        assert!(!announces_addresses("2001:db8::/64", &RouterWish::None));
     }
 }

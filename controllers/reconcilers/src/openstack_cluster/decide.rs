@@ -1,8 +1,9 @@
 //! Decision on the next step of an OpenStackCluster.
 
-use controllers_infrastructure::{NewSecurityGroupRule, TaggedKind};
+use controllers_infrastructure::{FloatingIp, NewSecurityGroupRule, SecurityGroupRule, TaggedKind};
 use controllers_runtime::OwnershipTag;
 
+use super::applied_rules::is_removable;
 use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
@@ -29,12 +30,16 @@ pub(super) enum Step {
     AddRule { role: Role, rule: NewSecurityGroupRule },
     /// Remove a rule from a group.
     RemoveRule { role: Role, id: String },
+    /// Keep the fixed address of the API from all other ports.
+    ReserveAddress { network: String, subnet: String },
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
     /// Tag a resource.
     Tag { kind: TaggedKind, id: String, tags: Vec<String> },
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
+    /// Wait.
+    Wait { reason: &'static str, message: String },
     /// Change the load balancer, or wait for it.
     Balance(balancer::Step),
     /// Nothing is left to do.
@@ -62,10 +67,14 @@ impl Step {
             Self::RemoveRule { role, id } => {
                 format!("remove rule {id} from security group {:?}", group(role))
             }
+            Self::ReserveAddress { .. } => {
+                let address = desired.reserved.as_ref().map(|wish| wish.address.as_str());
+                format!("reserve the address {} of spec.apiServer.fixedIP", address.unwrap_or_default())
+            }
             Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
             Self::Tag { id, .. } => format!("tag {id}"),
             Self::Balance(step) => step.attempt(&format!("{name}-kubeapi")),
-            Self::Journal(_) | Self::SetEndpoint { .. } | Self::Nothing => String::new(),
+            Self::Journal(_) | Self::SetEndpoint { .. } | Self::Wait { .. } | Self::Nothing => String::new(),
         }
     }
 }
@@ -80,6 +89,7 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
     network(desired, observed)
         .or_else(|| router(desired, observed))
         .or_else(|| groups(desired, observed))
+        .or_else(|| reservation(desired, observed))
         .or_else(|| endpoint(desired, tag, observed))
         .or_else(|| tags(desired, tag, observed))
         .or_else(|| balanced(desired, tag, observed))
@@ -110,6 +120,12 @@ fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
     }
 }
 
+fn reservation(desired: &Desired, observed: &Observed) -> Option<Step> {
+    desired.reserved.as_ref().filter(|_| observed.reserved.is_none())?;
+    let (network, subnet) = (observed.network.as_ref()?, observed.subnets.first()?);
+    Some(Step::ReserveAddress { network: network.id.clone(), subnet: subnet.id.clone() })
+}
+
 fn groups(desired: &Desired, observed: &Observed) -> Option<Step> {
     // All groups before any rule, since rules name groups.
     let absent = desired.groups.iter().find(|wish| !observed.groups.contains_key(&wish.role));
@@ -122,16 +138,18 @@ fn groups(desired: &Desired, observed: &Observed) -> Option<Step> {
 fn rules(wish: &GroupWish, desired: &Desired, observed: &Observed) -> Option<Step> {
     let group = observed.groups.get(&wish.role)?;
     let clients = clients(desired, observed);
-    let desired = observed.rule_context(&clients).resolve(&wish.rules, &group.id);
-    let add = desired.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
+    let wanted = observed.rule_context(&clients).resolve(&wish.rules, &group.id);
+    let add = wanted.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
     if let Some(rule) = add {
         return Some(Step::AddRule { role: wish.role, rule: rule.clone() });
     }
     if observed.rules_read_otherwise {
         return None;
     }
-    let surplus =
-        group.rules.iter().find(|known| !desired.iter().any(|rule| same_traffic(rule, &known.rule)));
+    let is_surplus = |known: &&SecurityGroupRule| {
+        !wanted.iter().any(|rule| same_traffic(rule, &known.rule)) && is_removable(desired, observed, known)
+    };
+    let surplus = group.rules.iter().find(is_surplus);
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
 }
 
@@ -174,7 +192,18 @@ fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
     if let EndpointWish::LoadBalancer(wish) = &desired.endpoint {
         return balancer_address(wish, tag, observed);
     }
+    let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     let host = match (&desired.endpoint, &observed.floating_ip) {
+        (
+            EndpointWish::Floating(Some(_)),
+            Some(FloatingIp { port_id: Some(port), address, tags, description, .. }),
+        ) if !complete && !tag.is_on(tags, description) => {
+            let message = format!(
+                "spec.apiServer.floatingIP: floating IP {address} is associated with port {port}. \
+                 Disassociate it, or name another one"
+            );
+            return Some(Step::Wait { reason: "FloatingIPInUse", message });
+        }
         (EndpointWish::Fixed(address), _) => address.clone(),
         (EndpointWish::Floating(_), Some(found)) => found.address.clone(),
         (EndpointWish::Floating(address), None) => {
@@ -185,7 +214,6 @@ fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
         (EndpointWish::Given { host, .. }, _) => host.clone(),
         (EndpointWish::Nowhere | EndpointWish::LoadBalancer(_), _) => return None,
     };
-    let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     (!complete).then_some(Step::SetEndpoint { host, port: desired.port })
 }
 
@@ -200,11 +228,11 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let bastion = observed.bastion.floating_ip.iter();
     let bastion = bastion.map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
     let floating = floating.chain(bastion);
-    let vip = observed.balancing.vip_port.iter();
+    let vip = observed.balancing.vip_port.iter().chain(&observed.reserved);
     let vip = vip.map(|it| (TaggedKind::Port, &it.id, &it.tags, &it.description));
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
-        let ours = tag.is_on(tags, description);
+        let ours = tag.is_on(tags, description) || desired.adopted.has(id);
         let lacking: Vec<String> =
             tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
         (ours && !lacking.is_empty()).then(|| Step::Tag {
@@ -213,4 +241,35 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
             tags: tags.iter().cloned().chain(lacking).collect(),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::OpenStackCluster;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn endpoint_step(server: &Value, floating_ip: FloatingIp) -> String {
+        let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "network": {"id": "n"}, "apiServer": server});
+        let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
+        object.metadata.uid = Some("u".to_owned());
+        let observed = Observed { floating_ip: Some(floating_ip), ..Observed::default() };
+        format!("{:?}", endpoint(&Desired::read(&object, "c"), &OwnershipTag::of(&object), &observed))
+    }
+
+    #[test]
+    fn r7_7_a_given_floating_ip_that_is_in_use_is_not_taken_away_and_never_tagged() {
+        let given = json!({"floatingIP": "203.0.113.7"});
+        let mut ip = FloatingIp { address: "203.0.113.7".to_owned(), ..FloatingIp::default() };
+        assert!(endpoint_step(&given, ip.clone()).contains("SetEndpoint"));
+        ip.port_id = Some("other".to_owned());
+        let step = endpoint_step(&given, ip.clone());
+        assert!(step.contains("FloatingIPInUse") && step.contains("with port other"), "{step}");
+        assert!(endpoint_step(&json!({}), ip.clone()).contains("SetEndpoint"), "one of ours");
+        let observed = Observed { floating_ip: Some(ip), ..Observed::default() };
+        let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "network": {"id": "n"}, "apiServer": given});
+        let object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
+        assert_eq!(tags(&Desired::read(&object, "c"), &OwnershipTag::of(&object), &observed), None);
+    }
 }

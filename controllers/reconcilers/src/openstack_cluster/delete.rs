@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
+use controllers_infrastructure::{ErrorClass, FloatingIpQuery, Port, PortQuery, ServerGroup};
 use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -11,9 +11,9 @@ use kube::{Api, ResourceExt};
 use super::act::{Actor, gone};
 use super::bastion::{self, Progress};
 use super::desired::Desired;
-use super::observe::{self, Observer, intended};
-use super::{BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, report};
-use crate::names;
+use super::observe::{self, Observed, Observer, intended};
+use super::{BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, leftovers, report};
+use crate::{names, project};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
 const ORDER: [&str; 8] = [
@@ -74,6 +74,7 @@ impl OpenStackClusterReconciler {
             return Ok(());
         }
         let cloud = self.cloud(object).await?;
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = OwnershipTag::of(object);
         let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
         let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
@@ -86,8 +87,14 @@ impl OpenStackClusterReconciler {
         if let Progress::Waiting(reason, message) = observed.bastion.progress {
             return Err(ReconcileError::waiting(reason, message));
         }
+        self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
+        self.delete_server_groups(&observer, object, &cluster).await?;
         while let Some(entry) = next_entry(&observed.journal) {
-            if let Some(message) = delete_entry(&observer, &entry).await? {
+            let deleted = match delete_entry(&observer, &entry).await {
+                Err(error) => Err(leftovers::blocked(&observer, &observed.journal, error).await),
+                result => result,
+            };
+            if let Some(message) = deleted? {
                 self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
                 // There may be a second one, of a create call whose response was lost: look again.
                 continue;
@@ -96,6 +103,44 @@ impl OpenStackClusterReconciler {
             actor.write_journal(object, &observed).await?;
         }
         Ok(())
+    }
+
+    /// Deletes the server groups of the cluster's machines. Their names say to which cluster they belong.
+    async fn delete_server_groups(
+        &self,
+        observer: &Observer<'_>,
+        object: &OpenStackCluster,
+        cluster: &str,
+    ) -> Result<(), ReconcileError> {
+        let groups = match observer.cloud.server_groups().await {
+            // Who may list none has created none.
+            Err(error) if error.class == ErrorClass::Forbidden => return Ok(()),
+            result => result?,
+        };
+        let ours = |group: &ServerGroup| names::is_server_group_of(object, cluster, &group.name);
+        for group in groups.into_iter().filter(ours) {
+            gone(observer.cloud.delete_server_group(&group.id).await)?;
+            let message = format!("deleted server group {} ({})", group.name, group.id);
+            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        }
+        Ok(())
+    }
+
+    /// Deletes what Services of the workload cluster left in the network.
+    async fn delete_leftovers(
+        &self,
+        observer: &Observer<'_>,
+        actor: &Actor<'_>,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        let mut made = Vec::new();
+        let result = leftovers::delete(observer, actor, object, observed, &mut made).await;
+        for message in made {
+            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        }
+        actor.write_journal(object, observed).await?;
+        result
     }
 
     /// Waits for the servers, which use the network.

@@ -3,10 +3,12 @@
 use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
+use super::adoption::Adopted;
+use super::applied_rules;
 use super::balancer::BalancerWish;
 use super::bastion::{self, BastionWish};
 use super::rules::{Role, RuleSource, RuleSpec, invalid_rules, managed_rules};
-use crate::queries;
+use crate::{cidrs, queries};
 
 /// Default port of a Kubernetes API server.
 const API_PORT: i32 = 6443;
@@ -32,9 +34,22 @@ pub(super) struct Desired {
     /// Bastion, if one is desired.
     pub bastion: Option<BastionWish>,
     pub endpoint: EndpointWish,
+    /// Address of the API that is kept from all other ports, if nodes answer at it by themselves.
+    pub reserved: Option<ReservedAddress>,
     pub port: i32,
+    /// Rules that other tools have added to the groups stay.
+    pub keeps_foreign_rules: bool,
+    /// Resources of other tools that the cluster takes over.
+    pub adopted: Adopted,
     /// Tags of every created resource, beside the ownership tag.
     pub tags: Vec<String>,
+}
+
+/// Address on a managed subnet, and the name of the port that keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReservedAddress {
+    pub port: String,
+    pub address: String,
 }
 
 /// Desired network.
@@ -124,7 +139,10 @@ impl Desired {
             invalid_rules: source.as_ref().map(invalid_rules).unwrap_or_default(),
             bastion: BastionWish::read(spec, cluster, external_wanted),
             endpoint: endpoint(spec, &name, port, external_wanted),
+            reserved: reserved(spec, &format!("{namespace}-{cluster}-api-fixed"), external_wanted),
             port,
+            keeps_foreign_rules: applied_rules::keeps_foreign(object),
+            adopted: Adopted::read(object.metadata.annotations.as_ref()),
             tags: spec.tags.clone().unwrap_or_default(),
             name,
         }
@@ -217,6 +235,17 @@ fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted:
     }
 }
 
+/// Returns the fixed address of the API, if it is on the managed subnet. Neutron would lease it to a node otherwise.
+fn reserved(spec: &OpenStackClusterSpec, port: &str, external_wanted: bool) -> Option<ReservedAddress> {
+    let server = spec.api_server.as_ref()?;
+    let address = server.fixed_ip.clone().filter(|address| !address.is_empty())?;
+    let floats = external_wanted && server.enable_floating_ip != Some(false);
+    let balanced = server.managed_load_balancer.as_ref().is_some_and(|it| it.enabled != Some(false));
+    let cidr = &spec.managed_subnets.as_ref()?.first()?.cidr;
+    let inside = address.parse().is_ok_and(|parsed| cidrs::contains(cidr, parsed));
+    (!floats && !balanced && inside).then(|| ReservedAddress { port: port.to_owned(), address })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -242,6 +271,29 @@ mod tests {
             let network = format!("{:?}", desired(&spec).network);
             assert!(network.starts_with(expected), "{spec}: {network}");
         }
+    }
+
+    #[test]
+    fn r7_4_a_fixed_address_on_the_managed_subnet_is_reserved() {
+        let spec = |server: Value| json!({"managedSubnets": [{"cidr": "10.6.0.0/24"}], "apiServer": server});
+        let table = [
+            (json!({"enableFloatingIP": false, "fixedIP": "10.6.0.9"}), true),
+            (json!({"enableFloatingIP": false, "fixedIP": "10.7.0.9"}), false),
+            (json!({"enableFloatingIP": false}), false),
+            (json!({"fixedIP": "10.6.0.9"}), false),
+            (json!({"enableFloatingIP": false, "fixedIP": "10.6.0.9", "managedLoadBalancer": {}}), false),
+        ];
+        for (server, expected) in table {
+            let found = desired(&spec(server.clone())).reserved;
+            assert_eq!(found.is_some(), expected, "{server}");
+        }
+        // Also after the address was written into the endpoint.
+        let mut known = spec(json!({"enableFloatingIP": false, "fixedIP": "10.6.0.9"}));
+        known["controlPlaneEndpoint"] = json!({"host": "10.6.0.9", "port": 6443});
+        let known = desired(&known);
+        assert_eq!(known.reserved.as_ref().unwrap().port, "-c-api-fixed");
+        let entries = super::super::observe::intended(&known);
+        assert!(entries.contains(&(crate::names::VIP_PORT, "-c-api-fixed".to_owned())), "{entries:?}");
     }
 
     #[test]

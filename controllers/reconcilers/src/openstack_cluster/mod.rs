@@ -6,17 +6,22 @@
 //! name and ownership tag.
 
 mod act;
+mod adoption;
+mod applied_rules;
 mod balancer;
 mod bastion;
 mod decide;
 mod delete;
 mod desired;
+mod leftovers;
 mod observe;
+mod owned;
+mod quota_needs;
 mod related;
 mod report;
 mod rules;
-
 mod watch;
+mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +43,9 @@ use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
 use related::ObservedRelated;
 use report::Ending;
+
+use crate::preflight::{Preflight, QUOTA_EXCEEDED};
+use crate::project;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -73,7 +81,8 @@ const RESYNC: Duration = Duration::from_mins(5);
 /// Interval while Octavia changes a load balancer: it takes seconds.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// Interval in which a load balancer in ERROR that still works is looked at, and a bastion that is not ready.
+/// Interval in which a load balancer in ERROR that still works is looked at, a bastion that is not ready, and a host
+/// name that cannot be resolved.
 const DEGRADED: Duration = Duration::from_secs(30);
 
 /// Annotation of infrastructure that another system manages.
@@ -88,12 +97,18 @@ pub struct OpenStackClusterReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
     related: ObservedRelated,
+    preflight: Preflight,
 }
 
 impl OpenStackClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default(), related: ObservedRelated::default() }
+        Self {
+            context,
+            requeue: RequeuePolicy::default(),
+            related: ObservedRelated::default(),
+            preflight: Preflight::default(),
+        }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -230,11 +245,15 @@ impl OpenStackClusterReconciler {
     ) -> Result<Duration, ReconcileError> {
         let cloud = self.cloud(object).await?;
         observed.logged_in = true;
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
         // Once for each change of the spec.
         if object.condition("Ready").is_none_or(|it| it.observed_generation != object.metadata.generation) {
-            observed.warnings.extend(unknown_zones(object, observed));
+            observed.warnings.extend(zones::unknown(object, observed));
         }
+        observed.named_zones = zones::named(&self.context.client, object, observed).await?;
+        self.reserve_quota(object, &cloud, desired, tag, observed).await?;
+        observed.applied_rules = applied_rules::read(object);
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let mut result = Err(crate::endless());
         for _ in 0..STEPS {
@@ -261,8 +280,31 @@ impl OpenStackClusterReconciler {
         for (reason, message) in std::mem::take(&mut observed.warnings) {
             self.context.events.record(object, Severity::Warning, reason, &message).await;
         }
+        self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
         actor.write_journal(object, observed).await?;
         result
+    }
+
+    /// Reserves the quota of a cluster that is still to be created: before its first part, and again after the cloud has
+    /// refused a part. The parts of an existing cluster do not wait for quota, because its other parts have to change.
+    async fn reserve_quota(
+        &self,
+        object: &OpenStackCluster,
+        cloud: &Arc<dyn Cloud>,
+        desired: &Desired,
+        tag: &OwnershipTag,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
+        let provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
+        let begins = matches!(decide::next_step(desired, tag, observed), Step::Journal(_));
+        let is_short = object.condition("Ready").is_some_and(|it| it.reason == QUOTA_EXCEEDED);
+        if provisioned || !(begins || is_short) {
+            return Ok(());
+        }
+        let needs = quota_needs::needs(desired, observed);
+        let attempt = format!("create cluster {:?}", desired.name);
+        self.preflight.reserve(cloud, &object.uid().unwrap_or_default(), needs, &attempt).await
     }
 
     /// Records the Events of a bastion, and its failure.
@@ -300,6 +342,7 @@ impl OpenStackClusterReconciler {
 fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     let works = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     match step {
+        Step::Nothing if observed.unresolvable.is_some() => Some(DEGRADED),
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
             balancer::PENDING => Some(BUILDING),
@@ -308,17 +351,6 @@ fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
         },
         _ => None,
     }
-}
-
-/// Returns a warning for each zone of control planes that the cloud does not have.
-fn unknown_zones(object: &OpenStackCluster, observed: &Observed) -> Vec<(&'static str, String)> {
-    let zones = object.spec.control_plane_availability_zones.iter().flatten();
-    let unknown = zones.filter(|zone| !observed.zones.contains(zone));
-    let message = |zone: &String| {
-        let known = observed.zones.join(", ");
-        format!("spec.controlPlaneAvailabilityZones: Nova has no zone {zone:?}; its zones are {known}")
-    };
-    unknown.map(|zone| ("AvailabilityZoneNotFound", message(zone))).collect()
 }
 
 /// Returns the name of the Cluster of an OpenStackCluster, by its owner or its label.

@@ -1,19 +1,21 @@
 //! Observation of an OpenStackCluster's resources in the cloud.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use controllers_infrastructure::{
-    Cloud, FloatingIp, FloatingIpQuery, Network, NetworkQuery, PortQuery, Router, SecurityGroup,
-    SecurityGroupQuery, Subnet, SubnetQuery,
+    Cloud, FloatingIp, FloatingIpQuery, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup,
+    Subnet, SubnetQuery,
 };
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
+use super::adoption::check_free;
 use super::balancer::{BalancerView, BalancerWish};
 use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::{Role, RuleContext};
-use crate::{names, queries};
+use crate::{endpoint_hosts, names, queries};
 
 /// Number of ids in an error about several resources: enough to find them, and short enough for a condition.
 const LISTED: usize = 5;
@@ -22,6 +24,8 @@ const LISTED: usize = 5;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Observed {
     pub journal: Journal,
+    /// Project of the resources; `None` if it is not to be written.
+    pub project: Option<String>,
     pub network: Option<Network>,
     pub subnets: Vec<Subnet>,
     /// Subnet of the cluster's own addresses, if the spec names one.
@@ -35,6 +39,14 @@ pub(super) struct Observed {
     pub groups: BTreeMap<Role, SecurityGroup>,
     pub floating_ip: Option<FloatingIp>,
     pub zones: Vec<String>,
+    /// Zones that Machines name, if one of them may not exist any more.
+    pub named_zones: BTreeSet<String>,
+    /// Hashes of the rules that earlier passes wanted.
+    pub applied_rules: BTreeSet<String>,
+    /// Port that keeps the fixed address of the API, if one is desired.
+    pub reserved: Option<Port>,
+    /// Why the host name of the endpoint has no address.
+    pub unresolvable: Option<String>,
     /// Endpoint that the spec already has.
     pub endpoint: Option<(String, i32)>,
     /// A rule exists that Neutron returns as another one; then none is removed as surplus.
@@ -93,6 +105,9 @@ impl Observer<'_> {
                 observed.groups.insert(wish.role, group);
             }
         }
+        if let Some(wish) = &self.desired.reserved {
+            observed.reserved = self.owned_vip_port(&wish.port).await?;
+        }
         self.floating_ip(observed).await?;
         self.bastion(observed).await?;
         if let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint {
@@ -106,11 +121,16 @@ impl Observer<'_> {
     async fn network(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.network = match &self.desired.network {
             NetworkWish::Managed { .. } => {
-                self.owned_network(
-                    observed.journal.id(names::NETWORK, &self.desired.name),
-                    &self.desired.name,
-                )
-                .await?
+                let (id, name) =
+                    (observed.journal.id(names::NETWORK, &self.desired.name), &self.desired.name);
+                let found = self.owned_network(id, name).await?;
+                if found.is_none() {
+                    let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
+                    let other = self.cloud.networks(&query).await?;
+                    let other = other.first().map(|network| network.id.as_str());
+                    check_free(names::NETWORK, name, self.cloud.project(), other)?;
+                }
+                found
             }
             NetworkWish::Existing(query) => Some(self.existing_network(query).await?),
             NetworkWish::OfSubnets => Some(self.network_of_subnets().await?),
@@ -204,8 +224,15 @@ impl Observer<'_> {
                     let subnet = one(self.cloud.subnets(query).await?, &field, &queries::describe(query))?;
                     observed.gateway_ips.push((subnet.id, address.clone()));
                 }
-                self.owned_router(observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name)
-                    .await?
+                let (id, name) = (observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name);
+                let found = self.owned_router(id, name).await?;
+                if found.is_none() {
+                    let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
+                    let other = self.cloud.routers(&query).await?;
+                    let other = other.first().map(|router| router.id.as_str());
+                    check_free(names::ROUTER, name, self.cloud.project(), other)?;
+                }
+                found
             }
         };
         let (Some(router), Some(subnet)) = (&observed.router, observed.subnets.first()) else {
@@ -231,16 +258,31 @@ impl Observer<'_> {
                 None if wish.floating => self.owned_floating_ip().await?,
                 None => None,
             },
-            EndpointWish::Floating(Some(address)) | EndpointWish::Given { host: address, floating: true } => {
-                let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
-                // A host name is not an address, so there is no floating IP to find.
-                let is_address = address.parse::<std::net::IpAddr>().is_ok();
-                if is_address { self.cloud.floating_ips(&query).await?.into_iter().next() } else { None }
+            EndpointWish::Floating(Some(host)) | EndpointWish::Given { host, floating: true } => {
+                match endpoint_hosts::addresses(host).await {
+                    Ok(addresses) => self.floating_ip_at(&addresses).await?,
+                    Err(why) => {
+                        observed.unresolvable =
+                            Some(format!("{why}. Correct spec.controlPlaneEndpoint.host"));
+                        None
+                    }
+                }
             }
             EndpointWish::Floating(None) => self.owned_floating_ip().await?,
             _ => None,
         };
         Ok(())
+    }
+
+    /// Finds the floating IP of the project that has one of these addresses.
+    async fn floating_ip_at(&self, addresses: &[IpAddr]) -> Result<Option<FloatingIp>, ReconcileError> {
+        for address in addresses {
+            let query = FloatingIpQuery { address: Some(address.to_string()), ..FloatingIpQuery::default() };
+            if let Some(found) = self.cloud.floating_ips(&query).await?.into_iter().next() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns true if a router has a port on a subnet.
@@ -249,81 +291,6 @@ impl Observer<'_> {
         let ports = self.cloud.ports(&query).await?;
         let on_subnet = |ip: &controllers_infrastructure::FixedIp| ip.subnet_id.as_deref() == Some(subnet);
         Ok(ports.iter().any(|port| port.fixed_ips.iter().any(on_subnet)))
-    }
-
-    /// Finds the network with our tag, by its id or by its name: it may have been renamed by hand.
-    pub(super) async fn owned_network(
-        &self,
-        id: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Network>, ReconcileError> {
-        for query in by_id_and_name(id, name) {
-            let found = self.cloud.networks(&query).await?;
-            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
-            if ours.is_some() {
-                return Ok(ours);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds the subnets with our tag, by id or by name.
-    pub(super) async fn owned_subnets(
-        &self,
-        id: Option<&str>,
-        name: &str,
-        network: &str,
-    ) -> Result<Vec<Subnet>, ReconcileError> {
-        for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
-            let network_id = (!network.is_empty()).then(|| network.to_owned());
-            let query = SubnetQuery { id, name, network_id, ..SubnetQuery::default() };
-            let found = self.cloud.subnets(&query).await?.into_iter();
-            let ours: Vec<Subnet> = found.filter(|it| self.tag.is_on(&it.tags, &it.description)).collect();
-            if !ours.is_empty() {
-                return Ok(ours);
-            }
-        }
-        Ok(Vec::new())
-    }
-
-    /// Finds the router with our tag, by its id or by its name.
-    pub(super) async fn owned_router(
-        &self,
-        id: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Router>, ReconcileError> {
-        for query in by_id_and_name(id, name) {
-            let found = self.cloud.routers(&query).await?;
-            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
-            if ours.is_some() {
-                return Ok(ours);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds the security group with our tag, by its id or by its name.
-    pub(super) async fn owned_group(
-        &self,
-        id: Option<&str>,
-        name: &str,
-    ) -> Result<Option<SecurityGroup>, ReconcileError> {
-        for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
-            let query = SecurityGroupQuery { id, name, ..SecurityGroupQuery::default() };
-            let found = self.cloud.security_groups(&query).await?;
-            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
-            if ours.is_some() {
-                return Ok(ours);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds the floating IP with our tag. It has no name, so the tag alone identifies it.
-    pub(super) async fn owned_floating_ip(&self) -> Result<Option<FloatingIp>, ReconcileError> {
-        let query =
-            FloatingIpQuery { description: Some(self.tag.description()), ..FloatingIpQuery::default() };
-        Ok(self.cloud.floating_ips(&query).await?.into_iter().next())
     }
 }
 
@@ -350,6 +317,9 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
     if desired.bastion.as_ref().is_some_and(|bastion| bastion.floating.is_some()) {
         entries.push((names::FLOATING_IP, super::bastion::FLOATING_IP.to_owned()));
     }
+    if let Some(wish) = &desired.reserved {
+        entries.push((names::VIP_PORT, wish.port.clone()));
+    }
     if matches!(desired.endpoint, EndpointWish::Floating(_)) {
         entries.push((names::FLOATING_IP, desired.name.clone()));
     }
@@ -361,13 +331,6 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
         }
     }
     entries
-}
-
-/// Returns the queries for a created resource: by its id, if the journal has it, then by its name.
-fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
-    let by_id = id.map(|id| NetworkQuery { id: Some(id.to_owned()), ..NetworkQuery::default() });
-    let by_name = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
-    by_id.into_iter().chain([by_name]).collect()
 }
 
 /// Returns the only element, or an error.

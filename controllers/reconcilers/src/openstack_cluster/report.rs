@@ -1,9 +1,9 @@
 //! Status of an OpenStackCluster, from the observed resources and the end of the pass.
 
 use apiserver_types::{
-    Condition, ConditionStatus, FailureDomain, Initialization, LoadBalancer, NetworkStatus,
-    NetworkStatusWithSubnets, OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus,
-    SubnetStatus, Time, condition, set_condition,
+    Condition, ConditionStatus, Initialization, LoadBalancer, NetworkStatus, NetworkStatusWithSubnets,
+    OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
+    condition, set_condition,
 };
 use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::ReconcileError;
@@ -12,6 +12,7 @@ use super::balancer::{BROKEN, DEGRADED, ERROR};
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
+use super::zones;
 
 /// Condition of a login, and its reason if it succeeded.
 const AUTHENTICATED: &str = "OpenStackAuthenticationSucceeded";
@@ -32,7 +33,7 @@ pub(super) fn report(
     ending: &Ending<'_>,
     now: &Time,
 ) {
-    let zones = object.spec.control_plane_availability_zones.clone().unwrap_or_default();
+    let chosen = object.spec.control_plane_availability_zones.clone().unwrap_or_default();
     let omitted = object.spec.control_plane_omit_availability_zone == Some(true);
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
@@ -40,7 +41,8 @@ pub(super) fn report(
     if let Some(balancer) = load_balancer(desired, observed) {
         status.api_server_managed_load_balancer = Some(balancer);
     }
-    failure_domains(status, observed, omitted, &zones);
+    let before = status.failure_domains.take();
+    status.failure_domains = zones::domains(before, observed, omitted, &chosen, now);
     let parts = [
         ("NetworkReady", network(desired, observed)),
         ("RouterReady", router(desired, observed)),
@@ -220,6 +222,10 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
                 Part::Wrong(BROKEN, message)
             }
         }
+        _ if observed.unresolvable.is_some() => {
+            let message = observed.unresolvable.clone().unwrap_or_default();
+            Part::Wrong("EndpointNotResolvable", message)
+        }
         _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::Nowhere => Part::Wrong(
             "NoEndpoint",
@@ -307,44 +313,5 @@ fn network_status(network: &Network, subnets: &[Subnet]) -> NetworkStatusWithSub
         name: network.name.clone(),
         tags: tags(&network.tags),
         subnets: Some(subnets.iter().map(subnet).collect()),
-    }
-}
-
-/// Lists the availability zones. With `omitted`, Nova places control planes, so none is offered for them.
-fn failure_domains(
-    status: &mut OpenStackClusterStatus,
-    observed: &Observed,
-    omitted: bool,
-    for_control_planes: &[String],
-) {
-    let domains = observed.zones.iter().map(|zone| FailureDomain {
-        name: zone.clone(),
-        control_plane: Some(!omitted && (for_control_planes.is_empty() || for_control_planes.contains(zone))),
-        attributes: None,
-    });
-    let mut domains: Vec<FailureDomain> = domains.collect();
-    domains.sort_by(|a, b| a.name.cmp(&b.name));
-    if !domains.is_empty() {
-        status.failure_domains = Some(domains);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failure_domains_are_offered_for_control_planes_as_the_spec_says() {
-        let zones = ["az1".to_owned(), "az2".to_owned()];
-        let observed = Observed { zones: zones.to_vec(), ..Observed::default() };
-        let offered = |omitted, chosen: &[String]| -> Vec<bool> {
-            let mut status = OpenStackClusterStatus::default();
-            failure_domains(&mut status, &observed, omitted, chosen);
-            let domains = status.failure_domains.unwrap();
-            domains.iter().map(|domain| domain.control_plane.unwrap()).collect()
-        };
-        assert_eq!(offered(false, &[]), [true, true]);
-        assert_eq!(offered(false, &zones[..1]), [true, false]);
-        assert_eq!(offered(true, &zones[..1]), [false, false]);
     }
 }

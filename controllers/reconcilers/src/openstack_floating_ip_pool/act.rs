@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_of_an_address_is_that_of_the_address_alone() {
+    fn r11_2_the_prefix_of_an_address_is_that_of_the_address_alone() {
         let pool =
             OpenStackFloatingIPPool::new("pool", apiserver_types::OpenStackFloatingIPPoolSpec::default());
         let claim = Claim { name: "m".to_owned(), uid: "u".to_owned(), ..Claim::default() };

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reservation_of_a_claim_that_is_gone_ends() {
+    fn r11_3_the_reservation_of_a_claim_that_is_gone_ends() {
         let mut observed = Observed::default();
         observed.journal.learn(RESERVATION, "uid-a", "192.0.2.1");
         let pool = pool(ReclaimPolicy::Retain, None);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_pool_gives_back_what_is_free_and_was_not_given() {
+    fn r11_5_a_deleted_pool_gives_back_what_is_free_and_was_not_given() {
         let mut pool = pool(ReclaimPolicy::Retain, None);
         let time =
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time("2026-01-01T00:00:00Z".parse().unwrap());

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_was_deleted_behind_the_pool_is_a_failed_one() {
+    fn r11_4_an_address_that_was_deleted_behind_the_pool_is_a_failed_one() {
         let spec = OpenStackFloatingIPPoolSpec {
             pre_allocated_floating_ips: Some(vec!["192.0.2.9".to_owned()]),
             ..OpenStackFloatingIPPoolSpec::default()

@@ -19,7 +19,10 @@ use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::names;
+use crate::{names, project};
+
+/// Key of the tags of a machine in the metadata of its volumes.
+const TAGS: &str = "tags";
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -84,6 +87,11 @@ impl Actor<'_> {
                 observed.ports.insert(name.clone(), port);
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
+            Step::TagServer { id, tags } => {
+                self.cloud.set_tags(TaggedKind::Server, &id, &tags).await?;
+                observed.server.iter_mut().for_each(|server| server.tags.clone_from(&tags));
+                Ok(Some(("ServerTagged", format!("set the tags of server {id}"))))
+            }
             Step::CreateServer => self.create_server(object, observed).await,
             Step::DeleteBrokenVolume { name, id, status } => {
                 self.delete_broken_volume(observed, &name, &id, &status).await
@@ -137,7 +145,7 @@ impl Actor<'_> {
             volume_type: wish.kind,
             availability_zone: wish.zone,
             image_id: self.resolved.image_id.clone().filter(|_| wish.root),
-            metadata: [(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())].into(),
+            metadata: self.volume_metadata(object),
         };
         let volume = self.cloud.create_volume(&new).await?;
         observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
@@ -170,6 +178,16 @@ impl Actor<'_> {
         let message = format!("created trunk {name} ({})", trunk.id);
         observed.trunks.insert(name, trunk);
         Ok(Some(("TrunkCreated", message)))
+    }
+
+    /// Returns the metadata of a volume: the ownership tag, and the tags, which Cinder does not have.
+    fn volume_metadata(&self, object: &OpenStackMachine) -> BTreeMap<String, String> {
+        let mut metadata = BTreeMap::from([(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())]);
+        let tags = desired::tags(object, self.cluster, None);
+        if !tags.is_empty() {
+            metadata.insert(TAGS.to_owned(), names::shortened(tags.join(",")));
+        }
+        metadata
     }
 
     /// Returns the tags of the server, and those that Nova does not accept.
@@ -211,7 +229,7 @@ impl Actor<'_> {
             flavor_id: self.resolved.flavor_id.clone().unwrap_or_default(),
             ports: ports.map(|port| port.id.clone()).collect(),
             key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
-            metadata: metadata.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+            metadata: metadata.map(|pair| (pair.key.clone(), names::shortened(pair.value.clone()))).collect(),
             tags: self.server_tags(object).0,
             config_drive: spec.config_drive,
             user_data: self.user_data.map(<[u8]>::to_vec),
@@ -282,7 +300,10 @@ pub(super) async fn write_journal(
     }
     let change = json!({"metadata": {
         "resourceVersion": object.resource_version(),
-        "annotations": {JOURNAL_ANNOTATION: observed.journal.text()},
+        "annotations": {
+            JOURNAL_ANNOTATION: observed.journal.text(),
+            project::ANNOTATION: observed.project,
+        },
     }});
     *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())

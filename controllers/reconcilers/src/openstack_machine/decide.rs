@@ -35,12 +35,16 @@ pub(super) struct Desired {
     /// Name of that network: its addresses come first.
     pub network_name: String,
     pub region: String,
+    /// Tags of the server, beside those that Nova does not accept.
+    pub server_tags: Vec<String>,
 }
 
 /// Observed cloud resources.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Observed {
     pub journal: Journal,
+    /// Project of the resources; `None` if it is not to be written.
+    pub project: Option<String>,
     pub ports: BTreeMap<String, Port>,
     pub volumes: BTreeMap<String, Volume>,
     pub server: Option<Server>,
@@ -103,6 +107,8 @@ pub(super) enum Step {
     TagTrunk { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
+    /// Tag the server.
+    TagServer { id: String, tags: Vec<String> },
     /// Create the server.
     CreateServer,
     /// Delete a server that Nova could not build, so that another one can be created.
@@ -129,6 +135,7 @@ impl Step {
             Self::CreateTrunk { name, .. } => format!("create trunk {name:?}"),
             Self::TagTrunk { name, .. } => format!("tag trunk {name:?}"),
             Self::SetAddressPairs { name, .. } => format!("change the address pairs of port {name:?}"),
+            Self::TagServer { .. } => format!("tag server {server:?}"),
             Self::CreateServer => format!("create server {server:?}"),
             Self::DeleteBroken { .. } => format!("build server {server:?}"),
             Self::DeleteBrokenVolume { name, .. } => format!("create volume {name:?}"),
@@ -272,13 +279,24 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     }
     let changed =
         desired.ports.iter().find_map(|spec| port_step(desired, spec, tag, observed.ports.get(&spec.name)?));
-    if let Some(step) = changed {
+    if let Some(step) = changed.or_else(|| server_tags(desired, tag, server)) {
         return step;
     }
     if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {
         return Step::Wait(Waiting::Member);
     }
     endpoint::step(desired, observed, server)
+}
+
+/// Adds the tags that our server lacks. Those of other tools stay.
+fn server_tags(desired: &Desired, tag: &OwnershipTag, server: &Server) -> Option<Step> {
+    if !server.tags.contains(&tag.text()) {
+        return None;
+    }
+    let lacking = desired.server_tags.iter().filter(|tag| !server.tags.contains(tag));
+    let lacking: Vec<String> = lacking.cloned().collect();
+    let tags = || server.tags.iter().cloned().chain(lacking.clone()).collect();
+    (!lacking.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags: tags() })
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use super::decide::Observed;
 use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
 use super::{OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
-use crate::names;
 use crate::openstack_cluster::has_load_balancer;
+use crate::{names, project};
 
 /// Interval of a deletion in progress: Nova takes a few seconds.
 const POLL: Duration = Duration::from_secs(2);
@@ -58,6 +58,7 @@ impl OpenStackMachineReconciler {
             return Ok(None);
         }
         let cloud = self.cloud(object, cluster).await?;
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         if !cluster_is_going && self.is_member(&observer, object, cluster).await? {
             let message = "waiting for the removal of the machine from the load balancer";
@@ -97,6 +98,7 @@ impl OpenStackMachineReconciler {
             }
         }
         objects.remove_finalizer(object).await?;
+        self.preflight.note_freed();
         Ok(None)
     }
 }
@@ -115,7 +117,9 @@ impl OpenStackMachineReconciler {
             .filter(|cluster| cluster.metadata.deletion_timestamp.is_none() && has_load_balancer(cluster));
         let status = cluster.and_then(|cluster| cluster.status.as_ref());
         let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
-        let Some(known) = known else { return Ok(false) };
+        let (Some(known), Some(cluster)) = (known, cluster) else { return Ok(false) };
+        let of_cluster = self.cloud_of_cluster(object, cluster, observer.cloud).await?;
+        let observer = Observer { cloud: &of_cluster, servers: observer.servers, tag: observer.tag };
         let query = LoadBalancerQuery { id: Some(known.id.clone()), ..LoadBalancerQuery::default() };
         let found = observer.cloud.load_balancers(&query).await?;
         let usable = |status: &str| !matches!(status, "ERROR" | "DELETED" | "PENDING_DELETE");

@@ -6,6 +6,7 @@ use apiserver_types::{
 };
 use controllers_infrastructure::BlockDevice;
 
+use crate::names;
 /// Label of control plane Machines.
 pub(super) use crate::names::CONTROL_PLANE_LABEL;
 
@@ -34,8 +35,8 @@ pub(super) fn ports(object: &OpenStackMachine) -> Vec<PortOpts> {
 pub(super) fn port_name(object: &OpenStackMachine, index: usize, opts: &PortOpts) -> String {
     let machine = object.metadata.name.as_deref().unwrap_or_default();
     match opts.name_suffix.as_deref() {
-        Some(suffix) if !suffix.is_empty() => format!("{machine}-{suffix}"),
-        _ => format!("{machine}-{index}"),
+        Some(suffix) if !suffix.is_empty() => names::shortened(format!("{machine}-{suffix}")),
+        _ => names::shortened(format!("{machine}-{index}")),
     }
 }
 
@@ -54,7 +55,7 @@ pub(super) fn volumes(
         None => None,
     };
     let root = object.spec.root_volume.as_ref().map(|root| VolumeWish {
-        name: format!("{name}-root"),
+        name: names::shortened(format!("{name}-root")),
         size_gib: root.size_gib,
         kind: root.kind.clone(),
         zone: zone(root.availability_zone.as_ref()),
@@ -65,7 +66,7 @@ pub(super) fn volumes(
     let further = further.filter(|device| device.storage.kind == BlockDeviceType::Volume).map(|device| {
         let volume = device.storage.volume.clone().unwrap_or_default();
         VolumeWish {
-            name: format!("{name}-{}", device.name),
+            name: names::shortened(format!("{name}-{}", device.name)),
             size_gib: device.size_gib,
             zone: zone(volume.availability_zone.as_ref()),
             kind: volume.kind,
@@ -120,9 +121,12 @@ pub(super) fn tags(
     port: Option<&PortOpts>,
 ) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
+    let further = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::TAGS));
+    let further: Vec<String> = further.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
     let all = cluster.spec.tags.iter().chain(object.spec.tags.iter());
-    for tag in all.chain(port.and_then(|port| port.tags.as_ref())).flatten() {
-        if !tags.contains(tag) {
+    let all = all.chain(port.and_then(|port| port.tags.as_ref())).flatten();
+    for tag in all.chain(&further) {
+        if !tag.is_empty() && !tags.contains(tag) {
             tags.push(tag.clone());
         }
     }
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_that_nova_refuses_stay_off_the_server() {
+    fn r2_8_tags_that_nova_refuses_stay_off_the_server() {
         let tags = ["a", "team/a", "x,y", &"l".repeat(61), &"l".repeat(60)].map(str::to_owned);
         let (kept, left) = for_nova(tags.to_vec());
         assert_eq!(kept, ["a".to_owned(), "l".repeat(60)]);

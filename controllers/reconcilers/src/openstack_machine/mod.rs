@@ -6,6 +6,7 @@
 //! MachineOperation has claimed the server, a pass only observes.
 
 mod act;
+mod anti_affinity;
 mod bootstrap;
 mod context;
 mod decide;
@@ -18,18 +19,17 @@ mod observe;
 mod observe_endpoint;
 mod pool_address;
 mod provider_ids;
+mod quota_needs;
 mod remedies;
 mod report;
+mod requirements;
 pub(crate) mod resolve;
 mod server;
 mod watch;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
-use controllers_infrastructure::{AddressPair, Cloud};
+use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
     paused,
@@ -38,11 +38,13 @@ use kube::ResourceExt;
 
 use act::Actor;
 use context::ReconcileContext;
-use decide::{Desired, Observed, Step, Waiting};
+use decide::{Observed, Step, Waiting};
 use objects::ServerObjects;
 use observe::Observer;
 use report::Ending;
-use resolve::Resolver;
+
+use crate::preflight::Preflight;
+use crate::project;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -89,12 +91,20 @@ const STEPS: usize = 256;
 pub struct OpenStackMachineReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
+    preflight: Preflight,
+    /// Held while a server group is looked up and created.
+    groups: tokio::sync::Mutex<()>,
 }
 
 impl OpenStackMachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default() }
+        Self {
+            context,
+            requeue: RequeuePolicy::default(),
+            preflight: Preflight::default(),
+            groups: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -194,6 +204,7 @@ impl OpenStackMachineReconciler {
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
         let cloud = self.cloud(object, Some(&context.cluster)).await?;
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
@@ -204,10 +215,15 @@ impl OpenStackMachineReconciler {
             Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
             result => result?,
         };
-        let (resolved, user_data) = self.needs(object, context, &cloud, &observed).await?;
-        let desired = desired(object, context, &resolved);
+        let mut needed = self.requirements(object, context, &cloud, &observed).await?;
+        let desired = requirements::desired(object, context, &needed.resolved, &tag);
         if decide::needs_parts(object, &observed) {
             observer.parts(&mut observed, &desired).await?;
+        }
+        self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
+        let group = anti_affinity::wish(object, &context.machine, &context.cluster);
+        if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
+            needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
         }
         if desired.takes_endpoint && observed.server.is_some() {
             observer.endpoint(&mut observed, &desired, &context.cluster).await?;
@@ -218,6 +234,8 @@ impl OpenStackMachineReconciler {
             && !(observed.provisioned && is_ingress_ready(object))
         {
             let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            let of_cluster = self.cloud_of_cluster(object, &context.cluster, &cloud).await?;
+            let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: &tag };
             observer.membership(&mut observed, balancer, ports, &uid).await?;
         }
         let actor = Actor {
@@ -226,11 +244,14 @@ impl OpenStackMachineReconciler {
             machine: &context.machine,
             cluster: &context.cluster,
             desired: &desired,
-            resolved: &resolved,
+            resolved: &needed.resolved,
             tag: &tag,
-            user_data: user_data.as_deref(),
+            user_data: needed.user_data.as_deref(),
         };
         let result = self.work(&actor, object, &mut observed).await;
+        if needed.sizes.is_some() && (result.is_err() || observed.server.is_some()) {
+            self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
+        }
         if matches!(result, Err(ReconcileError::Api(_))) {
             return result.map(|_| None);
         }
@@ -291,35 +312,6 @@ impl OpenStackMachineReconciler {
         }
     }
 
-    /// Returns what the creation of a server needs: ids and bootstrap data. An existing server needs neither.
-    async fn needs(
-        &self,
-        object: &OpenStackMachine,
-        context: &ReconcileContext,
-        cloud: &Arc<dyn Cloud>,
-        observed: &Observed,
-    ) -> Result<(ResolvedMachineSpec, Option<Vec<u8>>), ReconcileError> {
-        let known = object.status.as_ref().and_then(|status| status.resolved.clone());
-        let settled = observed.server.is_some() || observed.provisioned || observed.provider_id.is_some();
-        if let Some(known) = known.filter(|_| settled) {
-            let mut known = known;
-            // Only the address pairs of a port may change.
-            for (spec, opts) in known.ports.iter_mut().flatten().zip(desired::ports(object)) {
-                spec.allowed_address_pairs =
-                    opts.allowed_address_pairs.filter(|_| spec.enable_port_security != Some(false));
-            }
-            return Ok((known, None));
-        }
-        let user_data = match context.machine.spec.bootstrap.data_secret_name {
-            None if context.is_server => None,
-            _ => Some(self.bootstrap_data(object, &context.machine).await?),
-        };
-        let (machine, cluster) = (&context.machine, &context.cluster);
-        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster };
-        let resolved = resolver.resolve().await?;
-        Ok((resolved, user_data))
-    }
-
     /// Decides and acts until nothing is left to do or the pass has to wait, and writes the journal.
     async fn work(
         &self,
@@ -366,41 +358,6 @@ impl OpenStackMachineReconciler {
         }
         Err(crate::endless())
     }
-}
-
-/// Returns the desired resources, with ids.
-fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &ResolvedMachineSpec) -> Desired {
-    let server = context.cluster.spec.api_server.as_ref();
-    let floating = context.cluster.spec.enable_external_network != Some(false)
-        && server.and_then(|server| server.enable_floating_ip) != Some(false);
-    let status = context.cluster.status.as_ref();
-    let network = status.and_then(|status| status.network.as_ref());
-    let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
-    let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
-    let control_plane = desired::is_control_plane(&context.machine);
-    let balancer = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
-    Desired {
-        balancer: balancer.filter(|_| control_plane && balanced).map(|balancer| balancer.id.clone()),
-        balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
-        name: object.name_any(),
-        ports: resolved.ports.clone().unwrap_or_default(),
-        volumes: desired::volumes(object, &context.machine, &context.cluster),
-        applied_pairs: applied_pairs(object),
-        is_node: context.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()),
-        takes_endpoint: control_plane && floating && !balanced,
-        is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
-        network: network.map(|network| network.id.clone()),
-        network_name: network.map(|network| network.name.clone()).unwrap_or_default(),
-        // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
-        region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
-    }
-}
-
-/// Returns the address pairs of each port as the last pass applied them.
-fn applied_pairs(object: &OpenStackMachine) -> BTreeMap<String, Vec<AddressPair>> {
-    let resolved = object.status.as_ref().and_then(|status| status.resolved.as_ref());
-    let ports = resolved.and_then(|resolved| resolved.ports.as_deref()).unwrap_or_default();
-    ports.iter().map(|spec| (spec.name.clone(), decide::address_pairs::wanted(spec))).collect()
 }
 
 /// Returns true if clients reach the machine's API server.

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{Desired, Holder, Observed};
 use super::observe::{Observer, SETTLED_LIST_AGE};
-use crate::queries;
+use crate::{endpoint_hosts, queries};
 
 /// Shortest time between two moves of the floating IP, so that machines in bad health do not pass it around.
 const BETWEEN_MOVES: SignedDuration = SignedDuration::from_mins(2);
@@ -24,9 +24,10 @@ impl Observer<'_> {
     ) -> Result<(), ReconcileError> {
         let endpoint = cluster.spec.control_plane_endpoint.as_ref();
         let host = endpoint.and_then(|it| it.host.as_deref());
-        let Some(host) = host.filter(|host| host.parse::<IpAddr>().is_ok()) else { return Ok(()) };
-        let query = FloatingIpQuery { address: Some(host.to_owned()), ..FloatingIpQuery::default() };
-        let Some(ip) = self.cloud.floating_ips(&query).await?.into_iter().next() else { return Ok(()) };
+        let Some(host) = host else { return Ok(()) };
+        // The cluster reports a name that cannot be resolved.
+        let addresses = endpoint_hosts::addresses(host).await.unwrap_or_default();
+        let Some(ip) = self.floating_ip_at(&addresses).await? else { return Ok(()) };
         let free = ip.port_id.is_none();
         if desired.is_node && !free {
             observed.endpoint_holder = self.holder(&ip, observed).await?;
@@ -40,6 +41,17 @@ impl Observer<'_> {
             observed.primary_subnet = self.primary_subnet(desired, cluster).await?;
         }
         Ok(())
+    }
+
+    /// Finds the floating IP of the project that has one of these addresses.
+    async fn floating_ip_at(&self, addresses: &[IpAddr]) -> Result<Option<FloatingIp>, ReconcileError> {
+        for address in addresses {
+            let query = FloatingIpQuery { address: Some(address.to_string()), ..FloatingIpQuery::default() };
+            if let Some(found) = self.cloud.floating_ips(&query).await?.into_iter().next() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the id of the cluster's primary subnet, if it names one that exists.
@@ -105,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floating_ip_moves_at_most_once_in_two_minutes() {
+    fn r7_2_a_floating_ip_moves_at_most_once_in_two_minutes() {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let ip = |updated_at: &str| FloatingIp { updated_at: updated_at.to_owned(), ..FloatingIp::default() };
         assert!(is_fresh(&ip("2026-01-01T00:08:01Z"), now));

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_on_the_network_of_the_cluster_comes_first() {
+    fn r10_6_the_address_on_the_network_of_the_cluster_comes_first() {
         let address = |network: &str, address: &str, floating: bool| ServerAddress {
             network: network.to_owned(),
             address: address.to_owned(),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_an_unreachable_cell_is_unknown_and_not_lost() {
+    fn r2_9_a_server_in_an_unreachable_cell_is_unknown_and_not_lost() {
         let server = Server { id: "s".to_owned(), status: "UNKNOWN".to_owned(), ..Server::default() };
         let (holds, reason, _) = state(&server);
         assert_eq!((holds, reason.as_str()), (ConditionStatus::Unknown, "InstanceStateUnknown"));

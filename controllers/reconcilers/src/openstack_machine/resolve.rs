@@ -11,7 +11,8 @@ use apiserver_types::{FlavorParam, Machine, OpenStackCluster, OpenStackMachine, 
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ServerGroup};
 use controllers_runtime::{ControllerContext, ReconcileError};
 
-use super::desired;
+use super::quota_needs::Sizes;
+use super::{anti_affinity, desired};
 
 /// Number of ids that an error lists.
 const LISTED: usize = 5;
@@ -23,26 +24,39 @@ pub(super) struct Resolver<'a> {
     pub object: &'a OpenStackMachine,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
+    /// The machine is in another project than its cluster.
+    pub is_elsewhere: bool,
 }
 
 impl Resolver<'_> {
     /// Resolves all names, or returns an error for the field that matches nothing or too much.
-    pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, ReconcileError> {
+    pub(super) async fn resolve(&self) -> Result<(ResolvedMachineSpec, Sizes), ReconcileError> {
         self.check_trunks().await?;
         self.check_key_pair().await?;
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
             ports.push(self.port(index, opts).await?);
         }
-        Ok(ResolvedMachineSpec {
-            image_id: Some(self.image().await?),
-            flavor_id: Some(flavor(self.cloud, &self.object.spec.flavor).await?.id),
-            server_group_id: self.server_group().await?,
+        let image_id = self.image().await?;
+        let flavor = flavor(self.cloud, &self.object.spec.flavor).await?;
+        let group = self.server_group().await?;
+        let wish = anti_affinity::wish(self.object, self.machine, self.cluster);
+        let own = match &wish {
+            Some(wish) => anti_affinity::group_of_name(self.cloud.server_groups().await?, &wish.name),
+            None => None,
+        };
+        let new_group = wish.is_some() && own.is_none();
+        let resolved = ResolvedMachineSpec {
+            image_id: Some(image_id),
+            flavor_id: Some(flavor.id.clone()),
+            server_group_id: group.as_ref().map(|group| group.id.clone()),
             ports: Some(ports),
-        })
+        };
+        let group_members = group.or(own).map(|group| group.members.len());
+        Ok((resolved, Sizes { flavor, group_members, new_group }))
     }
 
-    async fn server_group(&self) -> Result<Option<String>, ReconcileError> {
+    async fn server_group(&self) -> Result<Option<ServerGroup>, ReconcileError> {
         let Some(param) = &self.object.spec.server_group else { return Ok(None) };
         let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
         let groups = self.cloud.server_groups().await?;
@@ -51,9 +65,10 @@ impl Resolver<'_> {
             (None, Some(name)) => group.name == name,
             (None, None) => false,
         };
-        let found = groups.into_iter().filter(matching).map(|group| group.id).collect();
+        let mut groups: Vec<ServerGroup> = groups.into_iter().filter(matching).collect();
         let words = format!("server group {:?}", param.id.as_deref().or(name).unwrap_or_default());
-        only(found, "spec.serverGroup", &words).map(Some)
+        only(groups.iter().map(|group| group.id.clone()).collect(), "spec.serverGroup", &words)?;
+        Ok(groups.pop())
     }
 
     /// Refuses a key pair that Nova would refuse after the ports and volumes exist.
@@ -136,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ambiguous_name_is_refused_with_the_ids_and_never_guessed() {
+    fn r12_1_an_ambiguous_name_is_refused_with_the_ids_and_never_guessed() {
         let error =
             only(vec!["1".to_owned(), "2".to_owned()], "spec.image", "Image name: \"a\"").unwrap_err();
         assert_eq!(error.reason(), "Ambiguous");

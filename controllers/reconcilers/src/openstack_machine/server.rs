@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_of_an_upstream_machine_is_left_to_its_machine() {
+    fn r10_1_the_server_of_an_upstream_machine_is_left_to_its_machine() {
         let mut server = OpenStackServer::new("s", apiserver_types::OpenStackServerSpec::default());
         assert!(!is_of_a_machine(&form(&server)));
         server.metadata.owner_references = Some(vec![OwnerReference {

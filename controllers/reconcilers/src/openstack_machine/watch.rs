@@ -8,7 +8,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use super::OpenStackMachineReconciler;
+use super::{OpenStackMachineReconciler, requirements};
 use crate::object_refs::concerned;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
@@ -44,9 +44,10 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
     let of_machines = move |changed: OpenStackMachine| {
-        let heirs = heirs(&known, &changed);
-        heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
-        heirs.iter().map(|heir| ObjectRef::from_obj(&**heir)).collect::<Vec<_>>()
+        let mut woken = heirs(&known, &changed);
+        woken.extend(short_of_quota(&known, &changed));
+        woken.iter().filter_map(|machine| machine.uid()).for_each(|uid| waking.requeue.forget(&uid));
+        woken.iter().map(|machine| ObjectRef::from_obj(&**machine)).collect::<Vec<_>>()
     };
     // A machine waits for the address of its claim.
     let of_claim = |claim: IPAddressClaim| {
@@ -83,4 +84,14 @@ fn heirs(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -> Vec<Arc
             && cluster(machine) == cluster(changed)
     };
     known.state().into_iter().filter(is_heir).collect()
+}
+
+/// Returns the machines that wait for quota, if a machine is gone that may have had it.
+fn short_of_quota(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -> Vec<Arc<OpenStackMachine>> {
+    let is_gone = changed.metadata.deletion_timestamp.is_some()
+        && !changed.finalizers().iter().any(|finalizer| finalizer == super::FINALIZER);
+    if !is_gone {
+        return Vec::new();
+    }
+    known.state().into_iter().filter(|machine| requirements::is_short_of_quota(machine)).collect()
 }

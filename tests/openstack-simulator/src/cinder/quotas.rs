@@ -2,15 +2,16 @@
 
 use super::*;
 
-/// Returns the volumes and gigabytes in use.
-fn usage(state: &CloudState, project: &str) -> (i64, i64) {
+/// Returns the volumes and gigabytes in use, of one volume type or of all.
+fn usage(state: &CloudState, project: &str, kind: Option<&str>) -> (i64, i64) {
     let volumes = state.volumes.values().filter(|volume| volume.project_id == project);
+    let volumes = volumes.filter(|volume| kind.is_none_or(|kind| volume.kind == kind));
     volumes.fold((0, 0), |(count, size), volume| (count + 1, size + volume.size))
 }
 
 /// Returns an error if a volume of `size` exceeds the project's quota.
 pub(super) fn check(state: &CloudState, project: &str, size: i64) -> Result<(), Reply> {
-    let (count, used) = usage(state, project);
+    let (count, used) = usage(state, project, None);
     let gigabytes = state.quota(project, "gigabytes");
     let volumes = state.quota(project, "volumes");
     let message = if gigabytes >= 0 && used + size > gigabytes {
@@ -32,7 +33,7 @@ pub(super) fn check(state: &CloudState, project: &str, size: i64) -> Result<(), 
 
 /// `GET /limits`.
 pub(super) fn limits(state: &CloudState, project: &str) -> Reply {
-    let (count, size) = usage(state, project);
+    let (count, size) = usage(state, project, None);
     Reply::ok(&json!({"limits": {"rate": [], "absolute": {
         "maxTotalVolumes": state.quota(project, "volumes"),
         "maxTotalVolumeGigabytes": state.quota(project, "gigabytes"),
@@ -42,11 +43,31 @@ pub(super) fn limits(state: &CloudState, project: &str) -> Reply {
     }}}))
 }
 
-/// `GET /os-quota-sets/{project}`.
-pub(super) fn get(state: &CloudState, project: &str) -> Reply {
-    Reply::ok(&json!({"quota_set": {
-        "id": project, "volumes": state.quota(project, "volumes"),
-        "gigabytes": state.quota(project, "gigabytes"), "per_volume_gigabytes": -1, "snapshots": 10,
-        "backups": 10, "backup_gigabytes": 1000, "groups": 10,
-    }}))
+/// `GET /os-quota-sets/{project}`, with `?usage=True` also what is in use.
+pub(super) fn get(state: &CloudState, context: &Context<'_>, project: &str) -> Reply {
+    let with_usage = context.request.query.get("usage").is_some_and(|it| it.eq_ignore_ascii_case("true"));
+    let limit = |resource: &str| state.quota(project, resource);
+    let (count, size) = usage(state, project, None);
+    let mut quotas = vec![
+        ("volumes".to_owned(), limit("volumes"), count),
+        ("gigabytes".to_owned(), limit("gigabytes"), size),
+        ("per_volume_gigabytes".to_owned(), limit("per_volume_gigabytes"), 0),
+        ("snapshots".to_owned(), 10, 0),
+        ("backups".to_owned(), 10, 0),
+        ("backup_gigabytes".to_owned(), 1000, 0),
+        ("groups".to_owned(), 10, 0),
+    ];
+    for (_, kind, _) in TYPES {
+        let (count, size) = usage(state, project, Some(kind));
+        for (resource, used) in [(format!("volumes_{kind}"), count), (format!("gigabytes_{kind}"), size)] {
+            quotas.push((resource.clone(), limit(&resource), used));
+        }
+    }
+    let view = |(resource, limit, used): (String, i64, i64)| {
+        let detailed = json!({"limit": limit, "in_use": used, "reserved": 0, "allocated": 0});
+        (resource, if with_usage { detailed } else { json!(limit) })
+    };
+    let mut views: Object = quotas.into_iter().map(view).collect();
+    set(&mut views, "id", json!(project));
+    Reply::ok(&json!({"quota_set": views}))
 }

@@ -16,7 +16,7 @@ use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, allowed_cidrs
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
-const DEVICE_OWNER: &str = "capstan:api-vip";
+pub(in super::super) const DEVICE_OWNER: &str = "capstan:api-vip";
 
 /// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
 const IDLE_TIMEOUT: i32 = 600_000;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::super::observe::Observed;
 use super::{BalancerWish, OVN};
+use crate::cidrs;
 
 /// Returns true if the load balancer passes connections on as they are, and so cannot check clients. Pure.
 pub(in super::super) fn passes_clients(wish: &BalancerWish, observed: &Observed) -> bool {
@@ -60,5 +61,19 @@ pub(super) fn warnings(wish: &BalancerWish, observed: &Observed) -> Vec<(&'stati
     let message = |cidr: &String| {
         format!("{field}: {cidr:?} is not a CIDR of the IP version of the load balancer. Correct it")
     };
-    refused.map(|cidr| ("FailedIPAddressValidation", message(cidr))).collect()
+    let refused = refused.map(|cidr| ("FailedIPAddressValidation", message(cidr)));
+    refused.chain(own_warning(field, &admitted, observed.balancing.egress)).collect()
+}
+
+/// Returns a warning if this process itself cannot connect, because then the nodes cannot be observed.
+fn own_warning(field: &str, admitted: &[String], egress: Option<IpAddr>) -> Option<(&'static str, String)> {
+    let address = egress?;
+    if admitted.is_empty() || admitted.iter().any(|cidr| cidrs::contains(cidr, address)) {
+        return None;
+    }
+    let message = format!(
+        "{field}: Capstan connects from {address}, which is not in the list. Add it, or the address by which a router \
+         replaces it"
+    );
+    Some(("ControllerNotAllowed", message))
 }

@@ -16,6 +16,8 @@ pub(super) mod observe;
 mod tests;
 pub(super) mod wish;
 
+use std::net::IpAddr;
+
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
     HealthMonitor, Listener, LoadBalancer, Member, Network, Pool, Port, Subnet,
@@ -91,6 +93,8 @@ pub(super) struct BalancerView {
     /// Start of the time in which it did not.
     pub silent_since: Option<Timestamp>,
     pub now: Timestamp,
+    /// Address from which this process reaches the load balancer, as far as it is known.
+    pub egress: Option<IpAddr>,
     /// The provider has no health monitors.
     pub no_monitors: bool,
 }

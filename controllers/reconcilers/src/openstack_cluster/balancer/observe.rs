@@ -1,5 +1,6 @@
 //! Observation of a load balancer in the cloud.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use controllers_infrastructure::{
@@ -34,6 +35,9 @@ impl Observer<'_> {
         }
         if wish.has_place() {
             self.network_of_address(&mut observed.balancing).await?;
+        }
+        if !wish.allowed_cidrs.is_empty() {
+            observed.balancing.egress = egress(observed.endpoint.as_ref()).await;
         }
         self.parts(&mut observed.balancing).await?;
         self.addresses(observed).await
@@ -164,6 +168,16 @@ impl Observer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the address of this process on the way to the endpoint. Nothing is sent. A router on the way may replace it.
+async fn egress(endpoint: Option<&(String, i32)>) -> Option<IpAddr> {
+    let (host, port) = endpoint?;
+    let target: IpAddr = host.parse().ok()?;
+    let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
+    socket.connect((target, u16::try_from(*port).ok()?)).await.ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// Returns true if the endpoint accepts a connection.

@@ -198,7 +198,7 @@ fn a_floating_ip_in_use_by_another_owner_is_not_taken_away() {
 }
 
 #[test]
-fn allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family() {
+fn r8_15_to_r8_19_allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family() {
     let managed = json!({"allowedCIDRs": ["192.0.2.7", "2001:db8::/64", "nonsense", "192.0.2.7/32"]});
     let subnet = Subnet { cidr: "10.6.0.0/24".to_owned(), ..Subnet::default() };
     let router = Router { external_ips: vec!["172.24.0.9".to_owned()], ..Router::default() };
@@ -213,6 +213,12 @@ fn allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family() {
     assert_eq!(allowed_cidrs(&wanted, &observed), expected);
     let warnings = clients::warnings(&wanted, &observed);
     assert_eq!(warnings.len(), 2, "R8.15: one of another version and one that is none: {warnings:?}");
+    let mut own = observed.clone();
+    for (address, expected) in [("198.51.100.1", 3), ("10.6.0.7", 2)] {
+        own.balancing.egress = Some(address.parse().unwrap());
+        let warnings = clients::warnings(&wanted, &own);
+        assert_eq!(warnings.len(), expected, "R8.17: {warnings:?}");
+    }
     let bastion =
         BastionView { port: Some(("p".to_owned(), Some("10.6.0.9".to_owned()))), ..Default::default() };
     let with_bastion = Observed { bastion, ..observed.clone() };

@@ -66,6 +66,7 @@ impl Actor<'_> {
         Ok(match step {
             Step::Create(spec) => self.create_bastion(*spec, object, observed).await?,
             Step::SetIdentity => self.set_identity(object, observed).await?,
+            Step::SetTags => self.set_tags_of_bastion(object, observed).await?,
             Step::Delete { why, failed } => self.delete_bastion(why, failed, object, observed).await?,
             Step::CreateFloatingIp { external, address } => {
                 self.create_bastion_ip(external, address, observed).await?
@@ -133,6 +134,19 @@ impl Actor<'_> {
         let Some(wish) = &self.desired.bastion else { return Ok(None) };
         let change = Patch::Merge(json!({"spec": {"identityRef": wish.identity}}));
         let server = self.servers(object).patch(&wish.name, &PatchParams::default(), &change).await?;
+        observed.bastion.server = Some(server);
+        Ok(None)
+    }
+
+    async fn set_tags_of_bastion(
+        &self,
+        object: &OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        let Some(wish) = &self.desired.bastion else { return Ok(None) };
+        let change = json!({"metadata": {"annotations": {names::TAGS: wish.tags().join(",")}}});
+        let patch = Patch::Merge(change);
+        let server = self.servers(object).patch(&wish.name, &PatchParams::default(), &patch).await?;
         observed.bastion.server = Some(server);
         Ok(None)
     }

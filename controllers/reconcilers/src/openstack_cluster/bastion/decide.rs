@@ -28,6 +28,8 @@ pub(super) enum Step {
     Create(Box<OpenStackServerSpec>),
     /// Give it the credentials of the spec.
     SetIdentity,
+    /// Give it the tags of the spec.
+    SetTags,
     /// Delete it. `failed` is true if its server is in ERROR.
     Delete { why: &'static str, failed: bool },
     /// Allocate a floating IP on this network.
@@ -88,8 +90,16 @@ fn provide(wish: &BastionWish, tag: &OwnershipTag, observed: &Observed) -> Step 
             Step::Delete { why: "its spec has changed", failed: false }
         }
         Some(server) if server.spec.identity_ref != wish.identity => Step::SetIdentity,
+        Some(server) if tags(server) != wish.tags() => Step::SetTags,
         Some(server) => running(server, view).unwrap_or_else(|| floating_ip(wish, tag, observed)),
     }
+}
+
+/// Returns the tags of a server: those of its annotation, else those of its spec.
+fn tags(server: &OpenStackServer) -> Vec<String> {
+    let later = server.annotations().get(names::TAGS);
+    let later = later.map(|text| text.split(',').filter(|tag| !tag.is_empty()).map(str::to_owned).collect());
+    later.or_else(|| server.spec.tags.clone()).unwrap_or_default()
 }
 
 fn taken(server: &OpenStackServer) -> Step {

@@ -131,7 +131,7 @@ fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
     assert_eq!(step(&object, &observed), "Nothing");
     assert!(changed("flavor", json!({"id": "larger"})).starts_with("Delete"));
     assert!(changed("sshKeyName", json!("other")).starts_with("Delete"));
-    assert_eq!(changed("tags", json!(["other"])), "Nothing");
+    assert_eq!(changed("tags", json!(["other"])), "SetTags");
     assert_eq!(changed("identityRef", json!({"name": "t", "cloudName": "c"})), "SetIdentity");
     let mut zoned = plain();
     zoned["availabilityZone"] = json!("az2");

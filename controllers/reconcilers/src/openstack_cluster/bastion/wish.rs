@@ -66,6 +66,11 @@ impl BastionWish {
         })
     }
 
+    /// Returns the tags of the server.
+    pub(super) fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
     /// Returns the spec of the OpenStackServer on this network, in this group.
     pub(super) fn server(&self, network: &str, group: Option<&str>) -> OpenStackServerSpec {
         let spec = &self.spec;

@@ -106,7 +106,7 @@ fn each_state_has_its_step() {
 }
 
 #[test]
-fn the_floating_ip_of_the_api_goes_to_the_port_on_the_network_of_the_cluster() {
+fn r7_1_the_floating_ip_of_the_api_goes_to_the_port_on_the_network_of_the_cluster() {
     let spec = |name: &str, network: &str| ResolvedPortSpec {
         name: name.to_owned(),
         network_id: network.to_owned(),
@@ -156,7 +156,7 @@ fn the_floating_ip_of_the_api_goes_to_the_port_on_the_network_of_the_cluster() {
 }
 
 #[test]
-fn the_floating_ip_leaves_a_dead_machine_for_a_node_only() {
+fn r7_2_the_floating_ip_leaves_a_dead_machine_for_a_node_only() {
     let holder = FloatingIp { port_id: Some("p-dead".to_owned()), ..FloatingIp::default() };
     let port = Port {
         id: "p".to_owned(),
@@ -213,7 +213,7 @@ fn a_port_becomes_the_parent_of_a_tagged_trunk_before_the_server_is_created() {
 }
 
 #[test]
-fn a_leftover_volume_of_another_size_is_created_again() {
+fn r10_2_a_leftover_volume_of_another_size_is_created_again() {
     let wish = VolumeWish {
         name: "m1-root".to_owned(),
         size_gib: 20,
@@ -234,4 +234,20 @@ fn a_leftover_volume_of_another_size_is_created_again() {
     assert!(
         matches!(&step, Step::DeleteBrokenVolume { status, .. } if status.contains("10 GiB instead of 20"))
     );
+}
+
+#[test]
+fn a_server_gets_the_tags_that_it_lacks_and_keeps_those_of_other_tools() {
+    let observed = |tags: &[&str]| {
+        let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        let server = Server { id: "s".to_owned(), status: "ACTIVE".to_owned(), tags, ..Server::default() };
+        let provider_id = Some("openstack://R/s".to_owned());
+        Observed { server: Some(server), provider_id, provisioned: true, ..Observed::default() }
+    };
+    let desired = Desired { server_tags: vec!["capstan-u".to_owned(), "blue".to_owned()], ..desired() };
+    let step = |tags: &[&str]| next_step(&desired, &tag(), &observed(tags));
+    let expected = ["capstan-u", "other", "blue"].map(str::to_owned).to_vec();
+    assert_eq!(step(&["capstan-u", "other"]), Step::TagServer { id: "s".to_owned(), tags: expected });
+    assert_eq!(step(&["capstan-u", "blue"]), Step::Nothing);
+    assert_eq!(step(&["other"]), Step::Nothing, "a server of another owner, or one that Nova cannot read");
 }

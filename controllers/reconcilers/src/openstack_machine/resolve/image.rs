@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_object_is_used_when_it_is_available_and_given_up_when_it_has_failed() {
+    fn r12_2_an_image_object_is_used_when_it_is_available_and_given_up_when_it_has_failed() {
         let failed = |reason: &str, generation: i64| {
             json!({"conditions": [{
                 "type": "Progressing", "status": "False", "reason": reason, "message": "no such file",

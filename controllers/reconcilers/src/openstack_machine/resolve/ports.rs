@@ -150,7 +150,7 @@ impl Resolver<'_> {
     ) -> Result<Option<Vec<String>>, ReconcileError> {
         let mut groups = match opts.security_groups.as_deref() {
             Some(params) => self.groups(&format!("{field}.securityGroups"), params).await?,
-            None => self.managed_group().into_iter().collect(),
+            None => self.default_group(field)?.into_iter().collect(),
         };
         let further = self.object.spec.security_groups.as_deref().unwrap_or_default();
         for group in self.groups("spec.securityGroups", further).await? {
@@ -160,6 +160,22 @@ impl Resolver<'_> {
         }
         // An empty list of the port means no group at all.
         Ok((!groups.is_empty() || opts.security_groups.is_some()).then_some(groups))
+    }
+
+    /// Returns the group of a port that names none. The groups of another project cannot be used.
+    fn default_group(&self, field: &str) -> Result<Option<String>, ReconcileError> {
+        let group = self.managed_group();
+        if !self.is_elsewhere || group.is_none() {
+            return Ok(group);
+        }
+        if self.object.spec.security_groups.as_ref().is_some_and(|groups| !groups.is_empty()) {
+            return Ok(None);
+        }
+        let message = format!(
+            "spec.identityRef leads to another project than that of the cluster, whose security groups cannot be used \
+             there. Name groups of the project in {field}.securityGroups or spec.securityGroups"
+        );
+        Err(ReconcileError::waiting("IdentityMismatch", message))
     }
 
     /// Returns the managed group of the machine's role.

@@ -1,6 +1,9 @@
 //! Tests of the fields of OpenStackMachines and OpenStackServers: each is in the cloud, and wrong ones create nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod provider_ids;
+mod quota;
+
 use std::time::Duration;
 
 use apiserver_types::{
@@ -37,7 +40,8 @@ async fn world(namespace: &str, further: &[Value]) -> World {
     let world = World::start().await.unwrap();
     let clouds = world.cloud.clouds_yaml("demo");
     let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
-    let manifest = include_str!("cluster.yaml").replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds);
+    let manifest =
+        include_str!("../cluster.yaml").replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds);
     world.create(&manifest).await.unwrap();
     for document in further {
         world.create(&document.to_string()).await.unwrap();

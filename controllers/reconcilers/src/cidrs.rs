@@ -1,0 +1,48 @@
+//! Addresses in CIDRs.
+
+use std::net::IpAddr;
+
+/// Returns true if an address is in a CIDR. A text that is none contains nothing.
+pub(crate) fn contains(cidr: &str, address: IpAddr) -> bool {
+    let (network, length) = cidr.split_once('/').unwrap_or((cidr, ""));
+    match (network.parse(), address) {
+        (Ok(IpAddr::V4(network)), IpAddr::V4(address)) => {
+            same_prefix(network.to_bits().into(), address.to_bits().into(), 32, length)
+        }
+        (Ok(IpAddr::V6(network)), IpAddr::V6(address)) => {
+            same_prefix(network.to_bits(), address.to_bits(), 128, length)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if two addresses of `bits` bits have the same prefix; without a length, if they are equal.
+fn same_prefix(network: u128, address: u128, bits: u32, length: &str) -> bool {
+    let length = if length.is_empty() { Some(bits) } else { length.parse().ok() };
+    let Some(rest) = length.and_then(|length: u32| bits.checked_sub(length)) else { return false };
+    let prefix = |value: u128| value.checked_shr(rest).unwrap_or_default();
+    prefix(network) == prefix(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_in_a_cidr_of_its_version_with_its_prefix() {
+        let table = [
+            ("10.6.0.0/24", "10.6.0.9", true),
+            ("10.6.0.0/24", "10.6.1.9", false),
+            ("0.0.0.0/0", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1/33", "192.0.2.1", false),
+            ("2001:db8::/32", "2001:db8:1::1", true),
+            ("::/0", "2001:db8::1", true),
+            ("::/0", "192.0.2.1", false),
+            ("nonsense", "192.0.2.1", false),
+        ];
+        for (cidr, address, expected) in table {
+            assert_eq!(contains(cidr, address.parse().unwrap()), expected, "{cidr} {address}");
+        }
+    }
+}

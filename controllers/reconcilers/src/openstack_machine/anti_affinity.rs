@@ -1,0 +1,103 @@
+//! Server groups that keep the machines of one owner on different hosts.
+//!
+//! Nova has neither tags nor descriptions of server groups, so the name says to which cluster and owner a group belongs.
+
+use std::sync::Arc;
+
+use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::{Cloud, ServerGroup};
+use controllers_runtime::ReconcileError;
+use kube::ResourceExt;
+
+use super::OpenStackMachineReconciler;
+use crate::names;
+
+/// Labels of a Machine with the name of its owner of many.
+const OWNERS: [&str; 2] = ["cluster.x-k8s.io/deployment-name", "cluster.x-k8s.io/control-plane-name"];
+
+/// Server group that a machine is to be in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct GroupWish {
+    pub name: String,
+    pub policy: &'static str,
+}
+
+/// Returns the server group that the annotation of a machine requests. One that the spec names precedes it. Pure.
+pub(super) fn wish(
+    object: &OpenStackMachine,
+    machine: &Machine,
+    cluster: &OpenStackCluster,
+) -> Option<GroupWish> {
+    if object.spec.server_group.is_some() {
+        return None;
+    }
+    let policy = match object.annotations().get(names::ANTI_AFFINITY).map(String::as_str) {
+        Some("hard") => "anti-affinity",
+        Some("soft") => "soft-anti-affinity",
+        _ => return None,
+    };
+    let owner = OWNERS.iter().find_map(|label| machine.labels().get(*label))?;
+    Some(GroupWish { name: names::server_group(cluster, &machine.spec.cluster_name, owner), policy })
+}
+
+/// Returns the group of a name. Of several, which two processes can have created, all machines take the same.
+pub(super) fn group_of_name(groups: Vec<ServerGroup>, name: &str) -> Option<ServerGroup> {
+    groups.into_iter().filter(|group| group.name == name).min_by(|a, b| a.id.cmp(&b.id))
+}
+
+impl OpenStackMachineReconciler {
+    /// Returns the id of a server group, which is created if it does not exist.
+    pub(super) async fn server_group(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        wish: &GroupWish,
+    ) -> Result<String, ReconcileError> {
+        // The machines of an owner are created at the same moment, and Nova accepts one name twice.
+        let _one_at_a_time = self.groups.lock().await;
+        if let Some(group) = group_of_name(cloud.server_groups().await?, &wish.name) {
+            return Ok(group.id);
+        }
+        let created = cloud.create_server_group(&wish.name, wish.policy).await;
+        created.map(|group| group.id).map_err(|error| {
+            ReconcileError::from(error).during(|| format!("create server group {:?}", wish.name))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{MachineSpec, OpenStackClusterSpec, OpenStackMachineSpec, ServerGroupParam};
+
+    use super::*;
+
+    #[test]
+    fn a_machine_is_in_the_group_of_its_owner_with_the_policy_of_the_annotation() {
+        let mut object = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.cluster_name = "c".to_owned();
+        let mut cluster = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        cluster.metadata.namespace = Some("n".to_owned());
+        cluster.metadata.uid = Some("0123456789abcdef".to_owned());
+        assert_eq!(wish(&object, &machine, &cluster), None);
+        object.annotations_mut().insert(names::ANTI_AFFINITY.to_owned(), "soft".to_owned());
+        assert_eq!(wish(&object, &machine, &cluster), None, "a machine without an owner of many");
+        machine.labels_mut().insert("cluster.x-k8s.io/deployment-name".to_owned(), "workers".to_owned());
+        let found = wish(&object, &machine, &cluster).unwrap();
+        assert_eq!((found.name.as_str(), found.policy), ("n-c-workers-01234567", "soft-anti-affinity"));
+        object.annotations_mut().insert(names::ANTI_AFFINITY.to_owned(), "hard".to_owned());
+        assert_eq!(wish(&object, &machine, &cluster).unwrap().policy, "anti-affinity");
+        object.spec.server_group = Some(ServerGroupParam::default());
+        assert_eq!(wish(&object, &machine, &cluster), None);
+    }
+
+    #[test]
+    fn machines_take_the_same_one_of_two_groups_of_a_name() {
+        let group = |id: &str, name: &str| ServerGroup {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            ..ServerGroup::default()
+        };
+        let groups = vec![group("2", "g"), group("1", "g"), group("0", "other")];
+        assert_eq!(group_of_name(groups, "g").unwrap().id, "1");
+    }
+}

@@ -1,0 +1,102 @@
+//! Quota that the creation of a machine takes.
+
+use controllers_infrastructure::{Flavor, QuotaService};
+
+use super::decide::{Desired, Observed};
+use crate::preflight::Needs;
+
+/// Sizes of a new server, which its quota needs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Sizes {
+    pub flavor: Flavor,
+    /// Number of servers that its server group has already.
+    pub group_members: Option<usize>,
+    /// A server group has to be created.
+    pub new_group: bool,
+}
+
+/// Returns what a machine needs beside what exists already. Pure.
+pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Needs {
+    let mut needs = Needs::default();
+    let (nova, neutron, cinder) = (QuotaService::Compute, QuotaService::Network, QuotaService::Volume);
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    needs.add(nova, "instances", 1, "the server");
+    needs.add(nova, "cores", i64::from(sizes.flavor.vcpus), "spec.flavor");
+    needs.add(nova, "ram", i64::try_from(sizes.flavor.ram_mib).unwrap_or(i64::MAX), "spec.flavor");
+    if let Some(members) = sizes.group_members {
+        needs.add(nova, "server_group_members", number(members).saturating_add(1), "spec.serverGroup");
+    }
+    if sizes.new_group {
+        needs.add(nova, "server_groups", 1, "the annotation capstan.dev/anti-affinity");
+    }
+    let absent = |name: &str| !observed.ports.contains_key(name);
+    let ports = desired.ports.iter().filter(|port| absent(&port.name)).count();
+    needs.add(neutron, "port", number(ports), "spec.ports");
+    let trunks = desired.ports.iter().filter(|port| port.trunk == Some(true));
+    let trunks = trunks.filter(|port| !observed.trunks.contains_key(&port.name)).count();
+    needs.add(neutron, "trunk", number(trunks), "spec.trunk");
+    for volume in desired.volumes.iter().filter(|volume| !observed.volumes.contains_key(&volume.name)) {
+        let field = if volume.root { "spec.rootVolume" } else { "spec.additionalBlockDevices" };
+        let size = i64::from(volume.size_gib);
+        needs.add(cinder, "volumes", 1, field);
+        needs.add(cinder, "gigabytes", size, field);
+        needs.add(cinder, "per_volume_gigabytes", size, field);
+        if let Some(kind) = &volume.kind {
+            needs.add(cinder, &format!("volumes_{kind}"), 1, field);
+            needs.add(cinder, &format!("gigabytes_{kind}"), size, field);
+        }
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ResolvedPortSpec;
+    use controllers_infrastructure::Port;
+
+    use super::super::desired::VolumeWish;
+    use super::*;
+
+    #[test]
+    fn parts_that_exist_need_no_quota() {
+        let port = |name: &str, trunk| ResolvedPortSpec {
+            name: name.to_owned(),
+            trunk,
+            ..ResolvedPortSpec::default()
+        };
+        let volume = VolumeWish {
+            name: "m-root".to_owned(),
+            size_gib: 20,
+            kind: Some("ssd".to_owned()),
+            zone: None,
+            root: true,
+            tag: "root".to_owned(),
+        };
+        let desired = Desired {
+            ports: vec![port("m-0", None), port("m-1", Some(true))],
+            volumes: vec![volume],
+            ..Desired::default()
+        };
+        let mut observed = Observed::default();
+        observed.ports.insert("m-0".to_owned(), Port::default());
+        let flavor = Flavor { vcpus: 2, ram_mib: 4096, ..Flavor::default() };
+        let found = needs(&desired, &observed, &Sizes { flavor, group_members: Some(9), new_group: false });
+        let mut expected = Needs::default();
+        for (service, resource, amount, field) in [
+            (QuotaService::Compute, "instances", 1, "the server"),
+            (QuotaService::Compute, "cores", 2, "spec.flavor"),
+            (QuotaService::Compute, "ram", 4096, "spec.flavor"),
+            (QuotaService::Compute, "server_group_members", 10, "spec.serverGroup"),
+            (QuotaService::Network, "port", 1, "spec.ports"),
+            (QuotaService::Network, "trunk", 1, "spec.trunk"),
+            (QuotaService::Volume, "volumes", 1, "spec.rootVolume"),
+            (QuotaService::Volume, "gigabytes", 20, "spec.rootVolume"),
+            (QuotaService::Volume, "per_volume_gigabytes", 20, "spec.rootVolume"),
+            (QuotaService::Volume, "volumes_ssd", 1, "spec.rootVolume"),
+            (QuotaService::Volume, "gigabytes_ssd", 20, "spec.rootVolume"),
+        ] {
+            expected.add(service, resource, amount, field);
+        }
+        assert_eq!(found, expected);
+    }
+}
