@@ -3,15 +3,16 @@
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
+use crate::lookups::Lookups;
 use crate::{compute, image, load_balancer, network, quota, session::Session, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
-pub(crate) struct OpenStackCloud(Session);
+pub(crate) struct OpenStackCloud(Session, Lookups);
 
 impl OpenStackCloud {
-    pub(crate) const fn new(session: Session) -> Self {
-        Self(session)
+    pub(crate) fn new(session: Session) -> Self {
+        Self(session, Lookups::default())
     }
 
     /// Returns true if the next use of this cloud needs a new login.
@@ -35,11 +36,11 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
-        image::images(&self.0, query).await
+        self.1.images(query, image::images(&self.0, query)).await
     }
 
     async fn flavors(&self) -> CloudResult<Vec<Flavor>> {
-        compute::flavors(&self.0).await
+        self.1.flavors(compute::flavors(&self.0)).await
     }
 
     async fn compute_zones(&self) -> CloudResult<Vec<String>> {

@@ -18,6 +18,7 @@ mod error_text;
 mod image;
 mod load_balancer;
 mod login;
+mod lookups;
 mod network;
 mod paging;
 mod quota;

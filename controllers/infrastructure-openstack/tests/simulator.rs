@@ -57,9 +57,9 @@ async fn an_expired_token_is_renewed_for_every_authentication_method() {
     );
     for yaml in [by_password, by_credential] {
         let cloud = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
-        cloud.flavors().await.unwrap();
+        cloud.compute_zones().await.unwrap();
         tokio::time::sleep(lifetime * 2).await;
-        cloud.flavors().await.unwrap();
+        cloud.compute_zones().await.unwrap();
     }
 }
 

@@ -8,7 +8,7 @@ use apiserver_access::User;
 use apiserver_http::InProcess;
 use apiserver_types::{
     Cluster, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackCluster, OpenStackMachine,
-    OperationPhase,
+    OpenStackMachineTemplate, OperationPhase,
 };
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
@@ -19,6 +19,7 @@ use controllers_reconcilers::machine_deployment::{self, MachineDeploymentReconci
 use controllers_reconcilers::machine_set::{self, MachineSetReconciler};
 use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
+use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
@@ -40,6 +41,19 @@ const WAITED: Duration = Duration::from_secs(30);
 /// Pause between rounds, in which the cloud proceeds.
 const PAUSE: Duration = Duration::from_millis(3);
 
+/// Pass over a settled object.
+#[derive(Debug, Clone)]
+pub struct RestingPass {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Time until the next pass.
+    pub period: Duration,
+    /// Calls to the cloud for this object alone.
+    pub own: u32,
+    /// Calls to the cloud whose result serves all objects of the project.
+    pub shared: u32,
+}
+
 /// Controllers of one process.
 pub struct Controllers {
     client: Client,
@@ -49,6 +63,7 @@ pub struct Controllers {
     machine_deployment: MachineDeploymentReconciler,
     openstack_cluster: OpenStackClusterReconciler,
     openstack_machine: OpenStackMachineReconciler,
+    openstack_machine_template: OpenStackMachineTemplateReconciler,
     operations: controllers_operations::Controller,
     clock: Arc<Clock>,
 }
@@ -107,6 +122,9 @@ impl Controllers {
             openstack_machine: OpenStackMachineReconciler::new(context(
                 openstack_machine::CONTROLLER.identity,
             )),
+            openstack_machine_template: OpenStackMachineTemplateReconciler::new(context(
+                openstack_machine_template::CONTROLLER.identity,
+            )),
             operations: controllers_operations::Controller::new(operations),
             clock: Arc::clone(&world.clock),
         }
@@ -155,6 +173,32 @@ impl Controllers {
         Ok(())
     }
 
+    /// Makes one pass over each object that is compared with the cloud at rest. The controllers run nowhere else.
+    ///
+    /// # Errors
+    /// The failure of a pass, and an object that is not settled.
+    pub async fn passes_at_rest(&self, world: &World) -> anyhow::Result<Vec<RestingPass>> {
+        let all = ListParams::default();
+        let mut passes = Vec::new();
+        for object in Api::<OpenStackCluster>::all(self.client.clone()).list(&all).await? {
+            // The first pass of a process opens the session, which is then shared.
+            let before = world.cloud.log().len();
+            let requeue = self.openstack_cluster.reconcile(&object).await?;
+            passes.push(pass("OpenStackCluster", world, before, requeue)?);
+        }
+        for object in Api::<OpenStackMachine>::all(self.client.clone()).list(&all).await? {
+            let before = world.cloud.log().len();
+            let requeue = self.openstack_machine.reconcile(&object).await?;
+            passes.push(pass("OpenStackMachine", world, before, requeue)?);
+        }
+        for object in Api::<OpenStackMachineTemplate>::all(self.client.clone()).list(&all).await? {
+            let before = world.cloud.log().len();
+            let requeue = self.openstack_machine_template.reconcile(&object).await?;
+            passes.push(pass("OpenStackMachineTemplate", world, before, requeue)?);
+        }
+        Ok(passes)
+    }
+
     async fn reconcile_all(&self) -> Result<(), kube::Error> {
         let all = ListParams::default();
         for object in Api::<Cluster>::all(self.client.clone()).list(&all).await? {
@@ -190,6 +234,19 @@ impl Controllers {
         }
         Ok(())
     }
+}
+
+/// Returns the pass that made the newest calls of the log.
+fn pass(kind: &'static str, world: &World, before: usize, requeue: Requeue) -> anyhow::Result<RestingPass> {
+    let Requeue::After(period) = requeue else { bail!("{kind} is not settled: {requeue:?}") };
+    let calls = world.cloud.log();
+    let made = calls.iter().skip(before);
+    let is_session =
+        |path: &str| path.contains("/v3/") || path.ends_with("/v2.1/") || path.ends_with("/extensions");
+    let made: Vec<&str> = made.map(|call| call.path.as_str()).filter(|path| !is_session(path)).collect();
+    let shared = made.iter().filter(|path| path.ends_with("/servers/detail")).count();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(RestingPass { kind, period, own: count(made.len().saturating_sub(shared)), shared: count(shared) })
 }
 
 /// Returns true if an operation is over.

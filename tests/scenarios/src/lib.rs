@@ -12,7 +12,7 @@ mod running;
 mod world;
 
 pub use clock::Clock;
-pub use controllers::{Controllers, is_over};
+pub use controllers::{Controllers, RestingPass, is_over};
 pub use crash_point::{CrashPoint, Side};
 pub use running::{run, run_until_crash};
 pub use world::World;

@@ -75,8 +75,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
 /// Finalizer that keeps the object until its cloud resources are deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";
 
-/// Interval in which a complete cluster is compared with the cloud.
-const RESYNC: Duration = Duration::from_mins(5);
+/// Interval in which a complete cluster is compared with the cloud. Upstream has the same.
+const RESYNC: Duration = Duration::from_mins(10);
 
 /// Interval while Octavia changes a load balancer: it takes seconds.
 const BUILDING: Duration = Duration::from_secs(2);

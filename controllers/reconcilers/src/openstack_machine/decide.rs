@@ -55,6 +55,8 @@ pub(super) struct Observed {
     pub provisioned: bool,
     /// An operation has claimed the server.
     pub in_operation: bool,
+    /// The machine is complete, and its Node is healthy.
+    pub at_rest: bool,
     pub endpoint_ip: Option<FloatingIp>,
     /// State of the machine that has the floating IP of the API.
     pub endpoint_holder: Holder,

@@ -24,6 +24,7 @@ mod remedies;
 mod report;
 mod requirements;
 pub(crate) mod resolve;
+mod rest;
 mod server;
 mod watch;
 
@@ -34,6 +35,7 @@ use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
     paused,
 };
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use act::Actor;
@@ -77,7 +79,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
 /// Finalizer that keeps the object until its cloud resources are deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
 
-/// Interval in which a machine is compared with the cloud. One shared list serves all machines.
+/// Interval in which a machine without a healthy Node is compared with the cloud. One shared list serves all machines.
 const RESYNC: Duration = Duration::from_secs(30);
 
 /// Interval of a resource that is being built.
@@ -199,6 +201,8 @@ impl OpenStackMachineReconciler {
     ) -> Result<Option<Duration>, ReconcileError> {
         let mut observed = observe::begin(object);
         observed.in_operation = self.operation(object).await?.is_some();
+        observed.at_rest = rest::is_at_rest(object, &context.machine, Timestamp::now());
+        observed.at_rest &= !observed.in_operation;
         if !observed.provisioned && !is_provisioned(&context.cluster) {
             let message = format!("OpenStackCluster {} is not ready", context.cluster.name_any());
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
@@ -225,7 +229,8 @@ impl OpenStackMachineReconciler {
         if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
             needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
         }
-        if desired.takes_endpoint && observed.server.is_some() {
+        let serves = observed.at_rest && rest::has_endpoint(object, &context.cluster);
+        if desired.takes_endpoint && observed.server.is_some() && !serves {
             observer.endpoint(&mut observed, &desired, &context.cluster).await?;
         }
         if let Some(balancer) = &desired.balancer
@@ -378,6 +383,7 @@ fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
         .is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
     match waiting {
         Some(Waiting::Volume { .. } | Waiting::Server { .. } | Waiting::Member) => BUILDING,
+        None if settled && observed.at_rest => rest::RESYNC,
         Some(Waiting::Unavailable) | None if settled => RESYNC,
         Some(Waiting::Unavailable) | None => BUILDING,
     }

@@ -47,7 +47,11 @@ impl Observer<'_> {
     /// Finds the server: by its id, or by name and tag if its id was never recorded.
     pub(super) async fn server(&self, observed: &mut Observed, name: &str) -> Result<(), ReconcileError> {
         if let Some(id) = observed.known_server.clone() {
-            let age = if observed.provisioned { SETTLED_LIST_AGE } else { LIST_AGE };
+            let age = match (observed.provisioned, observed.at_rest) {
+                (true, true) => super::rest::LIST_AGE,
+                (true, false) => SETTLED_LIST_AGE,
+                (false, _) => LIST_AGE,
+            };
             observed.server = self.by_id(&id, age).await?;
         }
         // A server that was up once is not searched for: the Machine's owner decides about another one.

@@ -8,7 +8,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{OpenStackMachineReconciler, requirements};
+use super::{OpenStackMachineReconciler, requirements, rest};
 use crate::object_refs::concerned;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
@@ -27,12 +27,6 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         "openstackmachine",
     );
     let known = controller.store();
-    let of_machine = |machine: Machine| {
-        let reference = &machine.spec.infrastructure_ref;
-        let namespace = machine.namespace().unwrap_or_default();
-        (reference.kind == "OpenStackMachine")
-            .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace))
-    };
     // Machines wait for their cluster to become ready.
     let of_cluster = move |cluster: OpenStackCluster| {
         let label = cluster.labels().get(crate::CLUSTER_NAME_LABEL);
@@ -42,6 +36,18 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
+    let (known, waking) = (controller.store(), Arc::clone(&reconciler));
+    let of_machine = move |machine: Machine| {
+        let reference = &machine.spec.infrastructure_ref;
+        let namespace = machine.namespace().unwrap_or_default();
+        let object = (reference.kind == "OpenStackMachine")
+            .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace))?;
+        // The server may be lost. A machine at rest would look in some minutes only.
+        if rest::has_lost_node(&machine) {
+            known.get(&object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
+        }
+        Some(object)
+    };
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
     let of_machines = move |changed: OpenStackMachine| {
         let mut woken = heirs(&known, &changed);

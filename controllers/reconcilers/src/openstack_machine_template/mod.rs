@@ -49,8 +49,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Interval in which a template is compared with the flavors of the cloud: an operator changes them rarely.
-const RESYNC: Duration = Duration::from_mins(10);
+/// Interval in which a template is compared with the flavors of the cloud. An operator replaces a flavor rarely, and the
+/// next machine is refused sooner if it is gone.
+const RESYNC: Duration = Duration::from_hours(6);
+
+/// Interval in which a template waits for the OpenStackCluster of its Cluster.
+const MISSING: Duration = Duration::from_mins(10);
 
 /// Reconciler of OpenStackMachineTemplates.
 #[derive(Debug)]
@@ -96,7 +100,7 @@ impl OpenStackMachineTemplateReconciler {
         address_pairs::pass_on(&self.context.client, object).await?;
         let ending = match self.identity(object, &cluster).await? {
             // The cluster has no OpenStackCluster yet.
-            None => return Ok(Some(RESYNC)),
+            None => return Ok(Some(MISSING)),
             Some(identity) => self.observe(object, &identity).await,
         };
         if let Ending::Stopped(ReconcileError::Api(error)) = ending {

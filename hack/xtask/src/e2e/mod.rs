@@ -61,7 +61,7 @@ const SCENARIOS: [Scenario; 17] = [
 ];
 
 /// Scenarios with client programs as users run them.
-const CLIENT_SCENARIOS: [Scenario; 18] = [
+const CLIENT_SCENARIOS: [Scenario; 19] = [
     ("all commands of the current kubectl work, through the host and directly", clients::current),
     ("all commands of a kubectl four minors older work, through the host and directly", clients::older),
     ("client-go and controller-runtime work through the host", clients::checks_through_host),
@@ -76,7 +76,11 @@ const CLIENT_SCENARIOS: [Scenario; 18] = [
     ("Flux applies, detects drift, corrects it and deletes directly", clients::flux_directly),
     ("Argo CD syncs, detects drift, corrects it and prunes through the host", clients::argo_cd_through_host),
     ("Argo CD syncs, detects drift, corrects it and prunes directly", clients::argo_cd_directly),
-    ("clusterctl describes a cluster and gets its kubeconfig", clients::describe),
+    (
+        "clusterctl describes a cluster and gets its kubeconfig through the host",
+        clients::describe_through_host,
+    ),
+    ("clusterctl describes a cluster and gets its kubeconfig directly", clients::describe_directly),
     ("the host's garbage collector and namespace controller delete objects of Capstan", clients::collects),
     ("the host's garbage collector keeps owned objects during outages of Capstan", clients::outage),
     ("no write fails while two replicas are restarted one after the other under load", clients::restart),

@@ -36,7 +36,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
         let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
         // A cluster-wide identity names the namespace of its Secret.
@@ -96,7 +96,13 @@ pub(crate) fn folder(path: &str) -> Option<PathBuf> {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let root = std::env::var_os("CAPSTAN_UPSTREAM")
         .map_or_else(|| manifest.join("../../../shared/upstream"), PathBuf::from);
-    Some(root.join(path)).filter(|folder| folder.is_dir())
+    let found = Some(root.join(path)).filter(|folder| folder.is_dir());
+    let there = root.display();
+    if found.is_none() {
+        eprintln!("skipped: no upstream data in {there}. Set CAPSTAN_UPSTREAM to its folder");
+    }
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "no {path} in {there}");
+    found
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

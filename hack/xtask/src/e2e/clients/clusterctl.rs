@@ -1,47 +1,57 @@
-//! Scenario with clusterctl, which finds the kinds in the host's CRD objects.
+//! Scenarios with clusterctl, which finds the kinds in CRD objects: those of the host, or Capstan's own.
 
 use std::process::Command;
 
 use anyhow::ensure;
 use serde_json::json;
 
-use super::HOST;
+use super::{DIRECT, Endpoint, HOST};
 use crate::e2e::lab::Lab;
 use crate::{prerequisites, run};
 
-pub(in crate::e2e) fn describe(lab: &Lab) -> anyhow::Result<()> {
-    HOST.namespace(lab, "described")?;
+pub(in crate::e2e) fn describe_through_host(lab: &Lab) -> anyhow::Result<()> {
+    describe(lab, &HOST, "described")
+}
+
+pub(in crate::e2e) fn describe_directly(lab: &Lab) -> anyhow::Result<()> {
+    describe(lab, &DIRECT, "described-directly")
+}
+
+fn describe(lab: &Lab, endpoint: &Endpoint, namespace: &str) -> anyhow::Result<()> {
+    endpoint.namespace(lab, namespace)?;
     let reference =
         |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "c"});
     let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-        "metadata": {"name": "c", "namespace": "described"},
+        "metadata": {"name": "c", "namespace": namespace},
         "spec": {"paused": true, "infrastructureRef": reference("OpenStackCluster")}});
     let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-        "metadata": {"name": "worker-0", "namespace": "described",
+        "metadata": {"name": "worker-0", "namespace": namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
         "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "s"},
             "infrastructureRef": reference("OpenStackMachine")}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
-        "metadata": {"name": "c-kubeconfig", "namespace": "described",
+        "metadata": {"name": "c-kubeconfig", "namespace": namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
         "stringData": {"value": "apiVersion: v1\nkind: Config\n"}});
     for object in [cluster, machine, secret] {
         let file = lab.file("described.json", &object.to_string())?;
-        lab.kubectl(HOST.user, &["apply", "-f", &file])?;
+        lab.kubectl(endpoint.user, &["apply", "-f", &file])?;
     }
-    let tree = clusterctl(lab, &["describe", "cluster", "c", "--show-conditions", "all"])?;
-    ensure!(
-        tree.contains("Cluster described/c") && tree.contains("Machine described/worker-0"),
-        "describe prints\n{tree}"
-    );
-    let kubeconfig = clusterctl(lab, &["get", "kubeconfig", "c"])?;
+    let tree =
+        clusterctl(lab, endpoint, namespace, &["describe", "cluster", "c", "--show-conditions", "all"])?;
+    // Names, and conditions of both objects with their reasons.
+    let (cluster, machine) = (format!("Cluster {namespace}/c"), format!("Machine {namespace}/worker-0"));
+    for text in [cluster.as_str(), &machine, "ObjectDoesNotExist", "NodeHealthy"] {
+        ensure!(tree.contains(text), "describe prints no {text:?}:\n{tree}");
+    }
+    let kubeconfig = clusterctl(lab, endpoint, namespace, &["get", "kubeconfig", "c"])?;
     ensure!(kubeconfig.contains("kind: Config"), "get kubeconfig prints\n{kubeconfig}");
     Ok(())
 }
 
-fn clusterctl(lab: &Lab, arguments: &[&str]) -> anyhow::Result<String> {
+fn clusterctl(lab: &Lab, endpoint: &Endpoint, namespace: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(prerequisites::clusterctl()?);
-    command.args(arguments).args(["--namespace", "described", "--kubeconfig", &HOST.kubeconfig(lab)]);
+    command.args(arguments).args(["--namespace", namespace, "--kubeconfig", &endpoint.kubeconfig(lab)]);
     run::output(
         command.env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true").env("XDG_CONFIG_HOME", lab.directory("xdg")),
     )

@@ -53,6 +53,9 @@ impl Comparison {
     pub(crate) fn finish(mut self) -> Vec<String> {
         let unused = self.known.iter().filter(|known| !known.is_used);
         self.unknown.extend(unused.map(|known| format!("no such difference any more: {}", known.line)));
+        if let Some(file) = std::env::var_os("CAPSTAN_WRITE_DIFFERENCES") {
+            std::fs::write(file, self.unknown.join("\n")).unwrap();
+        }
         self.unknown
     }
 }

@@ -81,5 +81,7 @@ fn owner(owner: &Value) -> String {
 
 fn condition(word: &str, condition: &Value) -> String {
     let of = |field: &str| value(&condition[field]);
-    format!("{word} {}={} {}", of("type"), of("status"), of("reason")).trim_end().to_owned()
+    // Some reasons of v1beta1 name a Machine.
+    let reason = normal(of("reason"));
+    format!("{word} {}={} {reason}", of("type"), of("status")).trim_end().to_owned()
 }

@@ -1,10 +1,11 @@
 //! The cluster of the replay: its objects, and the user who changes them.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use apiserver_types::{Cluster, MachineDeployment};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client};
+use apiserver_types::{Cluster, Condition, Machine, MachineDeployment};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use tests_scenarios::World;
 
@@ -106,14 +107,61 @@ impl Stage {
         api.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
-    /// Deletes the cluster, and waits until it is gone.
-    pub(super) async fn delete(&self) {
+    /// Returns the namespace of the cluster.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Returns the name of a worker.
+    pub(super) async fn worker(&self) -> String {
+        let workers = ListParams::default().labels("cluster.x-k8s.io/deployment-name");
+        self.machines().list(&workers).await.unwrap().items.pop().unwrap().name_any()
+    }
+
+    /// Waits until the Node of a Machine is not healthy.
+    pub(super) async fn until_unhealthy(&self, machine: &str) {
+        let begun = Instant::now();
+        while self
+            .machines()
+            .get(machine)
+            .await
+            .unwrap()
+            .condition("NodeHealthy")
+            .is_some_and(Condition::holds)
+        {
+            assert!(begun.elapsed() < LIMIT, "the Node of {machine} is still healthy");
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Deletes a Machine.
+    pub(super) async fn delete_machine(&self, name: &str) {
+        self.machines().delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
+    /// Deletes the cluster.
+    pub(super) async fn begin_to_delete(&self) {
         let api: Api<Cluster> = Api::namespaced(self.client.clone(), &self.namespace);
         api.delete(CLUSTER, &DeleteParams::background()).await.unwrap();
+    }
+
+    /// Waits until the cluster is gone.
+    pub(super) async fn until_gone(&self) {
+        let api: Api<Cluster> = Api::namespaced(self.client.clone(), &self.namespace);
         let begun = Instant::now();
         while api.get_opt(CLUSTER).await.unwrap().is_some() {
             assert!(begun.elapsed() < LIMIT, "the Cluster still exists");
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Returns the names of the Machines.
+    pub(super) async fn names(&self) -> BTreeSet<String> {
+        let machines = self.machines().list(&ListParams::default()).await.unwrap();
+        machines.iter().map(ResourceExt::name_any).collect()
     }
 }
