@@ -7,6 +7,7 @@ mod clients;
 mod garbage_collection;
 mod guest;
 pub(crate) mod guests;
+mod hollow;
 mod host_data;
 mod lab;
 mod openstack;
@@ -102,7 +103,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 3] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: boot documents, workflows behind a host cluster, client programs, comparison with a
+    /// Run only one part: boot documents, hollow clusters, workflows behind a host cluster, client programs, comparison with a
     /// kube-apiserver, a real OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
@@ -125,6 +126,7 @@ impl Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Bootstrap,
+    Hollow,
     Host,
     Clients,
     Conformance,
@@ -136,6 +138,7 @@ impl Part {
     const fn name(self) -> &'static str {
         match self {
             Self::Bootstrap => "bootstrap",
+            Self::Hollow => "hollow",
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
@@ -155,11 +158,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         documents(&[], &mut outcome)?;
         return outcome.finish();
     }
+    if arguments.only == Some(Part::Hollow) {
+        hollow_clusters(&[], &mut outcome)?;
+        return outcome.finish();
+    }
     let started = Instant::now();
     let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         documents(&programs, &mut outcome)?;
+        hollow_clusters(&programs, &mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
@@ -199,6 +207,15 @@ fn documents(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::R
     bootstrap::run(programs)?;
     outcome.passed += bootstrap::COUNT;
     outcome.add(Part::Bootstrap.name(), started.elapsed());
+    Ok(())
+}
+
+/// Runs the suite of hollow clusters in both forms. Needs no lab.
+fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    hollow::run(programs)?;
+    outcome.passed += hollow::COUNT;
+    outcome.add(Part::Hollow.name(), started.elapsed());
     Ok(())
 }
 
