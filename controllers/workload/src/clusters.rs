@@ -42,6 +42,8 @@ pub struct Probe {
     pub failures: u32,
     /// Error of the last probe, if it failed.
     pub error: Option<String>,
+    /// Error of the watch on Nodes, while it fails again and again. Changes of Nodes are seen late then.
+    pub watch_error: Option<String>,
 }
 
 /// Change in a workload cluster that concerns controllers.
@@ -51,7 +53,8 @@ pub enum WorkloadChange {
     Connected(ClusterKey),
     /// The connection was lost.
     Disconnected(ClusterKey),
-    /// The last successful probe is so old that conditions change: 50 s, then 5 minutes.
+    /// The last successful probe is so old that conditions change: 50 s, then 5 minutes. Announced, too, when the watch
+    /// on Nodes begins or ceases to fail.
     ProbeIsOld(ClusterKey),
     /// A Node was added, changed or deleted.
     Node {

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch as values};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::clusters::WorkloadChange;
-use crate::error::{is_unauthorized, looks_like_html, shortened};
+use crate::error::{NO_API_SERVER, is_unauthorized, looks_like_html, shortened};
 use crate::followed::{Drive, Followed};
 use crate::nodes::Nodes;
 use crate::timing::jittered;
@@ -38,6 +38,8 @@ enum End {
     Lost(String),
     /// The server refused the credentials of a connection that worked before.
     Unauthorized(String),
+    /// No watch works, so the Nodes are old.
+    Stale(String),
     /// The kubeconfig differs.
     Replaced,
 }
@@ -87,7 +89,7 @@ async fn keep_connected(followed: &Followed, dialer: &Dialer) {
                 (Duration::ZERO, "the kubeconfig was replaced".to_owned())
             }
             // At once, but no faster than first attempts: a server may refuse again and again.
-            End::Unauthorized(reason) => (jittered(timing.first_retry), reason),
+            End::Unauthorized(reason) | End::Stale(reason) => (jittered(timing.first_retry), reason),
             End::Lost(reason) => {
                 fast_until = None;
                 (jittered(timing.retry), reason)
@@ -123,7 +125,6 @@ async fn connect_once(followed: &Followed, dialer: &Dialer, kubeconfig: &[u8]) -
             return End::NotConnected(failure.text);
         }
     };
-    followed.probed(Ok(()));
     let events = watch(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff();
     let mut events = pin!(events);
     let listed = timeout(dialer.timing.first_sync, first_list(&mut events)).await;
@@ -132,10 +133,12 @@ async fn connect_once(followed: &Followed, dialer: &Dialer, kubeconfig: &[u8]) -
         Ok(Err(failure)) => return not_listed(followed, &failure.text),
         Err(_) => return not_listed(followed, "the list did not end in time"),
     };
+    // Not before: a server that answers and lists no Nodes is no workload cluster that can be used.
+    followed.probed(Ok(()));
     followed.connected(client.clone(), nodes);
     tokio::select! {
         end = keep_probing(followed, &client, &dialer.timing) => end,
-        end = keep_watching(followed, &mut events) => end,
+        end = keep_watching(followed, &dialer.timing, &mut events) => end,
     }
 }
 
@@ -169,9 +172,9 @@ async fn probe(client: &Client, limit: Duration) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::other(if looks_like_html(&text) {
-        "the server answered GET / with HTML instead of JSON; is it an API server?".to_owned()
+        format!("the server answered GET / with HTML instead of JSON{NO_API_SERVER}")
     } else {
-        format!("the server answered GET / with {:?} instead of JSON; is it an API server?", shortened(&text))
+        format!("the server answered GET / with {:?} instead of JSON{NO_API_SERVER}", shortened(&text))
     }))
 }
 
@@ -192,6 +195,9 @@ async fn keep_probing(followed: &Followed, client: &Client, timing: &Timing) -> 
     }
 }
 
+/// Time without a failure after which a watch works: the longest pause between two attempts is 30 s.
+const QUIET: Duration = Duration::from_secs(45);
+
 /// Events of the watch on Nodes.
 type Events<T> = Result<Event<T>, watcher::Error>;
 
@@ -209,21 +215,47 @@ async fn first_list(events: &mut (impl Stream<Item = Events<Node>> + Unpin)) -> 
     Err(Failure::other("the watch ended".to_owned()))
 }
 
-/// Follows the Nodes. Kube's watcher ends each watch after five minutes and begins another one.
-async fn keep_watching(followed: &Followed, events: &mut (impl Stream<Item = Events<Node>> + Unpin)) -> End {
-    while let Some(event) = events.next().await {
-        match event.map_err(|error| watch_failure(&error)) {
-            Ok(event) => followed.observe(event),
-            Err(failure) if failure.unauthorized => {
+/// Follows the Nodes. Kube's watcher ends each watch after five minutes and begins another one. Where no watch works, the
+/// connection ends, and the next one lists the Nodes anew.
+async fn keep_watching(
+    followed: &Followed,
+    timing: &Timing,
+    events: &mut (impl Stream<Item = Events<Node>> + Unpin),
+) -> End {
+    let mut failures = 0;
+    loop {
+        let Ok(event) = timeout(QUIET, events.next()).await else {
+            failures = 0;
+            followed.watched(None);
+            continue;
+        };
+        match event.map(|event| event.map_err(|error| watch_failure(&error))) {
+            Some(Ok(event)) => {
+                failures = 0;
+                followed.watched(None);
+                followed.observe(event);
+            }
+            Some(Err(failure)) if failure.unauthorized => {
                 followed.probed(Err(failure.text.clone()));
                 return End::Unauthorized(failure.text);
             }
-            Err(failure) => {
+            Some(Err(failure)) => {
                 tracing::debug!(cluster = %followed.key, error = failure.text, "watch on Nodes failed");
+                failures += 1;
+                // One failure is the usual end of a connection.
+                if failures > 1 {
+                    followed.watched(Some(failure.text.clone()));
+                }
+                if failures >= timing.probe_failures {
+                    let last = failure.text;
+                    return End::Stale(format!(
+                        "{failures} watches on Nodes failed, the last one with: {last}"
+                    ));
+                }
             }
+            None => return End::Lost("the watch on Nodes ended".to_owned()),
         }
     }
-    End::Lost("the watch on Nodes ended".to_owned())
 }
 
 fn watch_failure(error: &watcher::Error) -> Failure {

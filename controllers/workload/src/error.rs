@@ -34,18 +34,39 @@ impl From<kube::Error> for WorkloadError {
 /// Longest part of an answer that a message quotes: enough for a sentence.
 const QUOTED: usize = 200;
 
-/// Returns the cause of a failed request in the words of the other side.
+/// Remedy for an answer that no API server gives.
+pub(crate) const NO_API_SERVER: &str =
+    "; look whether the endpoint leads to the API server, and whether a proxy in between has lost it";
+
+/// Returns the cause of a failed request in the words of the other side, and what to do about it.
 pub fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if looks_like_html(&status.message) => {
-            format!("the server answered with HTML instead of JSON, HTTP status {}", status.code)
+            format!(
+                "the server answered with HTML instead of JSON (HTTP status {}){NO_API_SERVER}",
+                status.code
+            )
         }
         kube::Error::Api(status) => {
-            format!("{} (HTTP status {})", shortened(&status.message), status.code)
+            let (message, code) = (shortened(&status.message), status.code);
+            format!("{message} (HTTP status {code}){}", remedy(code))
         }
-        kube::Error::SerdeError(error) => format!("the server's answer is not the expected JSON: {error}"),
+        kube::Error::SerdeError(error) => {
+            format!("the server's answer is not the expected JSON: {error}{NO_API_SERVER}")
+        }
         kube::Error::Auth(error) => format!("the credentials cannot be used: {error}"),
         other => with_advice(chain(other)),
+    }
+}
+
+/// Returns what to do about an error of the API server. Requests that may succeed later are repeated.
+fn remedy(code: u16) -> &'static str {
+    match code {
+        401 => "; the kubeconfig needs credentials that the API server accepts",
+        403 => "; give the user of the kubeconfig the permissions of cluster-admin",
+        409 | 429 => "; the request is repeated",
+        500..=599 => "; the request is repeated, look at the logs of the API server and of etcd if it stays",
+        _ => "",
     }
 }
 
@@ -103,17 +124,28 @@ fn chain(error: &dyn Error) -> String {
     causes.join(": ")
 }
 
-/// Adds the name that users know from other clients.
+/// Parts of errors of a connection, with the name that users know from other clients, and what to do.
+const ADVICE: [(&str, &str); 7] = [
+    ("UnknownIssuer", " (x509: certificate signed by an authority that the kubeconfig does not contain)"),
+    // Another authority of the same name, as kubeadm gives it to all.
+    ("BadSignature", " (x509: certificate signed by an authority that the kubeconfig does not contain)"),
+    ("NotValidForName", " (x509: the certificate of the server is for another name or address)"),
+    (
+        "certificate expired",
+        " (x509: the certificate of the server has expired; renew it with kubeadm certs renew apiserver)",
+    ),
+    (
+        "Connection refused",
+        "; look whether the API server runs, and whether the endpoint and the load balancer lead to it",
+    ),
+    ("reset by peer", "; the request is repeated, look at the way to the API server if it stays"),
+    ("connection closed", "; the request is repeated, look at the way to the API server if it stays"),
+];
+
+/// Adds the remedy to an error of a connection.
 fn with_advice(text: String) -> String {
-    if text.contains("UnknownIssuer") {
-        return format!(
-            "{text} (x509: certificate signed by an authority that the kubeconfig does not contain)"
-        );
-    }
-    if text.contains("NotValidForName") {
-        return format!("{text} (x509: the certificate of the server is for another name or address)");
-    }
-    text
+    let found = ADVICE.iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, advice)| format!("{text}{advice}")).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -128,10 +160,14 @@ mod tests {
     fn a_message_says_what_the_other_side_said() {
         let io = std::io::Error::other("invalid peer certificate: UnknownIssuer");
         let cases = [
-            (api(403, "nodes is forbidden"), "nodes is forbidden (HTTP status 403)"),
+            (
+                api(403, "nodes is forbidden"),
+                "nodes is forbidden (HTTP status 403); give the user of the kubeconfig the permissions of cluster-admin",
+            ),
             (
                 api(502, "<html><body>Bad Gateway</body></html>"),
-                "the server answered with HTML instead of JSON, HTTP status 502",
+                "the server answered with HTML instead of JSON (HTTP status 502); look whether the endpoint leads to \
+                 the API server, and whether a proxy in between has lost it",
             ),
             (
                 kube::Error::Service(Box::new(io)),

@@ -98,7 +98,9 @@ impl Followed {
         match result {
             Ok(()) => {
                 let last_success = Some(now);
-                state.probe = Probe { last_probe: last_success, last_success, failures: 0, error: None };
+                let watch_error = state.probe.watch_error.take();
+                state.probe =
+                    Probe { last_probe: last_success, last_success, failures: 0, error: None, watch_error };
                 self.last_success.send_replace(Instant::now());
             }
             Err(error) => {
@@ -111,6 +113,14 @@ impl Followed {
             }
         }
         state.probe.failures
+    }
+
+    /// Records why the watch on Nodes fails again and again, or that it does not.
+    pub(crate) fn watched(&self, error: Option<String>) {
+        let before = std::mem::replace(&mut self.write().probe.watch_error, error.clone());
+        if before.is_some() != error.is_some() {
+            self.announce(WorkloadChange::ProbeIsOld(self.key.clone()));
+        }
     }
 
     /// Offers a client and the complete list of Nodes.

@@ -1,4 +1,4 @@
-//! Limits on the duration of requests.
+//! Limits on the duration of requests, and answers that are not of an API server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,11 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use kube::client::{Body, DynBody};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Layer, Service};
+
+use crate::error::NO_API_SERVER;
 
 /// Layer that ends requests without an answer.
 #[derive(Debug, Clone)]
@@ -53,9 +55,13 @@ where
         let limit = self.request;
         let end = Instant::now() + limit;
         let long = is_long(&request);
+        let asked = format!("{} {}", request.method(), request.uri().path());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = timeout_at(end, answer).await.map_err(|_| too_late(limit))??;
+            if is_page(&answer) {
+                return Err(page(&asked, answer.status()));
+            }
             Ok(answer.map(|inner| {
                 let end = (!long).then(|| Box::pin(sleep_until(end)));
                 LimitedBody { inner, end, limit }
@@ -71,8 +77,26 @@ fn is_long(request: &Request<Body>) -> bool {
     watches || request.headers().contains_key(http::header::UPGRADE)
 }
 
+/// Says whether an answer is a page for a browser.
+fn is_page<B>(answer: &Response<B>) -> bool {
+    let kind = answer.headers().get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/html"))
+}
+
+fn page(asked: &str, status: StatusCode) -> BoxError {
+    format!(
+        "the server answered {asked} with HTML instead of JSON (HTTP status {}){NO_API_SERVER}",
+        status.as_u16()
+    )
+    .into()
+}
+
 fn too_late(limit: Duration) -> BoxError {
-    format!("no complete answer within {} s", limit.as_secs()).into()
+    format!(
+        "no complete answer within {} s; look whether the API server is overloaded or a firewall drops the answer",
+        limit.as_secs()
+    )
+    .into()
 }
 
 /// Body that ends with an error after the limit.

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::api::kinds::KINDS;
 use crate::api::store::Store;
+use crate::calls::EndpointFault;
 use crate::etcd::EtcdCluster;
 use crate::json::text;
 use crate::lock;
 use crate::pki::Authority;
+use crate::real::RealCluster;
 
 /// Certificates of a cluster.
 #[derive(Debug)]
@@ -71,10 +73,14 @@ pub(crate) struct Cluster {
     pub(crate) listener: Mutex<Option<CancellationToken>>,
     /// Lets evictions check and delete one after another.
     pub(crate) evictions: Mutex<()>,
+    /// Injected failure with which the API listens or does not.
+    pub(crate) endpoint_fault: Mutex<Option<EndpointFault>>,
     /// Error of the last attempt to listen.
     pub(crate) listen_error: Mutex<Option<String>>,
     /// Time since which each pod is being deleted, by uid.
     pub(crate) terminating: Mutex<BTreeMap<String, Instant>>,
+    /// Programs of the heavy form.
+    pub(crate) real: OnceLock<RealCluster>,
     version: Mutex<String>,
 }
 
@@ -101,8 +107,10 @@ impl Cluster {
             is_down: AtomicBool::new(false),
             listener: Mutex::default(),
             evictions: Mutex::default(),
+            endpoint_fault: Mutex::default(),
             listen_error: Mutex::default(),
             terminating: Mutex::default(),
+            real: OnceLock::new(),
             version: Mutex::new(version.to_owned()),
         }
     }
@@ -136,7 +144,8 @@ impl Cluster {
 
     /// Returns true if joins and reads through the API would succeed now.
     pub(crate) fn is_available(&self) -> bool {
-        self.is_listening() && !self.is_down.load(Ordering::Relaxed) && self.etcd_has_quorum()
+        let is_up = self.is_listening() && !self.is_down.load(Ordering::Relaxed);
+        is_up && self.etcd_has_quorum() && self.store.answers()
     }
 
     /// Returns true if a server of the control plane runs.

@@ -1,5 +1,6 @@
 //! Handle of all hollow clusters, for tests.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tests_openstack_simulator::Hypervisor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::calls::{EndpointFault, WorkloadCall, WorkloadFault};
 use crate::cluster::Cluster;
 use crate::etcd::EtcdMember;
 use crate::faults::BootStep;
@@ -176,5 +178,37 @@ impl HollowClusters {
     /// Ends the failures that [`Self::boot_failure`] has set.
     pub fn clear_boot_failures(&self) {
         lock(&self.lab.faults).boot_failures.clear();
+    }
+
+    /// Makes calls of the workload APIs fail.
+    pub fn inject(&self, fault: WorkloadFault) {
+        self.lab.calls.inject(fault);
+    }
+
+    /// Makes the endpoints of all clusters fail, or work again.
+    pub fn endpoint_fault(&self, fault: Option<EndpointFault>) {
+        self.lab.calls.set_endpoints(fault);
+    }
+
+    /// Ends the failures of calls and of endpoints.
+    pub fn clear_faults(&self) {
+        self.lab.calls.clear_faults();
+    }
+
+    /// Returns the kinds of the calls so far, with their number. All clusters count.
+    #[must_use]
+    pub fn calls(&self) -> BTreeMap<WorkloadCall, u64> {
+        self.lab.calls.seen()
+    }
+
+    /// Returns the kinds of the calls that failed because a test wanted it, with their number.
+    #[must_use]
+    pub fn failed_calls(&self) -> BTreeMap<WorkloadCall, u64> {
+        self.lab.calls.failed()
+    }
+
+    /// Forgets the calls so far.
+    pub fn forget_calls(&self) {
+        self.lab.calls.forget();
     }
 }

@@ -15,6 +15,7 @@ use crate::kubeadm::token;
 use crate::lab::Lab;
 use crate::lock;
 use crate::node::{self, Readiness};
+use crate::real::budgets;
 
 mod pods;
 
@@ -91,6 +92,7 @@ pub(crate) fn tend(lab: &Lab, cluster: &Arc<Cluster>) {
         .collect();
     drop(nodes);
     pods::tend(lab, cluster, &alive);
+    budgets::tend(&cluster.store);
 }
 
 /// Returns the next state of a kubelet, and writes what follows from it.

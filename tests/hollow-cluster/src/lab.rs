@@ -14,11 +14,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::access::LaterVerifier;
 use crate::api::serve::{self, ApiServer};
+use crate::calls::{Calls, EndpointFault};
 use crate::cluster::Cluster;
 use crate::faults::{BootStep, Faults};
 use crate::options::HollowOptions;
 use crate::persistence::SavedServer;
-use crate::{kubelet, lock, pki};
+use crate::{kubelet, lock, pki, real};
 
 /// Interval in which waiting steps look again.
 const POLL: Duration = Duration::from_millis(20);
@@ -44,6 +45,7 @@ pub(crate) struct Lab {
     pub(crate) hypervisor: Hypervisor,
     pub(crate) options: HollowOptions,
     pub(crate) faults: Mutex<Faults>,
+    pub(crate) calls: Arc<Calls>,
     /// Boots by server id.
     pub(crate) boots: Mutex<BTreeMap<String, BootRecord>>,
     /// Cluster of each server that has become a node.
@@ -60,6 +62,7 @@ impl Lab {
             hypervisor,
             options,
             faults: Mutex::default(),
+            calls: Arc::default(),
             boots: Mutex::default(),
             registered: Mutex::default(),
             clusters: Mutex::default(),
@@ -188,16 +191,22 @@ impl Lab {
 
     /// Starts or stops the API of a cluster.
     async fn tend_endpoint(&self, cluster: &Arc<Cluster>) {
-        let wanted = !cluster.is_down.load(Ordering::Relaxed) && self.is_routed(cluster);
-        if !wanted {
+        let fault = self.calls.endpoints();
+        let refuses = fault == Some(EndpointFault::Refuse) || cluster.is_down.load(Ordering::Relaxed);
+        let wanted = !refuses && self.is_routed(cluster);
+        if !wanted || *lock(&cluster.endpoint_fault) != fault {
+            *lock(&cluster.endpoint_fault) = fault;
             cluster.stop_listening();
         } else if !cluster.is_listening() {
-            let started = self.listen(cluster).await.err();
+            let started = self.listen(cluster, fault).await.err();
             *lock(&cluster.listen_error) = started;
         }
     }
 
-    async fn listen(&self, cluster: &Arc<Cluster>) -> Result<(), String> {
+    async fn listen(&self, cluster: &Arc<Cluster>, fault: Option<EndpointFault>) -> Result<(), String> {
+        if cluster.real.get().is_some() {
+            return real::serve(self, cluster);
+        }
         let listener = TcpListener::bind(cluster.address)
             .await
             .map_err(|error| format!("cannot listen on {}: {error}", cluster.address))?;
@@ -208,12 +217,19 @@ impl Lab {
                 .to_vec();
         names.push(cluster.host.clone());
         names.extend(lock(&cluster.nodes).values().map(|node| node.name.clone()));
-        let serving = cluster.pki.ca.serving("kube-apiserver", names)?;
+        let serving = match fault {
+            Some(EndpointFault::OtherAuthority) => pki::foreign_serving("kube-apiserver", names)?,
+            Some(EndpointFault::ExpiredCertificate) => {
+                cluster.pki.ca.expired_serving("kube-apiserver", names)?
+            }
+            Some(EndpointFault::Refuse) | None => cluster.pki.ca.serving("kube-apiserver", names)?,
+        };
         let acceptor_config = pki::server_config(verifier.clone(), serving, &["h2", "http/1.1"])?;
         let stop = self.stop.child_token();
         *lock(&cluster.listener) = Some(stop.clone());
         let cluster = Arc::clone(cluster);
-        let server = ApiServer { cluster, verifier, acceptor_config, stop, tasks: self.tasks.clone() };
+        let (tasks, calls) = (self.tasks.clone(), Arc::clone(&self.calls));
+        let server = ApiServer { cluster, verifier, acceptor_config, stop, tasks, calls };
         self.tasks.spawn(serve::run(Arc::new(server), listener));
         Ok(())
     }

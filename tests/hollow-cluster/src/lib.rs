@@ -21,6 +21,7 @@
 
 mod api;
 mod boot;
+mod calls;
 mod cluster;
 mod etcd;
 mod faults;
@@ -34,13 +35,16 @@ mod node;
 mod options;
 mod persistence;
 mod pki;
+mod real;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use calls::{EndpointFault, WorkloadCall, WorkloadEffect, WorkloadFault};
 pub use etcd::EtcdMember;
 pub use faults::BootStep;
 pub use hollow::HollowClusters;
 pub use options::{CloudRoutes, EndpointRoutes, HollowOptions, loopback_range};
+pub use real::RealPrograms;
 
 /// Takes a lock. A panic of one task leaves a state no worse than the crash of a node.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tests_openstack_simulator::GuestServer;
 
+use crate::real::RealPrograms;
+
 /// Decides which servers an address leads to.
 pub trait EndpointRoutes: Debug + Send + Sync {
     /// Returns true if connections to the address can reach the server.
@@ -43,6 +45,8 @@ pub struct HollowOptions {
     pub promotion_delay: Duration,
     /// File for the state of all clusters, as JSON. Without it the state is not saved.
     pub state_file: Option<PathBuf>,
+    /// Programs of real API servers, which each cluster gets then. Without them the API is a part of this process.
+    pub real: Option<RealPrograms>,
     /// Routes of endpoints to servers.
     pub routes: Arc<dyn EndpointRoutes>,
 }
@@ -58,6 +62,7 @@ impl Default for HollowOptions {
             pod_grace: Duration::from_millis(200),
             promotion_delay: Duration::from_millis(100),
             state_file: None,
+            real: None,
             routes: Arc::new(CloudRoutes),
         }
     }

@@ -1,13 +1,22 @@
 //! Certificates of a cluster: reading the files of a node, and signing a serving certificate.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Certificate of a server with its key.
+pub(crate) type Serving = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
 /// A certificate authority with its key.
 #[derive(Debug)]
@@ -106,21 +115,67 @@ impl Authority {
     }
 
     /// Signs a serving certificate for these names, and returns it with its key.
-    pub(crate) fn serving(
-        &self,
-        common_name: &str,
-        names: Vec<String>,
-    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), String> {
-        let key = KeyPair::generate().map_err(|error| error.to_string())?;
-        let mut params = CertificateParams::new(names).map_err(|error| error.to_string())?;
-        params.distinguished_name.push(DnType::CommonName, common_name);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let signed = params.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        Ok((signed.der().clone(), key))
+    pub(crate) fn serving(&self, common_name: &str, names: Vec<String>) -> Result<Serving, String> {
+        signed(&self.issuer, common_name, named(names)?)
     }
+
+    /// Signs a certificate of a user in a group, and returns it with its key.
+    pub(crate) fn client(&self, user: &str, group: &str) -> Result<Serving, String> {
+        let mut params = CertificateParams::new(Vec::new()).map_err(|error| error.to_string())?;
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        signed(&self.issuer, user, params)
+    }
+
+    /// Signs a serving certificate that expired yesterday.
+    pub(crate) fn expired_serving(&self, common_name: &str, names: Vec<String>) -> Result<Serving, String> {
+        let mut params = named(names)?;
+        if let Some(yesterday) = SystemTime::now().checked_sub(Duration::from_hours(24)) {
+            params.not_after = yesterday.into();
+        }
+        signed(&self.issuer, common_name, params)
+    }
+}
+
+/// Returns a block in PEM format.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let encoded = STANDARD.encode(der);
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+/// Returns a text as a kubeconfig has it.
+pub(crate) fn base64(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+/// Signs a serving certificate by an authority that is made for it.
+pub(crate) fn foreign_serving(common_name: &str, names: Vec<String>) -> Result<Serving, String> {
+    let key = KeyPair::generate().map_err(|error| error.to_string())?;
+    let mut params = CertificateParams::new(Vec::new()).map_err(|error| error.to_string())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "another authority");
+    signed(&Issuer::new(params, key), common_name, named(names)?)
+}
+
+fn named(names: Vec<String>) -> Result<CertificateParams, String> {
+    CertificateParams::new(names).map_err(|error| error.to_string())
+}
+
+/// Signs a certificate, and returns it with its key.
+fn signed(
+    issuer: &Issuer<'_, KeyPair>,
+    common_name: &str,
+    mut params: CertificateParams,
+) -> Result<Serving, String> {
+    let key = KeyPair::generate().map_err(|error| error.to_string())?;
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let signed = params.signed_by(&key, issuer).map_err(|error| error.to_string())?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    Ok((signed.der().clone(), key))
 }
 
 /// Returns the only crypto provider of the workspace.

@@ -55,7 +55,8 @@ pub fn run_until_crash(
     });
     let servers = Arc::new(ServerLists::default());
     let workloads = CrashingWorkloads { crash_point: Arc::clone(crash_point) };
-    let workloads = Arc::new(WorkloadClusters::new(Arc::new(workloads)));
+    let timing = world.workload_timing.clone();
+    let workloads = Arc::new(WorkloadClusters::with_timing(Arc::new(workloads), timing));
     let kinds = kinds(&world.server);
     let mut running = JoinSet::new();
     for controller in all() {

@@ -10,6 +10,7 @@ use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_workload::Timing;
 use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +30,7 @@ pub struct World {
     pub clock: Arc<Clock>,
     pub(crate) server: Arc<ApiServer>,
     pub(crate) connector: Option<Arc<dyn CloudConnector>>,
+    pub(crate) workload_timing: Timing,
     _directory: tempfile::TempDir,
 }
 
@@ -98,7 +100,15 @@ impl World {
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(Self { cloud, clock: Arc::default(), server, connector: None, _directory: directory })
+        let workload_timing = Timing::default();
+        Ok(Self {
+            cloud,
+            clock: Arc::default(),
+            server,
+            connector: None,
+            workload_timing,
+            _directory: directory,
+        })
     }
 
     /// Returns the same world, in which all processes share one session with the cloud. A session contains
@@ -106,6 +116,12 @@ impl World {
     #[must_use]
     pub fn with_one_login(self) -> Self {
         Self { connector: Some(Arc::new(OpenStackConnector::new())), ..self }
+    }
+
+    /// Returns the same world, in which connections to workload clusters have these intervals.
+    #[must_use]
+    pub fn with_workload_timing(self, workload_timing: Timing) -> Self {
+        Self { workload_timing, ..self }
     }
 
     /// Returns a client with all permissions.

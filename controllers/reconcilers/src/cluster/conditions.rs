@@ -158,16 +158,21 @@ fn control_plane_initialized(cluster: &Cluster, observed: &Observed, now: &Time)
     Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
 }
 
-/// Returns what to do about an error whose cause is the kubeconfig. Other errors are of the workload cluster itself.
+/// Returns where to correct an error: in the kubeconfig, or at the endpoint of the workload cluster.
 fn remedy(cluster: &Cluster, error: &str) -> String {
     let is_unusable = error.starts_with("the kubeconfig of the workload cluster cannot be used");
     let is_of_another_authority = error.contains("an authority that the kubeconfig does not contain");
-    if !is_unusable && !is_of_another_authority {
-        return String::new();
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    if is_unusable || is_of_another_authority {
+        let secret = kubeconfig_secret_name(&name);
+        let field = if is_unusable { "the key value" } else { "certificate-authority-data" };
+        return format!(". Correct {field} of Secret {namespace}/{secret}");
     }
-    let secret = kubeconfig_secret_name(&cluster.name_any());
-    let field = if is_unusable { "the key value" } else { "certificate-authority-data" };
-    format!(". Correct {field} of Secret {}/{secret}", cluster.namespace().unwrap_or_default())
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref();
+    let parts = endpoint.and_then(|it| Some((it.host.as_deref()?, it.port?)));
+    parts.map_or_else(String::new, |(host, port)| {
+        format!(". The endpoint is {host}:{port}, spec.controlPlaneEndpoint of Cluster {namespace}/{name}")
+    })
 }
 
 fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
@@ -179,7 +184,10 @@ fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     let because = because.unwrap_or_default();
     match probe.last_success {
         Some(at) if observed.now.duration_since(at) <= PROBE_GRACE => {
-            Condition::new(kind, ConditionStatus::True, "ProbeSucceeded", "", now.clone())
+            let late =
+                |error: &String| format!("Changes of Nodes are seen late, because the watch fails: {error}");
+            let message = probe.watch_error.as_ref().map(late).unwrap_or_default();
+            Condition::new(kind, ConditionStatus::True, "ProbeSucceeded", &message, now.clone())
         }
         Some(at) => no(&format!(
             "Remote connection probe failed, probe last succeeded at {}{because}",
@@ -330,6 +338,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
 mod tests {
     use apiserver_types::ClusterSpec;
     use controllers_workload::Probe;
+    use serde_json::json;
 
     use super::*;
 
@@ -337,6 +346,8 @@ mod tests {
     fn probed(failures: u32, error: &str) -> (String, String) {
         let mut cluster = Cluster::new("blue", ClusterSpec::default());
         cluster.metadata.namespace = Some("ns".to_owned());
+        let endpoint = json!({"host": "192.0.2.1", "port": 6443});
+        cluster.spec.control_plane_endpoint = serde_json::from_value(endpoint).unwrap();
         let error = Some(error.to_owned());
         let observed =
             Observed { probe: Probe { failures, error, ..Probe::default() }, ..Observed::default() };
@@ -351,6 +362,7 @@ mod tests {
     #[test]
     fn a_workload_cluster_that_cannot_be_reached_is_explained_with_a_remedy() {
         let failed = "Remote connection probe failed: ";
+        let endpoint = ". The endpoint is 192.0.2.1:6443, spec.controlPlaneEndpoint of Cluster ns/blue";
         let table = [
             (
                 "the kubeconfig of the workload cluster cannot be used: it is not UTF-8 text",
@@ -361,8 +373,8 @@ mod tests {
                  does not contain)",
                 ". Correct certificate-authority-data of Secret ns/blue-kubeconfig",
             ),
-            ("the server answered GET / with HTML instead of JSON; is it an API server?", ""),
-            ("Connection refused (os error 111)", ""),
+            ("the server answered GET / with HTML instead of JSON", endpoint),
+            ("Connection refused (os error 111)", endpoint),
         ];
         for (error, remedy) in table {
             let expected = ("ProbeFailed".to_owned(), format!("{failed}{error}{remedy}"));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use apiserver_types::Machine;
 use controllers_bootstrap::token::{self, Care, Stored, Token};
+use controllers_workload::describe;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -63,10 +64,7 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
 
 /// Returns the failure of a call to the workload cluster, whose API is not ours.
 fn failed(error: kube::Error) -> Failure {
-    let reason = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
+    let reason = describe(&error);
     Failure::data(format!("the workload cluster does not accept the bootstrap token: {reason}"))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use apiserver_types::KubeadmControlPlane;
 use controllers_workload::health::Component;
-use controllers_workload::{ClusterKey, Probe, WorkloadError, describe};
+use controllers_workload::{ClusterKey, Probe, WorkloadError, found};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -46,10 +46,15 @@ pub(super) async fn inspect(actor: &Actor<'_>, control_plane: &KubeadmControlPla
         let may_ask = !only_machine_goes(&observed.replicas);
         let is_initialized = match workloads.client(&key) {
             Ok(client) if may_ask => has_kubeadm_config(client).await,
-            _ => false,
+            _ => Ok(false),
         };
-        if !is_initialized {
-            observed.workload = Workload::NotInitialized(NOT_INITIALIZED);
+        let message = match is_initialized {
+            Ok(true) => None,
+            Ok(false) => Some(NOT_INITIALIZED.to_owned()),
+            Err(error) => Some(format!("{NOT_INITIALIZED}: ConfigMap {SYSTEM}/{KUBEADM_CONFIG}: {error}")),
+        };
+        if let Some(message) = message {
+            observed.workload = Workload::NotInitialized(message);
             return;
         }
     }
@@ -89,9 +94,9 @@ fn only_machine_goes(replicas: &[Replica]) -> bool {
     matches!(replicas, [only] if only.is_deleting() || only.needs_remediation())
 }
 
-async fn has_kubeadm_config(client: Client) -> bool {
+async fn has_kubeadm_config(client: Client) -> Result<bool, WorkloadError> {
     let api: Api<ConfigMap> = Api::namespaced(client, SYSTEM);
-    matches!(api.get_opt(KUBEADM_CONFIG).await, Ok(Some(_)))
+    Ok(found(api.get(KUBEADM_CONFIG).await)?.is_some())
 }
 
 /// Returns the state of a cluster without a connection.
@@ -132,7 +137,7 @@ async fn pods_of(
     let nodes = replicas.iter().filter(|it| !it.is_deleting()).filter_map(Replica::node);
     let names = nodes.flat_map(|node| components().map(move |component| component.pod(node)));
     let reads = names.map(|name| async move {
-        let outcome = api.get_opt(&name).await.map_err(|error| describe(&error));
+        let outcome = found(api.get(&name).await).map_err(|error| error.to_string());
         (name, outcome)
     });
     join_all(reads).await.into_iter().collect()

@@ -13,7 +13,7 @@ pub(super) enum Workload {
     #[default]
     NotInspected,
     /// The control plane is not initialized. For people.
-    NotInitialized(&'static str),
+    NotInitialized(String),
     /// There is no connection.
     Unreachable {
         /// For people.

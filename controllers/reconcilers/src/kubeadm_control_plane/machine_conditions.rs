@@ -35,7 +35,7 @@ pub(super) fn updates(replica: &Replica, workload: &Workload, managed_etcd: bool
         match workload {
             Workload::NotInspected => None,
             Workload::NotInitialized(message) => {
-                Some(((ConditionStatus::Unknown, "InspectionFailed", (*message).to_owned()), true))
+                Some(((ConditionStatus::Unknown, "InspectionFailed", message.clone()), true))
             }
             Workload::Unreachable { message, is_over, reason } => {
                 Some(((ConditionStatus::Unknown, reason, message.clone()), *is_over))

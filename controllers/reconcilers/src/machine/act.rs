@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
+use controllers_workload::describe;
 use controllers_workload::drain::{self, DrainProgress, VolumeProgress};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
@@ -160,7 +161,7 @@ impl Actor<'_> {
             Ok(client) => {
                 let api: Api<Node> = Api::all(client);
                 let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-                patched.map_err(|error| error.to_string())
+                patched.map_err(|error| describe(&error))
             }
             Err(error) => Err(error),
         };

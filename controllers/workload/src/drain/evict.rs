@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::progress::BUDGET;
 use super::verdict::{full_name, namespace};
 use crate::describe;
-use crate::error::says_not_found;
+use crate::error::{looks_like_html, says_not_found};
 
 /// Longest duration of all evictions of a pass, as upstream has it.
 const EVICTIONS: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ async fn evict(client: &Client, pod: &Pod, unreachable: bool) -> Evicted {
     };
     match client.request_text(request).await {
         Ok(_) => Evicted::Terminating,
-        Err(kube::Error::Api(status)) => refused(&status),
+        Err(kube::Error::Api(status)) if !looks_like_html(&status.message) => refused(&status),
         Err(error) => Evicted::Failed(format!("{FAILED}{}", describe(&error))),
     }
 }

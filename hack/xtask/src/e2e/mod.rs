@@ -7,6 +7,7 @@ mod clients;
 mod garbage_collection;
 mod guest;
 pub(crate) mod guests;
+mod hollow;
 mod host_data;
 mod lab;
 mod octavia;
@@ -108,7 +109,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 4] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: boot documents, workflows behind a host cluster, client programs, comparison with a
+    /// Run only one part: boot documents, hollow clusters, workflows behind a host cluster, client programs, comparison with a
     /// kube-apiserver, a real OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
@@ -131,6 +132,7 @@ impl Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Bootstrap,
+    Hollow,
     Host,
     Clients,
     Conformance,
@@ -142,6 +144,7 @@ impl Part {
     const fn name(self) -> &'static str {
         match self {
             Self::Bootstrap => "bootstrap",
+            Self::Hollow => "hollow",
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
@@ -161,11 +164,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         documents(&[], &mut outcome)?;
         return outcome.finish();
     }
+    if arguments.only == Some(Part::Hollow) {
+        hollow_clusters(&[], &mut outcome)?;
+        return outcome.finish();
+    }
     let started = Instant::now();
     let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         documents(&programs, &mut outcome)?;
+        hollow_clusters(&programs, &mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
@@ -205,6 +213,15 @@ fn documents(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::R
     bootstrap::run(programs)?;
     outcome.passed += bootstrap::COUNT;
     outcome.add(Part::Bootstrap.name(), started.elapsed());
+    Ok(())
+}
+
+/// Runs the suite of hollow clusters in both forms. Needs no lab.
+fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    hollow::run(programs)?;
+    outcome.passed += hollow::COUNT;
+    outcome.add(Part::Hollow.name(), started.elapsed());
     Ok(())
 }
 

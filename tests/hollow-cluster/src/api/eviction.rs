@@ -31,7 +31,7 @@ fn scaled(value: &Value, total: usize) -> usize {
 }
 
 /// Number of pods that must remain healthy, and of those that are.
-fn state(budget: &Value, pods: &[&Value]) -> (usize, usize) {
+pub(crate) fn state(budget: &Value, pods: &[&Value]) -> (usize, usize) {
     let spec = budget.get("spec").unwrap_or(&Value::Null);
     let desired = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
         (Some(minimum), _) => scaled(minimum, pods.len()),

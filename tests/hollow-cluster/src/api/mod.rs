@@ -2,14 +2,15 @@
 
 pub(crate) mod access;
 mod discovery;
-mod eviction;
+pub(crate) mod eviction;
 pub(crate) mod failure;
+mod faulty;
 pub(crate) mod kinds;
 mod patch;
 mod portforward;
 mod read;
 pub(crate) mod request;
-mod selector;
+pub(crate) mod selector;
 pub(crate) mod serve;
 pub(crate) mod store;
 mod table;

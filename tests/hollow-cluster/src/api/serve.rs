@@ -1,5 +1,6 @@
 //! Listener of the workload API.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,8 +18,10 @@ use tokio_util::task::TaskTracker;
 
 use super::access::{self, LaterVerifier, User};
 use super::failure::Failure;
+use super::faulty;
 use super::request::Request;
 use super::{handle, portforward};
+use crate::calls::{Calls, WorkloadCall};
 use crate::cluster::Cluster;
 
 /// Body of a response.
@@ -51,6 +54,7 @@ pub(crate) struct ApiServer {
     pub(crate) stop: CancellationToken,
     /// Tasks of connections that have changed their protocol.
     pub(crate) tasks: TaskTracker,
+    pub(crate) calls: Arc<Calls>,
 }
 
 /// Accepts connections until the server is stopped.
@@ -78,6 +82,8 @@ pub(crate) async fn run(server: Arc<ApiServer>, listener: TcpListener) {
 
 async fn connection(server: Arc<ApiServer>, acceptor: TlsAcceptor, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
+    let Some(socket) = second_handle(&stream) else { return };
+    let broken = CancellationToken::new();
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let identity = if chain.is_empty() {
@@ -85,10 +91,10 @@ async fn connection(server: Arc<ApiServer>, acceptor: TlsAcceptor, stream: TcpSt
     } else {
         server.verifier.user(chain).map_or(Credential::Invalid, Credential::Certificate)
     };
-    let shared = Arc::clone(&server);
+    let (shared, resets) = (Arc::clone(&server), broken.clone());
     let service = hyper::service::service_fn(move |request| {
-        let (server, identity) = (Arc::clone(&shared), identity.clone());
-        async move { Ok::<_, std::convert::Infallible>(respond(&server, &identity, request).await) }
+        let (server, identity, broken) = (Arc::clone(&shared), identity.clone(), resets.clone());
+        async move { Ok::<_, std::convert::Infallible>(respond(&server, &identity, &broken, request).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -98,8 +104,18 @@ async fn connection(server: Arc<ApiServer>, acceptor: TlsAcceptor, stream: TcpSt
                 tracing::debug!(error = %error, "a connection ended early");
             }
         }
+        () = broken.cancelled() => {
+            // Without a linger, the end of the last handle resets the connection.
+            let _ = socket.set_zero_linger();
+        }
         () = server.stop.cancelled() => {}
     }
+}
+
+/// Returns another handle of a connection, which TLS and HTTP do not wrap.
+fn second_handle(stream: &TcpStream) -> Option<TcpStream> {
+    let socket = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned().ok()?);
+    TcpStream::from_std(socket).ok()
 }
 
 /// Credential of a connection.
@@ -114,20 +130,28 @@ enum Credential {
 async fn respond(
     server: &ApiServer,
     credential: &Credential,
+    broken: &CancellationToken,
     mut request: http::Request<Incoming>,
 ) -> Response<Body> {
     let upgrade = portforward::is_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
-    let result = async {
-        let request = read(request).await?;
-        authenticate(server, credential, &request)?;
-        match upgrade {
-            Some(upgrade) => portforward::handle(server, &request, upgrade),
-            None => handle(server, &request),
-        }
+    let request = match read(request).await {
+        Ok(request) => request,
+        Err(failure) => return json_response(failure.code, &failure.status()),
     };
-    match result.await {
-        Ok(response) => response,
-        Err(failure) => json_response(failure.code, &failure.status()),
+    let effect = server.calls.record(server.cluster.address, WorkloadCall::of(&request));
+    if let Some(effect) = &effect
+        && let Some(response) = faulty::before(effect, broken).await
+    {
+        return response;
+    }
+    let handled = authenticate(server, credential, &request).and_then(|()| match upgrade {
+        Some(upgrade) => portforward::handle(server, &request, upgrade),
+        None => handle(server, &request),
+    });
+    let response = handled.unwrap_or_else(|failure| json_response(failure.code, &failure.status()));
+    match &effect {
+        Some(effect) => faulty::after(effect, response, broken).await,
+        None => response,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Objects of one cluster, with their history for watches.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::kinds::{Kind, named};
 use crate::json::{list, now, object, remove, set, text};
 use crate::lock;
+use crate::real::remote::Remote;
 
 /// Events that are kept for watches. A watch from an older revision gets 410, as from a compacted etcd.
 const HISTORY: usize = 20_000;
@@ -45,11 +46,13 @@ struct Contents {
 pub(crate) struct Store {
     contents: Mutex<Contents>,
     revision: watch::Sender<u64>,
+    /// API that has the objects instead, in the heavy form.
+    remote: OnceLock<Remote>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { contents: Mutex::default(), revision: watch::Sender::new(0) }
+        Self { contents: Mutex::default(), revision: watch::Sender::new(0), remote: OnceLock::new() }
     }
 }
 
@@ -94,7 +97,18 @@ impl Store {
             (key, Arc::new(object))
         });
         let contents = Contents { revision, objects: objects.collect(), history: VecDeque::new() };
-        Self { contents: Mutex::new(contents), revision: watch::Sender::new(revision) }
+        let revision = watch::Sender::new(revision);
+        Self { contents: Mutex::new(contents), revision, remote: OnceLock::new() }
+    }
+
+    /// Lets a real API have the objects from now on.
+    pub(crate) fn delegate(&self, remote: Remote) {
+        let _ = self.remote.set(remote);
+    }
+
+    /// Returns true if objects can be read and written now.
+    pub(crate) fn answers(&self) -> bool {
+        self.remote.get().is_none_or(Remote::answers)
     }
 
     /// Returns the revision and all objects, each with the plural name of its kind.
@@ -120,11 +134,17 @@ impl Store {
     }
 
     pub(crate) fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        if let Some(remote) = self.remote.get() {
+            return remote.get(named(plural), namespace, name).ok().map(Arc::new);
+        }
         lock(&self.contents).objects.get(&key(named(plural), namespace, name)).cloned()
     }
 
     /// Returns the objects of a kind, of one namespace or of all, and the revision of the list.
     pub(crate) fn list(&self, plural: &'static str, namespace: Option<&str>) -> (Vec<Arc<Value>>, u64) {
+        if let Some(remote) = self.remote.get() {
+            return (remote.list(named(plural), namespace).into_iter().map(Arc::new).collect(), 0);
+        }
         let contents = lock(&self.contents);
         let first = (plural, namespace.unwrap_or_default().to_owned(), String::new());
         let objects = contents
@@ -155,6 +175,9 @@ impl Store {
         namespace: &str,
         mut value: Value,
     ) -> Result<Arc<Value>, Failure> {
+        if let Some(remote) = self.remote.get() {
+            return remote.create(kind, namespace, value).map(Arc::new);
+        }
         let mut name = text(&value, "/metadata/name").to_owned();
         let prefix = text(&value, "/metadata/generateName");
         if name.is_empty() && !prefix.is_empty() {
@@ -199,6 +222,12 @@ impl Store {
         name: &str,
         change: impl FnOnce(&mut Value) -> Result<(), Failure>,
     ) -> Result<Arc<Value>, Failure> {
+        if let Some(remote) = self.remote.get() {
+            let before = remote.get(kind, namespace, name)?;
+            let mut value = before.clone();
+            change(&mut value)?;
+            return remote.update(kind, namespace, &before, value).map(Arc::new);
+        }
         let key = key(kind, namespace, name);
         self.change(|contents| {
             let before = contents.objects.get(&key).cloned().ok_or_else(|| Failure::not_found(kind, name))?;
@@ -233,8 +262,23 @@ impl Store {
         self.update(kind, namespace, name, |value| merge_part(kind, name, status, value, new))
     }
 
+    /// Places a pod on a node.
+    pub(crate) fn bind(&self, namespace: &str, pod: &str, node: &str) -> Result<(), Failure> {
+        if let Some(remote) = self.remote.get() {
+            return remote.bind(namespace, pod, node);
+        }
+        let bound = self.update(named("pods"), namespace, pod, |pod| {
+            set(pod, &["spec", "nodeName"], node);
+            Ok(())
+        });
+        bound.map(|_| ())
+    }
+
     /// Removes an object at once.
     pub(crate) fn remove(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        if let Some(remote) = self.remote.get() {
+            return remote.remove(named(plural), namespace, name).ok().map(Arc::new);
+        }
         let key = key(named(plural), namespace, name);
         self.change(|contents| {
             let before = contents.objects.get(&key).cloned()?;

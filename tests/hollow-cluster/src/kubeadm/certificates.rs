@@ -12,10 +12,20 @@ use crate::pki::{Authority, private_key};
 /// Directory of the certificates, unless the configuration names another.
 const DIRECTORY: &str = "/etc/kubernetes/pki";
 
+/// Returns the directory that the configuration names.
+fn directory(cluster: &Value) -> &str {
+    let configured = text(cluster, "/certificatesDir");
+    if configured.is_empty() { DIRECTORY } else { configured.trim_end_matches('/') }
+}
+
+/// Returns the private key of service accounts in PEM format.
+pub(crate) fn service_account_key<'a>(plan: &'a BootPlan, cluster: &Value) -> Result<&'a str, String> {
+    text_file(plan, &format!("{}/sa.key", directory(cluster)))
+}
+
 /// Reads and checks all certificates and keys of a control plane. The error is that of kubeadm.
 pub(crate) fn read(plan: &BootPlan, cluster: &Value, phase: &str) -> Result<ClusterPki, String> {
-    let configured = text(cluster, "/certificatesDir");
-    let directory = if configured.is_empty() { DIRECTORY } else { configured.trim_end_matches('/') };
+    let directory = directory(cluster);
     let authority = |name: &str| {
         let (certificate, key) = (format!("{directory}/{name}.crt"), format!("{directory}/{name}.key"));
         let read = text_file(plan, &certificate)

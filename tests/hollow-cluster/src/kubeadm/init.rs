@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::faults::BootStep;
 use crate::json::{list, text};
 use crate::lab::Lab;
-use crate::{kubelet, lock};
+use crate::{kubelet, lock, real};
 
 /// Phase of the certificates in error messages.
 const PHASE: &str = "error execution phase certs";
@@ -58,6 +58,10 @@ pub(super) async fn run(
     let endpoint = text(cluster, "/controlPlaneEndpoint");
     let (host, address) = lab.endpoint(endpoint)?;
     let hollow = Arc::new(Cluster::new(&host, address, &version.text, pki));
+    if let Some(programs) = &lab.options.real {
+        let key = certificates::service_account_key(plan, cluster)?;
+        real::start(lab, &hollow, programs, key).await?;
+    }
     let configuration = addons::completed(cluster, &version);
     addons::create(&hollow, &configuration, &version)?;
     create_tokens(&hollow, init)?;

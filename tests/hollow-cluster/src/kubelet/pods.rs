@@ -133,10 +133,7 @@ fn schedule(store: &Store, pod: &Value, alive: &[String]) {
     let chosen = number.checked_rem(accepting.len()).and_then(|position| accepting.get(position));
     if let Some(chosen) = chosen {
         let (namespace, name) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
-        let _gone = store.update(named("pods"), namespace, name, |pod| {
-            set(pod, &["spec", "nodeName"], chosen.as_str());
-            Ok(())
-        });
+        let _gone = store.bind(namespace, name, chosen);
     }
 }
 

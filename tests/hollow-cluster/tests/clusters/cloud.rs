@@ -205,7 +205,8 @@ impl Cloud {
 
     /// Polls until there is a value.
     pub(crate) async fn until<T>(&self, what: &str, ready: impl Fn() -> Option<T>) -> T {
-        for _ in 0..750 {
+        // Real programs need a minute to start on a busy machine.
+        for _ in 0..5000 {
             if let Some(value) = ready() {
                 return value;
             }

@@ -6,6 +6,8 @@ mod cloud;
 #[expect(clippy::expect_used, reason = "helpers of tests, which clippy does not know as such")]
 mod documents;
 mod etcd;
+mod faults;
+mod forms;
 mod nodes;
 mod refusals;
 mod workload;

@@ -1,4 +1,5 @@
-//! Random lives of a cluster: it is made, changed and deleted while processes crash and the cloud fails.
+//! Random lives of a cluster: it is made, changed and deleted while processes crash, and the cloud and the workload API
+//! fail.
 //!
 //! Nothing of the cluster is left afterwards, and nothing of others is touched. `CAPSTAN_HISTORIES` is the number of
 //! lives, `CAPSTAN_SEED` the first seed. A failure prints its seed and its plan.
@@ -9,16 +10,19 @@ use std::time::Instant;
 use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment};
 use controllers_infrastructure::{CloudConnector, Credentials};
 use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_workload::Timing;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tests_hollow_cluster::HollowClusters;
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 use tests_scenarios::{CrashPoint, Side, World, run_until_crash};
 use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
+use super::outages::{Outages, outages};
 use super::{manifest, scale};
 
 /// Lives in a run of all tests; a life takes about ten seconds.
@@ -45,6 +49,7 @@ struct Disruption {
     /// Processes that crash, each at its n-th effect.
     crashes: Vec<(usize, Side)>,
     faults: Vec<InjectedFault>,
+    outages: Outages,
 }
 
 #[derive(Debug, Clone)]
@@ -57,8 +62,8 @@ struct Plan {
 fn disruption() -> impl Strategy<Value = Disruption> {
     let side = prop_oneof![Just(Side::Before), Just(Side::After)];
     let crashes = prop::collection::vec((0..60usize, side), 0..3);
-    (crashes, prop::collection::vec(fault(), 0..3))
-        .prop_map(|(crashes, faults)| Disruption { crashes, faults })
+    (crashes, prop::collection::vec(fault(), 0..3), outages())
+        .prop_map(|(crashes, faults, outages)| Disruption { crashes, faults, outages })
 }
 
 /// Returns a failure that passes.
@@ -119,7 +124,8 @@ async fn live(plan: &Plan) {
     let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
     foreign(&world).await;
     let before = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
-    let life = Life { observer: Observer::new(&world, "life"), world: &world };
+    let world = world.with_workload_timing(Timing::faster(10));
+    let life = Life { observer: Observer::new(&world, "life"), world: &world, hollow: &hollow };
     world.create(&manifest(&world, "life")).await.unwrap();
     let (mut control_plane, mut workers) = (1, 1);
     life.pass(&plan.creation, || life.observer.until_available(1, 1)).await;
@@ -153,6 +159,7 @@ async fn foreign(world: &World) {
 
 struct Life<'a> {
     world: &'a World,
+    hollow: &'a HollowClusters,
     observer: Observer,
 }
 
@@ -183,6 +190,7 @@ impl Life<'_> {
     /// Lets processes run and crash, then one that does not crash, until the state is reached.
     async fn pass<F: Future<Output = ()>>(&self, disruption: &Disruption, reached: impl Fn() -> F) {
         disruption.faults.iter().for_each(|fault| self.world.cloud.inject(fault.clone()));
+        disruption.outages.begin(self.hollow);
         let crashes = disruption.crashes.iter().map(|(n, side)| CrashPoint::at(*n, *side));
         for crash_point in crashes.chain([CrashPoint::never()]) {
             let crash_point = Arc::new(crash_point);
@@ -190,9 +198,11 @@ impl Life<'_> {
             tokio::select! {
                 () = crash_point.crashed() => {}
                 () = reached() => {}
+                () = disruption.outages.endpoint_returns(self.hollow) => {}
             }
             drop(running);
         }
         self.world.cloud.clear_faults();
+        self.hollow.clear_faults();
     }
 }

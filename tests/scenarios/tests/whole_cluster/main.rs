@@ -1,9 +1,13 @@
 //! Tests of whole clusters: from manifests to Nodes that are Ready, on hollow clusters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bad_input;
 mod histories;
 mod observer;
+mod outages;
+mod slow;
 mod upgrade;
+mod workload_faults;
 
 use apiserver_types::{KubeadmControlPlane, MachineDeployment};
 use kube::Api;

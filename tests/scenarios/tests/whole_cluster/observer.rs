@@ -124,7 +124,15 @@ impl Observer {
         let client = self.workload().await;
         let begun = Instant::now();
         loop {
-            let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+            let nodes = match Api::<Node>::all(client.clone()).list(&ListParams::default()).await {
+                Ok(nodes) => nodes,
+                // The API of a cluster that is disturbed on purpose may need a moment.
+                Err(error) => {
+                    assert!(begun.elapsed() < LIMIT, "the Nodes cannot be listed after {LIMIT:?}: {error}");
+                    tokio::time::sleep(INTERVAL).await;
+                    continue;
+                }
+            };
             let ready = nodes.iter().filter(|node| is_ready(node)).count();
             if (nodes.items.len(), ready) == (count, count) {
                 return;
