@@ -101,12 +101,10 @@ pub(super) async fn delete(
             continue;
         }
         // Services of two workload clusters may look the same; then the groups go with the last one.
-        let is_last = |service: &Service| {
-            !found
-                .iter()
-                .any(|other| other.id != balancer.id && self::service(other).as_ref() == Some(service))
-        };
-        if let Some(service) = service.as_ref().filter(|it| is_last(it)) {
+        let present = found.iter().filter(|other| other.provisioning_status != "DELETED");
+        let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
+        let is_last = |own: &&Service| !alike.any(|other| other == **own);
+        if let Some(service) = service.as_ref().filter(is_last) {
             claim_groups(observer, service, &mut observed.journal).await?;
             // The groups are known only as long as their load balancer is.
             actor.write_journal(object, observed).await?;

@@ -26,6 +26,7 @@ mod requirements;
 pub(crate) mod resolve;
 mod rest;
 mod server;
+mod takeover;
 mod watch;
 
 use std::time::Duration;
@@ -61,6 +62,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             groups: &["cluster.x-k8s.io"],
             resources: &["clusters", "machines"],
             verbs: PolicyRule::READ,
+        },
+        // Upstream's records of servers, which are taken over.
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackservers"],
+            verbs: &["get", "delete"],
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
         PolicyRule {
@@ -213,13 +220,14 @@ impl OpenStackMachineReconciler {
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
+        Box::pin(self.take_over(objects, object, &cloud, &mut observed, &tag)).await?;
         let owner = objects.owner(object);
         let address = match pool_address::address(&self.context.client, object, owner).await {
             // The condition says that the address is missing; the server works without it.
             Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
             result => result?,
         };
-        let mut needed = self.requirements(object, context, &cloud, &observed).await?;
+        let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
         let desired = requirements::desired(object, context, &needed.resolved, &tag);
         if decide::needs_parts(object, &observed) {
             observer.parts(&mut observed, &desired).await?;

@@ -34,7 +34,8 @@ async fn r15_1_machines_without_quota_create_nothing_and_run_when_the_quota_is_r
         for (one, other) in [("a", "b"), ("b", "a")] {
             let waits = machines.get(other).await.unwrap();
             let waits = waits.condition("InstanceReady").cloned();
-            let waits = waits.filter(|it| it.reason == "QuotaExceeded" && it.message.contains("Raise the quota"));
+            let waits =
+                waits.filter(|it| it.reason == "QuotaExceeded" && it.message.contains("Raise the quota"));
             if let Some(waits) = waits
                 && is_running(&machines, one).await
             {
