@@ -172,7 +172,7 @@ async fn a_cluster_makes_at_most_a_quarter_of_the_calls_of_upstream() {
     running.join_all().await;
 
     let controllers = Controllers::start(&world, &std::sync::Arc::new(CrashPoint::never()));
-    let passes = controllers.passes_at_rest(&world).await.unwrap();
+    let passes = Box::pin(controllers.passes_at_rest(&world)).await.unwrap();
     table.add(1, &phase(&world).await);
 
     let term = CancellationToken::new();

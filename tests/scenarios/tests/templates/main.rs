@@ -36,6 +36,17 @@ const WAITING: [&str; 10] = [
     "capi-openstack/topology-no-workers",
 ];
 
+/// Templates that are tested if `CAPSTAN_TEMPLATE` selects no others. Together they have load balancers, bastions, zones,
+/// Image objects, a shared identity, Ignition and both versions. All templates take several minutes.
+const USUAL: [&str; 6] = [
+    "capo/default",
+    "capo/capi-v1beta1",
+    "capo-e2e/capi-v1beta1",
+    "capo-e2e/cluster-identity",
+    "capo-e2e/multi-az",
+    "capi-openstack/ignition",
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_templates_become_available_clusters_and_are_deleted_without_a_trace() {
     let (templates, _) = source::all();
@@ -44,11 +55,14 @@ async fn our_own_templates_become_available_clusters_and_are_deleted_without_a_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_template_of_upstream_becomes_an_available_cluster_and_is_deleted_without_a_trace() {
+async fn templates_of_upstream_become_available_clusters_and_are_deleted_without_a_trace() {
     let (mut templates, topologies) = source::all();
     templates.retain(|template| !template.name.starts_with(source::OWN_FOLDER));
     let unknown: Vec<_> = topologies.iter().filter(|name| !WAITING.contains(&name.as_str())).collect();
     assert!(unknown.is_empty(), "these templates have a ClusterClass, and are not listed: {unknown:?}");
+    if std::env::var_os("CAPSTAN_TEMPLATE").is_none() {
+        templates.retain(|template| USUAL.contains(&template.name.as_str()));
+    }
     eprintln!("{} templates wait for ClusterClass: {}", topologies.len(), topologies.join(", "));
     become_clusters(templates).await;
 }
