@@ -1,6 +1,7 @@
 //! Hollow clusters: the servers of a simulated OpenStack become nodes of Kubernetes clusters.
 //!
-//! A hollow cluster runs in one process, without kubelets and containers. It still behaves as the nodes of a
+//! A hollow cluster has no kubelets and containers. Its API is a part of this process, or a real kube-apiserver with
+//! a real etcd ([`RealPrograms`]). It still behaves as the nodes of a
 //! real one: it reads the user data from the cloud, checks it as cloud-init and kubeadm do, serves a workload
 //! API at the control plane endpoint, registers Nodes, and ends with its servers. It uses none of our crates
 //! but the simulator, so that an error in ours cannot hide itself here.

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use apiserver_types::Machine;
 use controllers_bootstrap::token::{self, Care, Stored, Token};
-use controllers_workload::describe;
+use controllers_workload::{describe, found};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::stop::Failure;
-use crate::ownership;
 
 /// Time that a token has from each extension on. Upstream's default.
 const LIFETIME: Duration = Duration::from_mins(15);
@@ -57,7 +56,10 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
         }
         Care::Delete => {
             let uid = known.and_then(|known| known.uid());
-            ownership::delete(&api, &name, uid).await.map_err(Failure::data)
+            let preconditions = Some(Preconditions { uid, resource_version: None });
+            let params = DeleteParams { preconditions, ..DeleteParams::default() };
+            let deleted = found(api.delete(&name, &params).await).map(drop);
+            deleted.map_err(|error| Failure::data(format!("the bootstrap token {name} stays: {error}")))
         }
     }
 }

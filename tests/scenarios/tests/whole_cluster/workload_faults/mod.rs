@@ -21,8 +21,11 @@ use life::{Life, Phase};
 /// Number of concurrent lives: a case mostly waits for limits of calls.
 const LIVES: usize = 4;
 
-/// Number of cases of which one is selected.
-const DRAWN: usize = 8;
+/// Number of changes of which one is selected.
+const DRAWN: usize = 12;
+
+/// Number of ways of failure of which one is selected: a life takes a minute of computing time.
+const DRAWN_FAILURES: usize = 5;
 
 /// Kinds of calls of each change.
 type Calls = Vec<(Phase, Vec<WorkloadCall>)>;
@@ -120,8 +123,12 @@ async fn a_cluster_changes_despite_any_failure_of_its_workload_api_and_tells_it(
         eprintln!("{phase:?}: {}", calls.join(", "));
     }
     let only = std::env::var("CAPSTAN_FAILURE").ok();
-    let wanted = |failure: &&Failure| only.as_ref().is_none_or(|only| *only == failure.name);
-    let queue: VecDeque<Failure> = FAILURES.iter().filter(wanted).cloned().collect();
+    let wanted = |(place, failure): &(usize, &Failure)| match &only {
+        Some(only) => *only == failure.name,
+        None => seed.is_none_or(|seed| (place + seed).is_multiple_of(DRAWN_FAILURES)),
+    };
+    let queue: VecDeque<Failure> =
+        FAILURES.iter().enumerate().filter(wanted).map(|(_, failure)| failure.clone()).collect();
     let queue = Arc::new(Mutex::new(queue));
     let mut workers = JoinSet::new();
     for _ in 0..LIVES {
