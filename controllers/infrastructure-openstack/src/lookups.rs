@@ -90,7 +90,7 @@ mod tests {
         };
         assert_eq!(ask("a", vec![1]).await, [1]);
         assert_eq!(ask("a", vec![2]).await, [1], "known");
-        assert_eq!(ask("b", vec![]).await, []);
+        assert!(ask("b", vec![]).await.is_empty());
         assert_eq!(ask("b", vec![3]).await, [3], "nothing was known");
         assert_eq!(ask("c", vec![10]).await, [10]);
         assert_eq!(ask("c", vec![4]).await, [4], "the first answer was not final");

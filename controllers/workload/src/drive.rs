@@ -244,7 +244,7 @@ async fn keep_watching(
                 failures += 1;
                 // One failure is the usual end of a connection.
                 if failures > 1 {
-                    followed.watched(Some(failure.text.clone()));
+                    followed.watched(Some(&failure.text));
                 }
                 if failures >= timing.probe_failures {
                     let last = failure.text;

@@ -116,8 +116,8 @@ impl Followed {
     }
 
     /// Records why the watch on Nodes fails again and again, or that it does not.
-    pub(crate) fn watched(&self, error: Option<String>) {
-        let before = std::mem::replace(&mut self.write().probe.watch_error, error.clone());
+    pub(crate) fn watched(&self, error: Option<&str>) {
+        let before = std::mem::replace(&mut self.write().probe.watch_error, error.map(str::to_owned));
         if before.is_some() != error.is_some() {
             self.announce(WorkloadChange::ProbeIsOld(self.key.clone()));
         }

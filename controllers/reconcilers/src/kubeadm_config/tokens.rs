@@ -34,7 +34,7 @@ pub(super) fn is_over(machine: &Machine) -> bool {
 pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> Result<(), Failure> {
     let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
     let name = token.secret_name();
-    let known = api.get_opt(&name).await.map_err(failed)?;
+    let known = api.get_opt(&name).await.map_err(|error| failed(&error))?;
     if known.as_ref().is_some_and(|known| !token.is_in(known)) {
         let message =
             format!("Secret {name} of the workload cluster belongs to another token. Delete it there");
@@ -46,13 +46,13 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
         Care::Extend(until) => {
             let change = json!({"data": token::with_expiration(until)});
             let patch = api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
-            patch.map(drop).map_err(failed)
+            patch.map(drop).map_err(|error| failed(&error))
         }
         Care::Recreate(until) => {
             let (namespace, machine_name) = (machine.namespace().unwrap_or_default(), machine.name_any());
             let uid = machine.uid().unwrap_or_default();
             let secret = token.secret(&format!("{namespace}/{machine_name} (uid {uid})"), until);
-            api.create(&PostParams::default(), &secret).await.map(drop).map_err(failed)
+            api.create(&PostParams::default(), &secret).await.map(drop).map_err(|error| failed(&error))
         }
         Care::Delete => {
             let uid = known.and_then(|known| known.uid());
@@ -65,8 +65,8 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
 }
 
 /// Returns the failure of a call to the workload cluster, whose API is not ours.
-fn failed(error: kube::Error) -> Failure {
-    let reason = describe(&error);
+fn failed(error: &kube::Error) -> Failure {
+    let reason = describe(error);
     Failure::data(format!("the workload cluster does not accept the bootstrap token: {reason}"))
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn before(effect: &WorkloadEffect, broken: &CancellationToken) 
         WorkloadEffect::Html { code } => Some(page(*code)),
         WorkloadEffect::Status { code, reason, message, retry_after } => {
             let code = StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            let failure = Failure::new(code, *reason, *message);
+            let failure = Failure::new(code, reason, message.to_owned());
             let mut response = json_response(code, &failure.status());
             if let Some(seconds) = retry_after {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
