@@ -17,7 +17,7 @@ use super::manifest;
 use super::observer::Observer;
 
 /// Time limit of a condition. A quiet machine needs a tenth of it.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 const NAMESPACE: &str = "bad";
 const SECRET: &str = "blue-kubeconfig";
