@@ -54,15 +54,15 @@ pub struct RestingPass {
     pub shared: u32,
 }
 
-/// Controllers of one process.
+/// Controllers of one process. The largest are boxed, because tests hold several processes in one future.
 pub struct Controllers {
     client: Client,
     cluster: ClusterReconciler,
     machine: MachineReconciler,
     machine_set: MachineSetReconciler,
     machine_deployment: MachineDeploymentReconciler,
-    openstack_cluster: OpenStackClusterReconciler,
-    openstack_machine: OpenStackMachineReconciler,
+    openstack_cluster: Box<OpenStackClusterReconciler>,
+    openstack_machine: Box<OpenStackMachineReconciler>,
     openstack_machine_template: OpenStackMachineTemplateReconciler,
     operations: controllers_operations::Controller,
     clock: Arc<Clock>,
@@ -116,12 +116,12 @@ impl Controllers {
             machine_deployment: MachineDeploymentReconciler::new(context(
                 machine_deployment::CONTROLLER.identity,
             )),
-            openstack_cluster: OpenStackClusterReconciler::new(context(
+            openstack_cluster: Box::new(OpenStackClusterReconciler::new(context(
                 openstack_cluster::CONTROLLER.identity,
-            )),
-            openstack_machine: OpenStackMachineReconciler::new(context(
+            ))),
+            openstack_machine: Box::new(OpenStackMachineReconciler::new(context(
                 openstack_machine::CONTROLLER.identity,
-            )),
+            ))),
             openstack_machine_template: OpenStackMachineTemplateReconciler::new(context(
                 openstack_machine_template::CONTROLLER.identity,
             )),
