@@ -89,7 +89,7 @@ pub struct WorkloadFault {
     pub call: Option<WorkloadCall>,
     /// Way in which they fail.
     pub effect: WorkloadEffect,
-    /// Number of calls that fail; `None` until the fault is cleared.
+    /// Number of calls that fail; `None` until the error is cleared.
     pub count: Option<u64>,
 }
 

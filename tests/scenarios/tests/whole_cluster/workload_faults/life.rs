@@ -79,7 +79,7 @@ impl Life {
         self.hollow.calls().into_keys().collect()
     }
 
-    /// Makes a change during which a kind of call fails until that was told. Returns the messages.
+    /// Makes a change during which a kind of call fails, until a message names the failure. Returns the messages.
     pub(crate) async fn fail(
         &mut self,
         phase: Phase,

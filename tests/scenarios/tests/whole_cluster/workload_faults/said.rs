@@ -1,4 +1,4 @@
-//! What conditions and Events of a cluster say.
+//! Messages in the conditions and Events of a cluster.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
