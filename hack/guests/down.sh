@@ -23,6 +23,8 @@ fi
 stop guests-compute 8
 stop guests-routers 5
 /usr/bin/python3 -s "$HERE/routers.py" "$H" stop
+# A compute host that was killed leaves the disks of its servers behind.
+losetup --noheadings --output NAME,BACK-FILE | awk -v home="$H/" 'index($2, home) == 1 { print $1 }' | xargs -r losetup --detach
 # Groups that libvirt does not know stay behind. A group of a process that runs cannot be removed.
 for group in /sys/fs/cgroup/*/machine/lxc-*.libvirt-lxc; do
   pid=${group##*/lxc-}

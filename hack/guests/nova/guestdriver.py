@@ -74,8 +74,11 @@ class GuestDriver(driver.LibvirtDriver):
 
     def _teardown_container(self, instance):
         unmount(path_of(instance, 'rootfs'))
+
+    def delete_instance_files(self, instance):
         for device in loop_devices(path_of(instance, DATA_DISK)):
             subprocess.run(('losetup', '--detach', device), check=True)
+        return super().delete_instance_files(instance)
 
     def _create_configdrive(self, context, instance, injection_info, rescue=False):
         seed = path_of(instance, 'rootfs', SEED)
@@ -92,8 +95,9 @@ class GuestDriver(driver.LibvirtDriver):
     def _get_guest_xml(self, context, instance, *args, **kwargs):
         xml = super()._get_guest_xml(context, instance, *args, **kwargs)
         os.makedirs(path_of(instance, 'disk'), exist_ok=True)
+        with open(path_of(instance, 'disk', DATA_DISK), 'w') as name:
+            name.write(data_disk(instance))   # libvirt's own way requires USB on the machine
         disk = f'<filesystem type="mount"><source dir="{path_of(instance, "disk")}"/><target dir="{GUEST_DISK}"/></filesystem>'
-        disk += f'<hostdev mode="capabilities" type="storage"><source><block>{data_disk(instance)}</block></source></hostdev>'
         xml = xml.replace('</devices>', disk + '</devices>', 1)
         xml = xml.replace('<init>/sbin/init</init>', '<init>/usr/local/sbin/guest-init</init>', 1)
         capabilities = '<capabilities policy="allow"/>'
