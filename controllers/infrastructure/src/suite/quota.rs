@@ -43,7 +43,8 @@ pub(super) async fn usage(world: World) {
         assert!(quota.limit == -1 || quota.used <= quota.limit, "{quota:?}");
     }
     let before = quota(&world, QuotaService::Network, "security_group").await;
-    world.cloud.create_security_group(&world.name("usage"), "").await.unwrap();
+    let group = world.cloud.create_security_group(&world.name("usage"), "").await.unwrap();
     let after = quota(&world, QuotaService::Network, "security_group").await;
+    world.cloud.delete_security_group(&group.id).await.unwrap();
     assert_eq!(after, Quota { used: before.used + 1, ..before });
 }
