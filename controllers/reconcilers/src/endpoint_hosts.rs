@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use controllers_infrastructure::{Cloud, CloudResult, FloatingIp, FloatingIpQuery};
+
 /// Limit of a look-up: longer than resolvers try all of their servers.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -21,6 +23,20 @@ pub(crate) async fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     addresses.dedup();
     if addresses.is_empty() { Err(format!("the host {host:?} has no address")) } else { Ok(addresses) }
+}
+
+/// Finds the floating IP of the project that has one of these addresses.
+pub(crate) async fn floating_ip_at(
+    cloud: &dyn Cloud,
+    addresses: &[IpAddr],
+) -> CloudResult<Option<FloatingIp>> {
+    for address in addresses {
+        let query = FloatingIpQuery { address: Some(address.to_string()), ..FloatingIpQuery::default() };
+        if let Some(found) = cloud.floating_ips(&query).await?.into_iter().next() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

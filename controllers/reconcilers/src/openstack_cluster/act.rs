@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
-    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewPort, NewRouter, NewSubnet, SecurityGroupRule,
+    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule,
     TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
@@ -13,7 +13,6 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::applied_rules;
-use super::balancer::act::DEVICE_OWNER;
 use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
@@ -205,16 +204,8 @@ impl Actor<'_> {
         subnet: String,
     ) -> Result<EventText, ReconcileError> {
         let Some(wish) = &self.desired.reserved else { return Ok(None) };
-        let new = NewPort {
-            name: wish.port.clone(),
-            description: self.tag.description(),
-            network_id,
-            fixed_ips: vec![FixedIp { subnet_id: Some(subnet), ip_address: Some(wish.address.clone()) }],
-            security_groups: Some(Vec::new()),
-            admin_state_up: Some(false),
-            value_specs: [("device_owner".to_owned(), DEVICE_OWNER.to_owned())].into(),
-            ..NewPort::default()
-        };
+        let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: Some(wish.address.clone()) };
+        let new = self.address_port(wish.port.clone(), network_id, fixed_ip);
         let port = self.cloud.create_port(&new).await?;
         observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
         let message = format!("created port {} ({}), which keeps {}", new.name, port.id, wish.address);

@@ -1,7 +1,6 @@
 //! Observation of an OpenStackCluster's resources in the cloud.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use controllers_infrastructure::{
@@ -260,7 +259,7 @@ impl Observer<'_> {
             },
             EndpointWish::Floating(Some(host)) | EndpointWish::Given { host, floating: true } => {
                 match endpoint_hosts::addresses(host).await {
-                    Ok(addresses) => self.floating_ip_at(&addresses).await?,
+                    Ok(addresses) => endpoint_hosts::floating_ip_at(self.cloud.as_ref(), &addresses).await?,
                     Err(why) => {
                         observed.unresolvable =
                             Some(format!("{why}. Correct spec.controlPlaneEndpoint.host"));
@@ -272,17 +271,6 @@ impl Observer<'_> {
             _ => None,
         };
         Ok(())
-    }
-
-    /// Finds the floating IP of the project that has one of these addresses.
-    async fn floating_ip_at(&self, addresses: &[IpAddr]) -> Result<Option<FloatingIp>, ReconcileError> {
-        for address in addresses {
-            let query = FloatingIpQuery { address: Some(address.to_string()), ..FloatingIpQuery::default() };
-            if let Some(found) = self.cloud.floating_ips(&query).await?.into_iter().next() {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
     }
 
     /// Returns true if a router has a port on a subnet.

@@ -1,9 +1,7 @@
 //! Observation of the floating IP of the cluster's API, and of the machine that has it.
 
-use std::net::IpAddr;
-
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{FloatingIp, FloatingIpQuery, Port, PortQuery, SubnetQuery};
+use controllers_infrastructure::{FloatingIp, Port, PortQuery, SubnetQuery};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 use jiff::{SignedDuration, Timestamp};
 
@@ -27,7 +25,9 @@ impl Observer<'_> {
         let Some(host) = host else { return Ok(()) };
         // The cluster reports a name that cannot be resolved.
         let addresses = endpoint_hosts::addresses(host).await.unwrap_or_default();
-        let Some(ip) = self.floating_ip_at(&addresses).await? else { return Ok(()) };
+        let Some(ip) = endpoint_hosts::floating_ip_at(self.cloud.as_ref(), &addresses).await? else {
+            return Ok(());
+        };
         let free = ip.port_id.is_none();
         if desired.is_node && !free {
             observed.endpoint_holder = self.holder(&ip, observed).await?;
@@ -41,17 +41,6 @@ impl Observer<'_> {
             observed.primary_subnet = self.primary_subnet(desired, cluster).await?;
         }
         Ok(())
-    }
-
-    /// Finds the floating IP of the project that has one of these addresses.
-    async fn floating_ip_at(&self, addresses: &[IpAddr]) -> Result<Option<FloatingIp>, ReconcileError> {
-        for address in addresses {
-            let query = FloatingIpQuery { address: Some(address.to_string()), ..FloatingIpQuery::default() };
-            if let Some(found) = self.cloud.floating_ips(&query).await?.into_iter().next() {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
     }
 
     /// Returns the id of the cluster's primary subnet, if it names one that exists.

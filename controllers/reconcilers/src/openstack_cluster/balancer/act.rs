@@ -16,7 +16,7 @@ use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, allowed_cidrs
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
-pub(in super::super) const DEVICE_OWNER: &str = "capstan:api-vip";
+const DEVICE_OWNER: &str = "capstan:api-vip";
 
 /// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
 const IDLE_TIMEOUT: i32 = 600_000;
@@ -77,6 +77,25 @@ impl Actor<'_> {
         }
     }
 
+    /// Describes a port that only keeps an address of the API.
+    pub(in super::super) fn address_port(
+        &self,
+        name: String,
+        network_id: String,
+        fixed_ip: FixedIp,
+    ) -> NewPort {
+        NewPort {
+            name,
+            description: self.tag.description(),
+            network_id,
+            fixed_ips: vec![fixed_ip],
+            security_groups: Some(Vec::new()),
+            admin_state_up: Some(false),
+            value_specs: [("device_owner".to_owned(), DEVICE_OWNER.to_owned())].into(),
+            ..NewPort::default()
+        }
+    }
+
     async fn create_vip_port(
         &self,
         wish: &BalancerWish,
@@ -85,16 +104,8 @@ impl Actor<'_> {
         subnet: String,
     ) -> Result<EventText, ReconcileError> {
         let address = observed.balancing.last_address.clone().or_else(|| wish.address.clone());
-        let new = NewPort {
-            name: wish.vip_name(),
-            description: self.tag.description(),
-            network_id,
-            fixed_ips: vec![FixedIp { subnet_id: Some(subnet), ip_address: address }],
-            security_groups: Some(Vec::new()),
-            admin_state_up: Some(false),
-            value_specs: [("device_owner".to_owned(), DEVICE_OWNER.to_owned())].into(),
-            ..NewPort::default()
-        };
+        let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: address };
+        let new = self.address_port(wish.vip_name(), network_id, fixed_ip);
         let port = self.cloud.create_port(&new).await?;
         observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
         let message = format!("created port {} ({}) for the load balancer", new.name, port.id);
