@@ -8,7 +8,7 @@ use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
-use controllers_infrastructure::CloudConnector;
+use controllers_infrastructure::{Cloud, CloudConnector, CloudResult, Credentials};
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_workload::Timing;
 use kube::Client;
@@ -128,6 +128,20 @@ impl World {
     pub fn admin(&self) -> Client {
         let user = User::authenticated("admin", ["system:masters".to_owned()]);
         Client::new(InProcess::new(Arc::clone(&self.server), user), "default")
+    }
+
+    /// Connects to the project of the clusters, as another user of it.
+    ///
+    /// # Errors
+    /// The failure of the login.
+    pub async fn project(&self) -> CloudResult<Arc<dyn Cloud>> {
+        let credentials = Credentials {
+            clouds_yaml: self.cloud.clouds_yaml("demo"),
+            cloud_name: "openstack".to_owned(),
+            ca_certificate: None,
+            region: None,
+        };
+        OpenStackConnector::new().connect(&credentials).await
     }
 
     /// Creates every document of a manifest.

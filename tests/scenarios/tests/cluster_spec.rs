@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
 use controllers_infrastructure::{
-    Cloud, CloudConnector, Credentials, FloatingIpQuery, ImageQuery, NetworkQuery, NewFloatingIp,
-    NewLoadBalancer, NewNetwork, NewPort, NewServer, PortQuery, SecurityGroupQuery,
+    Cloud, FloatingIpQuery, ImageQuery, NetworkQuery, NewFloatingIp, NewLoadBalancer, NewNetwork, NewPort,
+    NewServer, PortQuery, SecurityGroupQuery,
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -25,13 +24,7 @@ struct Scene {
 impl Scene {
     async fn start() -> Self {
         let world = World::start().await.unwrap();
-        let credentials = Credentials {
-            clouds_yaml: world.cloud.clouds_yaml("demo"),
-            cloud_name: "openstack".to_owned(),
-            ca_certificate: None,
-            region: None,
-        };
-        let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+        let cloud = world.project().await.unwrap();
         let controllers = Controllers::start(&world, &Arc::new(CrashPoint::never()));
         Self { world, controllers, cloud }
     }

@@ -1,9 +1,6 @@
 //! Tests of provider ids that users write.
 
-use controllers_infrastructure::{
-    CloudConnector, Credentials, ImageQuery, NetworkQuery, NewPort, NewServer, PortQuery,
-};
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure::{ImageQuery, NetworkQuery, NewPort, NewServer, PortQuery};
 
 use super::*;
 
@@ -52,13 +49,7 @@ async fn two_machines_with_one_provider_id_are_reported_and_the_server_stays_wit
 async fn r10_1_an_imported_machine_takes_over_the_server_of_upstream_and_deletes_it() {
     const NAMESPACE: &str = "imported";
     let world = world(NAMESPACE, &[]).await;
-    let credentials = Credentials {
-        clouds_yaml: world.cloud.clouds_yaml("demo"),
-        cloud_name: "openstack".to_owned(),
-        ca_certificate: None,
-        region: None,
-    };
-    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let cloud = world.project().await.unwrap();
     let query = NetworkQuery { name: Some("private".to_owned()), ..NetworkQuery::default() };
     let network_id = cloud.networks(&query).await.unwrap()[0].id.clone();
     let port = NewPort { name: "old-0".to_owned(), network_id, ..NewPort::default() };

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, Machine, MachineOperation, OpenStackMachine};
-use controllers_infrastructure::{Cloud, CloudConnector, Credentials, ImageQuery, PowerState, Server};
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure::{Cloud, ImageQuery, PowerState, Server};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -44,14 +43,9 @@ impl Testbed {
     pub(crate) async fn with_reboots_of(root: Root, reboot_time: Duration) -> Self {
         let world = World::start_with_reboots_of(reboot_time).await.unwrap().with_one_login();
         let empty = world.counts();
-        let credentials = Credentials {
-            clouds_yaml: world.cloud.clouds_yaml("demo"),
-            cloud_name: "openstack".to_owned(),
-            ca_certificate: None,
-            region: None,
-        };
-        let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
-        let clouds = credentials.clouds_yaml.lines().map(|line| format!("    {line}\n")).collect::<String>();
+        let cloud = world.project().await.unwrap();
+        let clouds = world.cloud.clouds_yaml("demo");
+        let clouds = clouds.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let manifest = include_str!("cluster.yaml").replace("CLOUDS\n", &clouds);
         world.create(&manifest.replace("NAMESPACE", NAMESPACE)).await.unwrap();
         let mut testbed = Self { world, root, cloud, whole: String::new(), empty };

@@ -12,8 +12,7 @@ mod source;
 
 use std::time::Instant;
 
-use controllers_infrastructure::{CloudConnector, Credentials, NetworkQuery};
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure::NetworkQuery;
 use futures::future::join_all;
 use kube::api::DeleteParams;
 use tests_scenarios::World;
@@ -94,13 +93,7 @@ async fn live(world: &World, template: &Template, external_network: &str) -> Opt
 
 /// Returns the id of the cloud's external network.
 pub(crate) async fn external_network(world: &World) -> String {
-    let credentials = Credentials {
-        clouds_yaml: world.cloud.clouds_yaml("demo"),
-        cloud_name: "openstack".to_owned(),
-        ca_certificate: None,
-        region: None,
-    };
-    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let cloud = world.project().await.unwrap();
     let query = NetworkQuery { external: Some(true), ..NetworkQuery::default() };
     cloud.networks(&query).await.unwrap().pop().unwrap().id
 }

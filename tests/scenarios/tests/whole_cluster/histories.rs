@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment};
-use controllers_infrastructure::{CloudConnector, Credentials};
-use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_workload::Timing;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -147,13 +145,7 @@ async fn live(plan: &Plan) {
 
 /// Makes a resource of another user in the same project, with a name like ours.
 async fn foreign(world: &World) {
-    let credentials = Credentials {
-        clouds_yaml: world.cloud.clouds_yaml("demo"),
-        cloud_name: "openstack".to_owned(),
-        ca_certificate: None,
-        region: None,
-    };
-    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let cloud = world.project().await.unwrap();
     cloud.create_security_group("k8s-cluster-life-blue2-secgroup-worker", "of another user").await.unwrap();
 }
 
