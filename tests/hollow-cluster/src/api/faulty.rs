@@ -41,7 +41,7 @@ pub(crate) async fn before(effect: &WorkloadEffect, broken: &CancellationToken) 
     }
 }
 
-/// Returns the answer that the client receives for a call that had its effect: whole, cut off, or none.
+/// Returns the answer that the client receives for a call that had its effect: complete, incomplete, or none.
 pub(crate) async fn after(
     effect: &WorkloadEffect,
     response: Response<Body>,
