@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     let root = run::root()?;
-    eprintln!("building");
-    let build = ["build", "--quiet", "--locked", "--package", "apiserver-server", "--package", "dev"];
+    eprintln!("building: about four minutes on a machine where nothing was built, else seconds");
+    let build = ["build", "--locked", "--package", "apiserver-server", "--package", "dev"];
     run::shown(&mut run::cargo(&build)?)?;
     let target = run::target()?;
     let binary = target.join("debug/dev");

@@ -45,7 +45,7 @@ pub fn changes(tree: &Tree) -> Vec<String> {
     let style = Style::default();
     let nodes = tree.root.walk();
     let lines = nodes.into_iter().map(|node| {
-        let why = why(node).into_iter().next().unwrap_or_default();
+        let why = one_line(why(node));
         let parts = [
             style.sign(node.severity).to_owned(),
             identity(node),
@@ -65,6 +65,19 @@ pub fn changes(tree: &Tree) -> Vec<String> {
         parts.join("  ")
     });
     lines.collect()
+}
+
+/// Returns the first line, and the lines after it as long as the one before is a title that ends with a colon.
+fn one_line(lines: Vec<String>) -> String {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line.trim_start_matches([' ', '*']));
+        if !text.ends_with(':') {
+            break;
+        }
+        text.push(' ');
+    }
+    text.trim_end().to_owned()
 }
 
 /// Returns kind and name, also for an object whose title has no name.
