@@ -1,6 +1,8 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod versions;
+
 use controllers_bootstrap::token::Token;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
