@@ -1,9 +1,11 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
+use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
 use super::observe::{BOOTSTRAP_KIND, INFRASTRUCTURE_KIND, Observed, Outcome, is_bootstrapped};
+use crate::machine_labels::UPDATING;
 
 /// Returns the condition of the bootstrap data.
 pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
@@ -75,9 +77,18 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }
 
-/// Returns the condition of updates in place, which are MachineOperations here.
-pub(super) fn not_updating(now: &Time) -> Condition {
-    Condition::new("Updating", ConditionStatus::False, "NotUpdating", "", now.clone())
+/// Reports whether a Machine is being updated in place, which its annotation says.
+pub(super) fn is_updating(machine: &Machine) -> bool {
+    machine.annotations().contains_key(UPDATING)
+}
+
+/// Returns the condition of an update in place.
+pub(super) fn updating(machine: &Machine, now: &Time) -> Condition {
+    let (status, reason, message) = match is_updating(machine) {
+        true => (ConditionStatus::True, "InPlaceUpdating", "In-place update in progress"),
+        false => (ConditionStatus::False, "NotUpdating", ""),
+    };
+    Condition::new("Updating", status, reason, message, now.clone())
 }
 
 /// Returns the condition of the deletion: its stage is the reason.

@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
-    MachinePhase, MachineStatus, NodeReference, Time, condition, set_condition,
+    MachinePhase, MachineStatus, NodeReference, Polarity, Time, condition, set_condition,
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -16,8 +16,14 @@ use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused, summary
 /// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
 const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
 
+/// Label with the zone of a Node, which the cloud's own controller sets in the workload cluster.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
 /// Condition of a Machine that a health check watches.
 const HEALTH_CHECK: &str = "HealthCheckSucceeded";
+
+/// Condition of a Machine that is being updated in place. Until that is over, it is not ready.
+const UPDATING: &str = "Updating";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
@@ -25,7 +31,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let mut parts = vec![
         conditions::bootstrap(machine, observed, now),
         conditions::infrastructure(machine, observed, now),
-        conditions::not_updating(now),
+        conditions::updating(machine, now),
         conditions::deleting(machine, step, now),
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
@@ -36,8 +42,10 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let bootstrapped = is_bootstrapped(machine);
     let deletion = machine.metadata.deletion_timestamp.is_some();
     let certificates_expiry = certificates_expiry(machine, observed);
+    let domain = failure_domain(machine, observed);
     let status = machine.status.get_or_insert_default();
     copy(status, observed, bootstrapped);
+    status.failure_domain = domain.or_else(|| status.failure_domain.take());
     status.certificates_expiry_date = certificates_expiry.map(Time);
     if deletion {
         begin_wait(status, step, now);
@@ -105,6 +113,13 @@ fn copy(status: &mut MachineStatus, observed: &Observed, bootstrapped: bool) {
     }
 }
 
+/// Returns the failure domain of a server that exists: the zone that the cloud reports on its Node, or the requested one.
+fn failure_domain(machine: &Machine, observed: &Observed) -> Option<String> {
+    let zone = observed.node.found().and_then(|node| node.labels().get(ZONE_LABEL));
+    let requested = machine.spec.failure_domain.as_ref().filter(|_| observed.provisioned());
+    zone.or(requested).filter(|domain| !domain.is_empty()).cloned()
+}
+
 /// Returns when the certificates of a control plane Machine expire. An annotation on the Machine itself wins. Without
 /// one, the expiry is not known any more.
 fn certificates_expiry(machine: &Machine, observed: &Observed) -> Option<String> {
@@ -149,6 +164,7 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     let running = provisioned && status.is_some_and(|status| status.node_ref.is_some());
     match machine.metadata.deletion_timestamp {
         Some(_) => MachinePhase::Deleting,
+        None if running && conditions::is_updating(machine) => MachinePhase::Updating,
         None if running => MachinePhase::Running,
         None if provisioned => MachinePhase::Provisioned,
         None if is_bootstrapped(machine) => MachinePhase::Provisioning,
@@ -165,7 +181,12 @@ fn ready(conditions: &[Condition], gates: &[Gate], stage: Option<&str>, now: &Ti
     // Only a health check writes this one.
     let checked = condition(conditions, HEALTH_CHECK).map(|_| HEALTH_CHECK);
     let parts: Vec<&str> = PARTS.into_iter().chain(checked).collect();
-    let obstacles = summary::obstacles(conditions, &parts, gates);
+    let mut gates = gates.to_vec();
+    if condition(conditions, UPDATING).is_some_and(Condition::holds) {
+        let polarity = Some(Polarity::Negative);
+        gates.insert(0, Gate { condition_type: UPDATING.to_owned(), polarity });
+    }
+    let obstacles = summary::obstacles(conditions, &parts, &gates);
     let status = summary::status(&obstacles);
     let reason = match status {
         ConditionStatus::True => "Ready",
@@ -177,7 +198,9 @@ fn ready(conditions: &[Condition], gates: &[Gate], stage: Option<&str>, now: &Ti
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{MachineSpec, Polarity};
+    use apiserver_types::{MachineSpec, OpenStackMachine};
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
 
     use super::*;
 
@@ -219,6 +242,46 @@ mod tests {
         assert_eq!(expiry(&mut machine), Some(Time("2027-01-01T00:00:00Z".to_owned())));
         machine.annotations_mut().remove(&key);
         assert_eq!(expiry(&mut machine), None);
+    }
+
+    #[test]
+    fn the_failure_domain_is_that_of_the_server_as_soon_as_it_exists() {
+        use crate::machine::node::NodeObservation;
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.failure_domain = Some("az1".to_owned());
+        let domain = |machine: &mut Machine, observed: &Observed| {
+            report(machine, observed, &Step::Nothing, &Time::default());
+            machine.status.as_ref().and_then(|it| it.failure_domain.clone())
+        };
+        let mut observed = Observed::default();
+        assert_eq!(domain(&mut machine, &observed), None, "no server exists");
+        let mut server = OpenStackMachine::new("m", Default::default());
+        server.status = serde_json::from_value(json!({"initialization": {"provisioned": true}})).unwrap();
+        observed.infrastructure = Some(server);
+        assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az1"));
+        let mut node = Node::default();
+        node.labels_mut().insert(ZONE_LABEL.to_owned(), "az2".to_owned());
+        observed.node = NodeObservation::Found(Box::new(node));
+        assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az2"), "where it really runs");
+        assert_eq!(domain(&mut machine, &Observed::default()).as_deref(), Some("az2"), "it does not move");
+    }
+
+    #[test]
+    fn a_machine_that_is_updated_in_place_says_so_and_is_not_ready() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        let status = json!({"nodeRef": {"name": "n"}, "initialization": {"infrastructureProvisioned": true}});
+        machine.status = serde_json::from_value(status).unwrap();
+        machine.annotations_mut().insert(crate::machine_labels::UPDATING.to_owned(), String::new());
+        report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
+        let found = machine.condition(UPDATING).unwrap();
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::True, "InPlaceUpdating"));
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Updating));
+        let ready = machine.condition("Ready").unwrap();
+        assert!(ready.message.contains("* Updating: In-place update in progress"), "{ready:?}");
+        machine.annotations_mut().clear();
+        report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Running));
+        assert_eq!(machine.condition(UPDATING).unwrap().reason, "NotUpdating");
     }
 
     #[test]
