@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, MachineSet, ReplicaCounts, Time, condition, set_condition,
+    MachineDeployment, MachinePool, MachineSet, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::decide::Step;
@@ -22,8 +22,9 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     conditions.push(paused::condition(cluster, Some(cluster), now));
     let phase = phase(cluster, observed);
     let initialized = observed.initialized(cluster);
+    let with_object = cluster.spec.control_plane_ref.is_some() || cluster.spec.topology.is_some();
     let status = cluster.status.get_or_insert_default();
-    copy(status, observed, initialized);
+    copy(status, observed, initialized, with_object);
     let known = status.conditions.get_or_insert_default();
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
@@ -51,7 +52,7 @@ pub(super) fn milestones(before: &Cluster, after: &Cluster) -> Vec<(&'static str
     reached.filter(|((before, after), _)| *after && !*before).map(|(_, words)| words).collect()
 }
 
-fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool) {
+fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool, with_object: bool) {
     if observed.provisioned() {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.infrastructure_provisioned = Some(true);
@@ -64,32 +65,36 @@ fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool) {
     if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
         status.failure_domains = Some(domains);
     }
-    status.control_plane = Some(control_plane(observed));
+    let known = status.control_plane.take();
+    status.control_plane = match with_object {
+        true => Some(control_plane(observed, known.unwrap_or_default())),
+        false => Some(counts(&observed.control_plane_machines)),
+    };
     status.workers = Some(workers(observed));
 }
 
-/// Counts the control plane as its object does; without one, its Machines.
-fn control_plane(observed: &Observed) -> ReplicaCounts {
-    let Some(control_plane) = &observed.control_plane else {
-        return counts(&observed.control_plane_machines);
-    };
+/// Counts the control plane as its object does. What the object does not report is still as `known`; without the object,
+/// nothing is known.
+fn control_plane(observed: &Observed, known: ReplicaCounts) -> ReplicaCounts {
+    let Some(control_plane) = &observed.control_plane else { return ReplicaCounts::default() };
     let status = control_plane.status.clone().unwrap_or_default();
     ReplicaCounts {
-        available_replicas: status.available_replicas,
-        desired_replicas: control_plane.spec.replicas,
-        ready_replicas: status.ready_replicas,
-        replicas: status.replicas,
-        up_to_date_replicas: status.up_to_date_replicas,
-        upgrade_plan: None,
-        versions: status.versions,
+        available_replicas: status.available_replicas.or(known.available_replicas),
+        desired_replicas: control_plane.spec.replicas.or(known.desired_replicas),
+        ready_replicas: status.ready_replicas.or(known.ready_replicas),
+        replicas: status.replicas.or(known.replicas),
+        up_to_date_replicas: status.up_to_date_replicas.or(known.up_to_date_replicas),
+        upgrade_plan: known.upgrade_plan,
+        versions: status.versions.or(known.versions),
     }
 }
 
-/// Sums up MachineDeployments, MachineSets that belong to none, and Machines that belong to neither.
+/// Sums up MachinePools, MachineDeployments, MachineSets that belong to none, and Machines that belong to none of them.
 fn workers(observed: &Observed) -> ReplicaCounts {
     let alone = |machine: &&Machine| crate::ownership::controller_of(*machine).is_none();
     let alone: Vec<Machine> = observed.workers.iter().filter(alone).cloned().collect();
     let parts = observed.deployments.iter().map(of_deployment).chain(observed.sets.iter().map(of_set));
+    let parts = parts.chain(observed.pools.iter().map(of_pool));
     let parts: Vec<ReplicaCounts> = parts.chain((!alone.is_empty()).then(|| counts(&alone))).collect();
     let sum = |of: &dyn Fn(&ReplicaCounts) -> Option<i32>| {
         parts
@@ -126,6 +131,19 @@ fn of_set(set: &MachineSet) -> ReplicaCounts {
     ReplicaCounts {
         available_replicas: status.available_replicas,
         desired_replicas: set.spec.replicas,
+        ready_replicas: status.ready_replicas,
+        replicas: status.replicas,
+        up_to_date_replicas: status.up_to_date_replicas,
+        upgrade_plan: None,
+        versions: status.versions,
+    }
+}
+
+fn of_pool(pool: &MachinePool) -> ReplicaCounts {
+    let status = pool.status.clone().unwrap_or_default();
+    ReplicaCounts {
+        available_replicas: status.available_replicas,
+        desired_replicas: pool.spec.replicas,
         ready_replicas: status.ready_replicas,
         replicas: status.replicas,
         up_to_date_replicas: status.up_to_date_replicas,
@@ -183,7 +201,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, Polarity};
+    use apiserver_types::{ClusterSpec, KubeadmControlPlane, Polarity};
     use serde_json::json;
 
     use super::*;
@@ -214,25 +232,48 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_counted_in_deployments_in_sets_without_one_and_alone() {
+    fn workers_are_counted_in_pools_in_deployments_in_sets_without_one_and_alone() {
         let status = json!({"replicas": 2, "readyReplicas": 1});
         let mut deployment = MachineDeployment::default();
         deployment.spec.replicas = Some(3);
         deployment.status = serde_json::from_value(status.clone()).unwrap();
         let mut set = MachineSet::default();
         set.spec.replicas = Some(2);
-        set.status = serde_json::from_value(status).unwrap();
+        set.status = serde_json::from_value(status.clone()).unwrap();
+        let mut pool = MachinePool::default();
+        pool.spec.replicas = Some(10);
+        pool.status = serde_json::from_value(status).unwrap();
         let observed = Observed {
             deployments: vec![deployment],
             sets: vec![set],
+            pools: vec![pool],
             workers: vec![Machine::default()],
             ..Observed::default()
         };
         let workers = workers(&observed);
         assert_eq!(
             (workers.desired_replicas, workers.replicas, workers.ready_replicas),
-            (Some(6), Some(5), Some(2))
+            (Some(16), Some(7), Some(3))
         );
+    }
+
+    #[test]
+    fn the_control_plane_is_counted_by_its_object_alone_where_the_cluster_names_one() {
+        let known = ReplicaCounts { ready_replicas: Some(3), replicas: Some(3), ..ReplicaCounts::default() };
+        let machines = vec![Machine::default()];
+        let mut observed = Observed { control_plane_machines: machines, ..Observed::default() };
+        assert_eq!(control_plane(&observed, known.clone()), ReplicaCounts::default(), "it does not exist");
+        let mut object = KubeadmControlPlane::default();
+        object.spec.replicas = Some(5);
+        object.status = serde_json::from_value(json!({"replicas": 4})).unwrap();
+        observed.control_plane = Some(object);
+        let counted = control_plane(&observed, known);
+        let found = (counted.desired_replicas, counted.replicas, counted.ready_replicas);
+        assert_eq!(found, (Some(5), Some(4), Some(3)), "what it does not report stays");
+        let mut alone = Cluster::new("c", ClusterSpec::default());
+        report(&mut alone, &observed, &Step::Nothing, &Time::default());
+        let counted = alone.status.unwrap().control_plane.unwrap();
+        assert_eq!(counted.replicas, Some(1), "without a reference, the Machines are counted");
     }
 
     #[test]
