@@ -3,6 +3,7 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod aggregates;
 mod conditions;
 mod decide;
 mod deprecated;

@@ -2,17 +2,21 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, MachinePool, MachineSet, ReplicaCounts, Time, condition, set_condition,
+    MachineDeployment, MachinePool, MachineSet, Polarity, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::decide::Step;
 use super::observe::Observed;
 use super::{conditions, deprecated};
+use crate::summary::Obstacle;
 use crate::{machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
     ["RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable", "WorkersAvailable"];
+
+/// Condition of a Cluster that is being deleted.
+const DELETING: &str = "Deleting";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, now: &Time) {
@@ -183,13 +187,14 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
 }
 
 /// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
-/// are unknown, True without obstacles.
+/// are unknown, True without obstacles. A deletion is an issue, and expects that objects are gone.
 fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
-    if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
-        let message = format!("* Deleting: {}", deleting.message);
-        return Condition::new("Available", ConditionStatus::False, "NotAvailable", &message, now.clone());
-    }
-    let obstacles = summary::obstacles(conditions, &PARTS, gates);
+    let deleting = condition(conditions, DELETING).is_some_and(Condition::holds);
+    let is_expected = |kind: &&str| deleting && summary::is_gone(conditions, kind);
+    let parts: Vec<&str> = PARTS.into_iter().filter(|kind| !is_expected(kind)).collect();
+    let deleting = deleting.then(|| summary::obstacle(conditions, DELETING, Polarity::Negative)).flatten();
+    let others = summary::obstacles(conditions, &parts, gates);
+    let obstacles: Vec<Obstacle> = deleting.into_iter().chain(others).collect();
     let status = summary::status(&obstacles);
     let reason = match status {
         ConditionStatus::True => "Available",
@@ -201,7 +206,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, KubeadmControlPlane, Polarity};
+    use apiserver_types::{ClusterSpec, KubeadmControlPlane};
     use serde_json::json;
 
     use super::*;
@@ -217,6 +222,28 @@ mod tests {
             let available = available(&conditions, &gates, &Time::default());
             assert_eq!(available.status, expected, "{available:?}");
         }
+    }
+
+    /// The text was recorded from upstream's controllers.
+    #[test]
+    fn a_cluster_that_goes_lists_what_is_deleted_and_what_is_missing_and_not_what_is_gone() {
+        use ConditionStatus::{False, True};
+        let of = |kind: &str, status, reason: &str, message: &str| {
+            Condition::new(kind, status, reason, message, Time::default())
+        };
+        let remaining = "* MachineDeployments: md\n* MachineSets: ms";
+        let conditions = [
+            of(DELETING, True, "WaitingForWorkersDeletion", remaining),
+            of("RemoteConnectionProbe", True, "ProbeSucceeded", ""),
+            of("InfrastructureReady", False, "ObjectDeleted", "OpenStackCluster has been deleted"),
+            of("ControlPlaneAvailable", False, "NotAvailable", "Failed to get etcd members"),
+            of("WorkersAvailable", False, "NotAvailable", "* MachineDeployment md: Deletion in progress"),
+        ];
+        let found = available(&conditions, &[], &Time::default());
+        let expected = "* Deleting:\n  * MachineDeployments: md\n  * MachineSets: ms\n\
+            * ControlPlaneAvailable: Failed to get etcd members\n\
+            * WorkersAvailable:\n  * MachineDeployment md: Deletion in progress";
+        assert_eq!((found.status, found.message.as_str()), (False, expected));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod node;
 mod node_conditions;
 mod node_metadata;
 mod observe;
+mod ready;
 mod report;
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,20 @@
 //! Status of a Machine.
 
 use apiserver_types::{
-    Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
-    MachinePhase, MachineStatus, NodeReference, Polarity, Time, condition, set_condition,
+    Condition, ConditionStatus, Machine, MachineAddress, MachineAddressType, MachineInitialization,
+    MachinePhase, MachineStatus, NodeReference, Time, set_condition,
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
-use super::{conditions, deprecated, node, node_conditions, up_to_date};
+use super::{conditions, deprecated, node, node_conditions, ready, up_to_date};
 use crate::replica_status::{self, Now};
-use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused, summary};
-
-/// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
-const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused};
 
 /// Label with the zone of a Node, which the cloud's own controller sets in the workload cluster.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
-
-/// Condition of a Machine that a health check watches.
-const HEALTH_CHECK: &str = "HealthCheckSucceeded";
-
-/// Condition of a Machine that is being updated in place. Until that is over, it is not ready.
-const UPDATING: &str = "Updating";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
@@ -57,7 +48,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let at = Now { time: now.clone(), instant: observed.now };
     let stage = replica_status::deletion_stage(machine, &at);
     let conditions = machine.status.get_or_insert_default().conditions.get_or_insert_default();
-    let ready = ready(conditions, &gates, stage.as_deref(), now);
+    let ready = ready::condition(conditions, &gates, stage.as_deref(), now);
     set_condition(conditions, ready.clone().at_generation(generation));
     let wait = remaining(machine, observed.now);
     let status = machine.status.get_or_insert_default();
@@ -172,61 +163,13 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     }
 }
 
-/// Ready: False if a part is an issue, else Unknown if a part is unknown, else True. `stage` is that of a deletion.
-fn ready(conditions: &[Condition], gates: &[Gate], stage: Option<&str>, now: &Time) -> Condition {
-    if let Some(stage) = stage {
-        let message = format!("* Deleting: {stage}");
-        return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
-    }
-    // Only a health check writes this one.
-    let checked = condition(conditions, HEALTH_CHECK).map(|_| HEALTH_CHECK);
-    let parts: Vec<&str> = PARTS.into_iter().chain(checked).collect();
-    let mut gates = gates.to_vec();
-    if condition(conditions, UPDATING).is_some_and(Condition::holds) {
-        let polarity = Some(Polarity::Negative);
-        gates.insert(0, Gate { condition_type: UPDATING.to_owned(), polarity });
-    }
-    let obstacles = summary::obstacles(conditions, &parts, &gates);
-    let status = summary::status(&obstacles);
-    let reason = match status {
-        ConditionStatus::True => "Ready",
-        ConditionStatus::False => "NotReady",
-        ConditionStatus::Unknown => "ReadyUnknown",
-    };
-    Condition::new("Ready", status, reason, &summary::message(&obstacles), now.clone())
-}
-
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{MachineSpec, OpenStackMachine};
+    use apiserver_types::{Gate, MachineSpec, OpenStackMachine, Polarity};
     use k8s_openapi::api::core::v1::Node;
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_machine_is_not_ready_while_the_condition_of_a_negative_gate_is_true() {
-        use ConditionStatus::{False, True, Unknown};
-        let gates = [Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) }];
-        let parts = PARTS.map(|kind| Condition::new(kind, True, "Fine", "", Time::default()));
-        for (burning, expected) in [(True, False), (False, True), (Unknown, Unknown)] {
-            let gate = Condition::new("Burning", burning, "Fire", "it burns", Time::default());
-            let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
-            let ready = ready(&conditions, &gates, None, &Time::default());
-            assert_eq!(ready.status, expected, "{ready:?}");
-        }
-    }
-
-    #[test]
-    fn a_failed_health_check_makes_a_machine_not_ready_and_a_missing_one_does_not() {
-        let parts =
-            PARTS.map(|kind| Condition::new(kind, ConditionStatus::True, "Fine", "", Time::default()));
-        let of = |conditions: &[Condition]| ready(conditions, &[], None, &Time::default()).status;
-        assert_eq!(of(&parts), ConditionStatus::True);
-        let failed = Condition::new(HEALTH_CHECK, ConditionStatus::False, "Failed", "", Time::default());
-        let all: Vec<Condition> = parts.into_iter().chain([failed]).collect();
-        assert_eq!(of(&all), ConditionStatus::False);
-    }
 
     #[test]
     fn the_expiry_of_certificates_follows_the_annotation_of_control_plane_machines() {
@@ -273,7 +216,7 @@ mod tests {
         machine.status = serde_json::from_value(status).unwrap();
         machine.annotations_mut().insert(crate::machine_labels::UPDATING.to_owned(), String::new());
         report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
-        let found = machine.condition(UPDATING).unwrap();
+        let found = machine.condition("Updating").unwrap();
         assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::True, "InPlaceUpdating"));
         assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Updating));
         let ready = machine.condition("Ready").unwrap();
@@ -281,7 +224,7 @@ mod tests {
         machine.annotations_mut().clear();
         report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
         assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Running));
-        assert_eq!(machine.condition(UPDATING).unwrap().reason, "NotUpdating");
+        assert_eq!(machine.condition("Updating").unwrap().reason, "NotUpdating");
     }
 
     #[test]
