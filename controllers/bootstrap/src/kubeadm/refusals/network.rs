@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn found(network: Value, arguments: Value) -> Vec<String> {
+    fn found(network: Value, arguments: &Value) -> Vec<String> {
         let network: ClusterNetwork = serde_json::from_value(network).unwrap();
         let cluster = json!({"controllerManager": {"extraArgs": arguments}});
         let input = Init {
@@ -147,7 +147,7 @@ mod tests {
             (json!({"serviceDomain": "Cluster.local"}), Some("is no DNS name in lower case")),
         ];
         for (network, expected) in table {
-            let found = found(network.clone(), json!([]));
+            let found = found(network.clone(), &json!([]));
             assert_eq!(found.len(), usize::from(expected.is_some()), "{network}: {found:?}");
             let is_told =
                 |text: &str| found.iter().all(|it| it.contains(text) && it.contains("of Cluster blue"));
@@ -159,8 +159,8 @@ mod tests {
     fn the_flags_of_the_controllers_count() {
         let small = json!({"pods": {"cidrBlocks": ["10.244.0.0/25"]}});
         let flag = |name: &str, value: &str| json!([{"name": name, "value": value}]);
-        assert!(found(small.clone(), flag("node-cidr-mask-size-ipv4", "26")).is_empty());
-        assert!(found(small.clone(), flag("allocate-node-cidrs", "false")).is_empty());
-        assert_eq!(found(small, flag("node-cidr-mask-size-ipv6", "120")).len(), 1);
+        assert!(found(small.clone(), &flag("node-cidr-mask-size-ipv4", "26")).is_empty());
+        assert!(found(small.clone(), &flag("allocate-node-cidrs", "false")).is_empty());
+        assert_eq!(found(small, &flag("node-cidr-mask-size-ipv6", "120")).len(), 1);
     }
 }
