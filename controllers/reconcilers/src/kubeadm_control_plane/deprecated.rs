@@ -84,7 +84,7 @@ fn drafts(
     }
     drafts.extend(machines_created(observed, outcome).map(|state| ("MachinesCreated", state)));
     let ready = observed.replicas.iter().filter(|it| it.holds("Ready")).count();
-    drafts.extend(machines_ready(observed, ready).map(|state| ("MachinesReady", state)));
+    drafts.extend(machines_ready(observed).map(|state| ("MachinesReady", state)));
     drafts.extend(resized(control_plane, observed, ready).map(|state| ("Resized", state)));
     drafts.extend([COMPONENTS, ETCD_CLUSTER].into_iter().filter_map(|kind| health(control_plane, kind)));
     drafts.extend(spec_up_to_date(control_plane, observed).map(|state| ("MachinesSpecUpToDate", state)));
@@ -99,16 +99,11 @@ fn machines_created(observed: &Observed, outcome: &Outcome) -> Option<Old> {
     (!observed.replicas.is_empty() || matches!(outcome, Ok(Step::Create(..)))).then_some(Old::True)
 }
 
-/// Returns the aggregate over the Machines; `None` while a Machine has reported nothing yet.
-fn machines_ready(observed: &Observed, ready: usize) -> Option<Old> {
-    if observed.replicas.is_empty() {
-        return None;
-    }
-    if ready == observed.replicas.len() {
-        return Some(Old::True);
-    }
+/// Returns the aggregate over the Machines; `None` while no Machine has reported anything.
+fn machines_ready(observed: &Observed) -> Option<Old> {
     let machines: Vec<Machine> = observed.replicas.iter().map(|it| it.machine.clone()).collect();
-    Some(deprecated_conditions::machines_ready(&machines)).filter(|state| *state != Old::True)
+    let is_reported = machines.iter().any(|machine| deprecated_conditions::ready(machine).is_some());
+    is_reported.then(|| deprecated_conditions::machines_ready(&machines))
 }
 
 /// Returns the condition on outdated Machines; `None` until the first rollout.
@@ -163,7 +158,7 @@ mod tests {
     use controllers_runtime::ReconcileError;
 
     use super::super::replica::Replica;
-    use super::super::replica::examples::{healthy, set as set_condition};
+    use super::super::replica::examples::healthy;
     use super::*;
 
     fn reported(observed: &Observed, outcome: &Outcome) -> Vec<(String, String)> {
@@ -203,19 +198,13 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_not_ready_any_more_is_named() {
-        let ready = |status| {
-            let mut replica = healthy("a", 1);
-            set_condition(&mut replica, "Ready", status);
-            replica
-        };
         let of = |replica| Observed { replicas: vec![replica], ..Observed::default() };
-        let outcome = Ok(Step::Nothing);
-        let whole = reported(&of(ready(ConditionStatus::True)), &outcome);
-        assert_eq!(found(&whole, "MachinesReady").as_deref(), Some("True"));
-        let broken = with_old_ready(ready(ConditionStatus::False), Old::no("Error", "NodeNotFound", ""));
-        let broken = reported(&of(broken), &outcome);
+        let ready = |state| reported(&of(with_old_ready(healthy("a", 1), state)), &Ok(Step::Nothing));
+        assert_eq!(found(&ready(Old::True), "MachinesReady").as_deref(), Some("True"));
+        let broken = ready(Old::no("Error", "NodeNotFound", ""));
         assert_eq!(found(&broken, "MachinesReady").as_deref(), Some("NodeNotFound @ Machine/a"));
-        let silent = reported(&of(ready(ConditionStatus::False)), &outcome);
+        assert_eq!(found(&broken, "Ready").as_deref(), Some("NodeNotFound @ Machine/a"));
+        let silent = reported(&of(healthy("a", 1)), &Ok(Step::Nothing));
         assert_eq!(found(&silent, "MachinesReady"), None);
     }
 }
