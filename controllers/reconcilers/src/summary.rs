@@ -35,6 +35,18 @@ pub(crate) fn status(obstacles: &[Obstacle]) -> ConditionStatus {
     }
 }
 
+/// Returns another object's condition under a name of its own, with its transition time. Without a reason, it gets one:
+/// `good` while it is True.
+pub(crate) fn mirror(kind: &str, source: &Condition, good: &str) -> Condition {
+    let reason = match source.reason.as_str() {
+        "" if source.holds() => good,
+        "" => "NoReasonReported",
+        reason => reason,
+    };
+    let at = source.last_transition_time.clone();
+    Condition::new(kind, source.status, reason, &source.message, at)
+}
+
 /// Reports whether a condition only says that its object is gone. A deletion expects that.
 pub(crate) fn is_gone(conditions: &[Condition], kind: &str) -> bool {
     condition(conditions, kind).is_some_and(|it| GONE.contains(&it.reason.as_str()))
@@ -128,6 +140,19 @@ mod tests {
         let messages: Vec<&str> = found.iter().map(|obstacle| obstacle.message.as_str()).collect();
         assert_eq!(messages, ["Part: NotInspected", "Gate: Draining"]);
         assert_eq!(status(&found), ConditionStatus::False);
+    }
+
+    #[test]
+    fn a_mirrored_condition_keeps_its_time_and_has_a_reason() {
+        use ConditionStatus::{False, True};
+        let at = Time("2026-11-26T10:00:00Z".to_owned());
+        for (status, reason, expected) in
+            [(True, "", "Ready"), (False, "", "NoReasonReported"), (False, "Quota", "Quota")]
+        {
+            let source = Condition::new("Ready", status, reason, "text", at.clone());
+            let expected = Condition::new("InfrastructureReady", status, expected, "text", at.clone());
+            assert_eq!(mirror("InfrastructureReady", &source, "Ready"), expected);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::decide::Step;
 use super::observe::{CONTROL_PLANE_KIND, INFRASTRUCTURE_KIND, Observed};
 use super::{aggregates, descendants};
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::summary;
 
 /// Age of the last successful probe after which the workload API counts as down. Upstream's default.
 const PROBE_GRACE: SignedDuration = SignedDuration::from_secs(50);
@@ -63,7 +64,7 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.infrastructure.as_ref().and_then(|it| it.condition("Ready")) {
-        Some(ready) => new(ready.status, &ready.reason, &ready.message),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None => {
             let message = format!("{INFRASTRUCTURE_KIND} status.initialization.provisioned is false");
             new(ConditionStatus::False, "NotReady", &message)
@@ -133,7 +134,7 @@ fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.control_plane.as_ref().and_then(|it| it.condition("Available")) {
-        Some(it) => new(it.status, &it.reason, &it.message),
+        Some(it) => summary::mirror(kind, it, "Available"),
         None => {
             let message =
                 format!("{CONTROL_PLANE_KIND} status.initialization.controlPlaneInitialized is false");

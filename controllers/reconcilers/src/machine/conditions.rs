@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use super::decide::{Stage, Step};
 use super::observe::{BOOTSTRAP_KIND, INFRASTRUCTURE_KIND, Observed, Outcome, is_bootstrapped};
 use crate::machine_labels::UPDATING;
+use crate::summary;
 
 /// Returns the condition of the bootstrap data.
 pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
@@ -37,7 +38,7 @@ pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> C
         };
     };
     match config.condition("Ready") {
-        Some(ready) => new(ready.status, &ready.reason, &ready.message),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None if observed.data_secret().is_some() => new(ConditionStatus::True, "Ready", ""),
         None => no("NotReady", "KubeadmConfig status.initialization.dataSecretCreated is false"),
     }
@@ -59,7 +60,7 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
     }
     let Some(infrastructure) = &observed.infrastructure else { return missing(machine, now) };
     match infrastructure.condition("Ready") {
-        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None => no("NotReady", "OpenStackMachine status.initialization.provisioned is false"),
     }
 }
