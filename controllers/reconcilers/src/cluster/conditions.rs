@@ -232,7 +232,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         }
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
-        _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
+        _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }

@@ -114,7 +114,10 @@ impl ClusterReconciler {
         step: &Step,
     ) -> Result<Cluster, ReconcileError> {
         let mut new = cluster.clone();
-        report::report(&mut new, observed, step, &now());
+        match step {
+            Step::Pause => report::report_pause(&mut new, &now()),
+            _ => report::report(&mut new, observed, step, &now()),
+        }
         let before = cluster.status.as_ref().and_then(|status| status.phase);
         let after = new.status.as_ref().and_then(|status| status.phase);
         let written = write_status(api, &cluster, &new).await?;

@@ -40,6 +40,13 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     deprecated::report(cluster, now);
 }
 
+/// Writes only that the Cluster is paused: a paused object is not touched otherwise.
+pub(super) fn report_pause(cluster: &mut Cluster, now: &Time) {
+    let condition = paused::condition(cluster, Some(cluster), now);
+    let condition = condition.at_generation(cluster.metadata.generation);
+    set_condition(cluster.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
+}
+
 /// Returns reason and field of each milestone that is true in `after` and was not in `before`.
 pub(super) fn milestones(before: &Cluster, after: &Cluster) -> Vec<(&'static str, &'static str)> {
     let of = |cluster: &Cluster| {
@@ -310,5 +317,17 @@ mod tests {
         report(&mut cluster, &observed, &Step::Nothing, &Time::default());
         let initialization = cluster.status.unwrap().initialization.unwrap();
         assert_eq!(initialization.infrastructure_provisioned, Some(true));
+    }
+
+    #[test]
+    fn a_paused_cluster_reports_that_alone() {
+        let mut cluster = Cluster::new("c", ClusterSpec { paused: Some(true), ..ClusterSpec::default() });
+        report_pause(&mut cluster, &Time::default());
+        assert!(cluster.condition("Paused").is_some_and(Condition::holds));
+        let status = cluster.status.unwrap();
+        assert_eq!(
+            (status.phase, status.workers, status.conditions.map(|it| it.len())),
+            (None, None, Some(1))
+        );
     }
 }

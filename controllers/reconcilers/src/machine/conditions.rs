@@ -119,7 +119,7 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForBootstrap(message) => (bootstrap, message.clone()),
         Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome)),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
-        _ => ("Paused", "the deletion continues when the Machine is no longer paused".to_owned()),
+        _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }

@@ -62,6 +62,13 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     deprecated::report(machine, observed, now);
 }
 
+/// Writes only that the Machine is paused: a paused object is not touched otherwise.
+pub(super) fn report_pause(machine: &mut Machine, observed: &Observed, now: &Time) {
+    let condition = paused::condition(machine, observed.cluster.as_ref(), now);
+    let condition = condition.at_generation(machine.metadata.generation);
+    set_condition(machine.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
+}
+
 /// Available: Ready for at least `spec.minReadySeconds`.
 fn available(ready: &Condition, wait: Option<SignedDuration>, now: &Time) -> Condition {
     let (status, reason, message) = match (ready.holds(), wait) {
