@@ -38,7 +38,7 @@ debian() {
 # ---------------------------------------------------------------- guest system
 system() {
   cp -r --no-preserve=ownership "$HERE/root/." "$ROOT/"
-  chmod 755 "$ROOT"/usr/local/sbin/*
+  chmod 755 "$ROOT"/usr/local/bin/* "$ROOT"/usr/local/sbin/*
   sed -i "s/@PAUSE@/$PAUSE_VERSION/" "$ROOT/etc/containerd/config.toml"
   mkdir -p "$ROOT/var/lib/guest-disk"
   install -m 755 "$KUBERNETES"/{kubeadm,kubelet,kubectl} "$ROOT/usr/bin/"

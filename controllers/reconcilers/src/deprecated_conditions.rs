@@ -78,14 +78,8 @@ pub(crate) fn summary(states: &[Option<Old>]) -> Old {
 
 /// Returns the aggregate of the condition Ready of Machines: the worst one, and the number of ready ones.
 pub(crate) fn machines_ready(machines: &[Machine]) -> Old {
-    let states: Vec<(String, Option<Old>)> = machines
-        .iter()
-        .map(|machine| {
-            let deprecated = machine.status.as_ref().and_then(|status| status.deprecated.as_ref());
-            let conditions = deprecated.and_then(|it| it.v1beta1.as_ref()?.conditions.as_deref());
-            (machine.name_any(), state(conditions.unwrap_or_default(), "Ready"))
-        })
-        .collect();
+    let states: Vec<(String, Option<Old>)> =
+        machines.iter().map(|machine| (machine.name_any(), ready(machine))).collect();
     let all: Vec<Option<Old>> = states.iter().map(|(_, state)| state.clone()).collect();
     let Old::False(severity, reason, message) = summary(&all) else { return Old::True };
     let worst = Old::False(severity, reason.clone(), message);
@@ -102,6 +96,12 @@ pub(crate) fn machines_ready(machines: &[Machine]) -> Old {
         &format!("{reason} @ Machine/{name}"),
         format!("{ready} of {} completed", machines.len()),
     )
+}
+
+/// Returns the condition Ready of a Machine, if it is reported and known.
+pub(crate) fn ready(machine: &Machine) -> Option<Old> {
+    let deprecated = machine.status.as_ref()?.deprecated.as_ref()?;
+    state(deprecated.v1beta1.as_ref()?.conditions.as_deref()?, "Ready")
 }
 
 fn severity_of(condition: &DeprecatedCondition) -> &'static str {

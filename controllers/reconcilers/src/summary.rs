@@ -6,6 +6,9 @@
 
 use apiserver_types::{Condition, ConditionStatus, Gate, Polarity, condition};
 
+/// Reasons of a condition whose object is gone.
+const GONE: [&str; 4] = ["ObjectDeleted", "ObjectDoesNotExist", "NodeDeleted", "NodeDoesNotExist"];
+
 /// A part that keeps the summary from being True.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Obstacle {
@@ -32,13 +35,50 @@ pub(crate) fn status(obstacles: &[Obstacle]) -> ConditionStatus {
     }
 }
 
+/// Returns another object's condition under a name of its own, with its transition time. Without a reason, it gets one:
+/// `good` while it is True.
+pub(crate) fn mirror(kind: &str, source: &Condition, good: &str) -> Condition {
+    let reason = match source.reason.as_str() {
+        "" if source.holds() => good,
+        "" => "NoReasonReported",
+        reason => reason,
+    };
+    let at = source.last_transition_time.clone();
+    Condition::new(kind, source.status, reason, &source.message, at)
+}
+
+/// Reports whether a condition only says that its object is gone. A deletion expects that.
+pub(crate) fn is_gone(conditions: &[Condition], kind: &str) -> bool {
+    condition(conditions, kind).is_some_and(|it| GONE.contains(&it.reason.as_str()))
+}
+
+/// Puts the obstacles of several parts under one name, if all of them have the same text.
+pub(crate) fn folded(mut obstacles: Vec<Obstacle>, parts: &[&str], name: &str) -> Vec<Obstacle> {
+    let text = |obstacle: &Obstacle| -> Option<String> {
+        let mut texts = parts.iter().filter_map(|part| obstacle.message.strip_prefix(part));
+        texts.find(|rest| rest.starts_with(':')).map(str::to_owned)
+    };
+    let texts: Vec<String> = obstacles.iter().filter_map(text).collect();
+    let Some((first, others)) = texts.split_first() else { return obstacles };
+    if others.is_empty() || others.iter().any(|text| text != first) {
+        return obstacles;
+    }
+    let position = obstacles.iter().position(|it| text(it).is_some()).unwrap_or_default();
+    let is_issue = obstacles.iter().any(|it| text(it).is_some() && it.status == ConditionStatus::False);
+    obstacles.retain(|it| text(it).is_none());
+    let status = if is_issue { ConditionStatus::False } else { ConditionStatus::Unknown };
+    obstacles.insert(position, Obstacle { status, message: format!("{name}{first}") });
+    obstacles
+}
+
 /// Returns the message of the summary: a bullet for each obstacle, issues and unknown parts alike.
 pub(crate) fn message(obstacles: &[Obstacle]) -> String {
     let lines = obstacles.iter().map(|obstacle| format!("* {}", obstacle.message));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn obstacle(conditions: &[Condition], kind: &str, polarity: Polarity) -> Option<Obstacle> {
+/// Returns the obstacle that one part is, if it is one.
+pub(crate) fn obstacle(conditions: &[Condition], kind: &str, polarity: Polarity) -> Option<Obstacle> {
     let Some(part) = condition(conditions, kind) else {
         let message = format!("{kind}: Condition not yet reported");
         return Some(Obstacle { status: ConditionStatus::Unknown, message });
@@ -100,5 +140,35 @@ mod tests {
         let messages: Vec<&str> = found.iter().map(|obstacle| obstacle.message.as_str()).collect();
         assert_eq!(messages, ["Part: NotInspected", "Gate: Draining"]);
         assert_eq!(status(&found), ConditionStatus::False);
+    }
+
+    #[test]
+    fn a_mirrored_condition_keeps_its_time_and_has_a_reason() {
+        use ConditionStatus::{False, True};
+        let at = Time("2026-11-26T10:00:00Z".to_owned());
+        for (status, reason, expected) in
+            [(True, "", "Ready"), (False, "", "NoReasonReported"), (False, "Quota", "Quota")]
+        {
+            let source = Condition::new("Ready", status, reason, "text", at.clone());
+            let expected = Condition::new("InfrastructureReady", status, expected, "text", at.clone());
+            assert_eq!(mirror("InfrastructureReady", &source, "Ready"), expected);
+        }
+    }
+
+    #[test]
+    fn parts_with_the_same_text_share_a_line_and_others_keep_theirs() {
+        let of = |kind: &str, text: &str| Obstacle {
+            status: ConditionStatus::Unknown,
+            message: format!("{kind}: {text}"),
+        };
+        let lines = |obstacles: Vec<Obstacle>| -> Vec<String> {
+            folded(obstacles, &["A", "B"], "Both").into_iter().map(|it| it.message).collect()
+        };
+        assert_eq!(
+            lines(vec![of("X", "x"), of("A", "a"), of("Y", "a"), of("B", "a")]),
+            ["X: x", "Both: a", "Y: a"]
+        );
+        assert_eq!(lines(vec![of("A", "a"), of("B", "b")]), ["A: a", "B: b"]);
+        assert_eq!(lines(vec![of("A", "a"), of("AB", "a")]), ["A: a", "AB: a"]);
     }
 }

@@ -6,7 +6,8 @@
   where cloud-init looks for it, too.
 - Addresses are fixed, because this OpenStack has no DHCP agent.
 - Containers in the server need all capabilities and devices.
-- A server has an empty disk, DATA_DISK, for cloud-init to format: a loop device of a file that goes with the server.
+- A server has an empty disk, DATA_DISK, for cloud-init to partition and format: a loop device of a file that goes with the
+  server.
 - libvirt keeps a few KB of the console of an LXC server. A reader for each server writes all of it to the file that Nova
   shows as console log.
 """
@@ -48,7 +49,7 @@ def data_disk(instance):
     if not os.path.exists(file):
         with open(file, 'wb') as disk:
             disk.truncate(DATA_DISK_BYTES)
-    return (loop_devices(file) or output('losetup', '--find', '--show', file))[0]
+    return (loop_devices(file) or output('losetup', '--find', '--show', '--partscan', file))[0]
 
 
 def without_dhcp(network_info):

@@ -1,8 +1,6 @@
-//! Fields of a KubeadmConfig without a form in v1beta3, the file of kubeadm up to 1.30.
+//! Fields of a KubeadmConfig without an effect on kubeadm up to 1.30: neither its file nor a patch can express them.
 
-use apiserver_types::{
-    ClusterConfiguration, EnvVar, KubeadmConfigSpec, KubeadmTimeouts, NodeRegistrationOptions,
-};
+use apiserver_types::{KubeadmConfigSpec, KubeadmTimeouts, NodeRegistrationOptions};
 
 use super::api_version::ApiVersion;
 
@@ -17,8 +15,9 @@ pub fn without_effect(version: &str, spec: &KubeadmConfigSpec) -> Vec<String> {
         return Vec::new();
     }
     let mut fields = Vec::new();
-    if let Some(cluster) = &spec.cluster_configuration {
-        fields.extend(of_cluster(cluster).map(|field| format!("clusterConfiguration.{field}")));
+    let validity = spec.cluster_configuration.as_ref().and_then(|it| it.certificate_validity_period_days);
+    if validity.is_some() {
+        fields.push("clusterConfiguration.certificateValidityPeriodDays".to_owned());
     }
     if let Some(init) = &spec.init_configuration {
         let init = of_node(init.node_registration.as_ref(), init.timeouts.as_ref(), false);
@@ -29,23 +28,6 @@ pub fn without_effect(version: &str, spec: &KubeadmConfigSpec) -> Vec<String> {
         fields.extend(join.into_iter().map(|field| format!("joinConfiguration.{field}")));
     }
     fields
-}
-
-fn of_cluster(cluster: &ClusterConfiguration) -> impl Iterator<Item = &'static str> {
-    let is_set = |variables: Option<&Vec<EnvVar>>| variables.is_some_and(|it| !it.is_empty());
-    let server = cluster.api_server.as_ref().and_then(|it| it.extra_envs.as_ref());
-    let controllers = cluster.controller_manager.as_ref().and_then(|it| it.extra_envs.as_ref());
-    let scheduler = cluster.scheduler.as_ref().and_then(|it| it.extra_envs.as_ref());
-    let local = cluster.etcd.as_ref().and_then(|etcd| etcd.local.as_ref());
-    let etcd = local.and_then(|it| it.extra_envs.as_ref());
-    let fields = [
-        ("apiServer.extraEnvs", is_set(server)),
-        ("controllerManager.extraEnvs", is_set(controllers)),
-        ("scheduler.extraEnvs", is_set(scheduler)),
-        ("etcd.local.extraEnvs", is_set(etcd)),
-        ("certificateValidityPeriodDays", cluster.certificate_validity_period_days.is_some()),
-    ];
-    fields.into_iter().filter_map(|(field, is_set)| is_set.then_some(field))
 }
 
 /// Returns the fields of a node. v1beta3 has one time for the discovery and the TLS bootstrap of a join, and the first
@@ -83,11 +65,8 @@ mod tests {
 
     #[test]
     fn fields_that_v1beta3_lacks_are_named_and_later_versions_have_them_all() {
-        let variables = json!([{"name": "A", "value": "b"}]);
-        let component = json!({"extraEnvs": variables});
         let spec = json!({
-            "clusterConfiguration": {"apiServer": component, "controllerManager": component,
-                "scheduler": component, "etcd": {"local": component}, "certificateValidityPeriodDays": 90},
+            "clusterConfiguration": {"certificateValidityPeriodDays": 90},
             "initConfiguration": {
                 "nodeRegistration": {"imagePullSerial": false},
                 "timeouts": {"controlPlaneComponentHealthCheckSeconds": 300, "etcdAPICallSeconds": 5,
@@ -95,10 +74,6 @@ mod tests {
             "joinConfiguration": {"timeouts": {"tlsBootstrapSeconds": 5, "discoverySeconds": 6}},
         });
         let expected = [
-            "clusterConfiguration.apiServer.extraEnvs",
-            "clusterConfiguration.controllerManager.extraEnvs",
-            "clusterConfiguration.scheduler.extraEnvs",
-            "clusterConfiguration.etcd.local.extraEnvs",
             "clusterConfiguration.certificateValidityPeriodDays",
             "initConfiguration.nodeRegistration.imagePullSerial",
             "initConfiguration.timeouts.kubeletHealthCheckSeconds",
@@ -115,7 +90,8 @@ mod tests {
     #[test]
     fn fields_that_v1beta3_expresses_in_another_way_have_an_effect() {
         let spec = json!({
-            "clusterConfiguration": {"caCertificateValidityPeriodDays": 90, "apiServer": {"extraEnvs": []}},
+            "clusterConfiguration": {"caCertificateValidityPeriodDays": 90,
+                "apiServer": {"extraEnvs": [{"name": "A", "value": "b"}]}},
             "initConfiguration": {"nodeRegistration": {"imagePullSerial": true},
                 "timeouts": {"controlPlaneComponentHealthCheckSeconds": 300}},
             "joinConfiguration": {"timeouts": {"discoverySeconds": 6}},

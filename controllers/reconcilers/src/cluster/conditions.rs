@@ -1,23 +1,20 @@
 //! Conditions of a Cluster.
 
-use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, MachineSet, Polarity, Time};
+use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, Time};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::decide::Step;
-use super::descendants;
 use super::observe::{CONTROL_PLANE_KIND, INFRASTRUCTURE_KIND, Observed};
-use crate::aggregate::{Source, Target, aggregate};
+use super::{aggregates, descendants};
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::summary;
 
 /// Age of the last successful probe after which the workload API counts as down. Upstream's default.
 const PROBE_GRACE: SignedDuration = SignedDuration::from_secs(50);
 
 /// Failed probes after which a connection that never was is reported as failed. Upstream's number.
 const FIRST_FAILURES: u32 = 5;
-
-/// Age from which a Machine without the condition UpToDate counts as unknown. Upstream's value.
-const JUDGED: SignedDuration = SignedDuration::from_secs(10);
 
 /// Returns every condition but `Available`, which sums some of them up.
 pub(super) fn all(cluster: &Cluster, observed: &Observed, step: &Step, now: &Time) -> Vec<Condition> {
@@ -26,18 +23,20 @@ pub(super) fn all(cluster: &Cluster, observed: &Observed, step: &Step, now: &Tim
         control_plane_available(cluster, observed, now),
         control_plane_initialized(cluster, observed, now),
         probe(cluster, observed, now),
-        workers_available(observed, now),
+        aggregates::workers_available(observed, now),
         deleting(cluster, step, now),
     ];
     for (machines, ready, up_to_date) in [
         (&observed.control_plane_machines, "ControlPlaneMachinesReady", "ControlPlaneMachinesUpToDate"),
         (&observed.workers, "WorkerMachinesReady", "WorkerMachinesUpToDate"),
     ] {
-        all.push(machines_ready(ready, machines, now));
-        all.push(machines_up_to_date(up_to_date, machines, observed, now));
+        all.push(aggregates::machines_ready(ready, machines, now));
+        all.push(aggregates::machines_up_to_date(up_to_date, machines, observed, now));
     }
-    all.extend(["RollingOut", "ScalingUp", "ScalingDown"].map(|kind| movement(kind, observed, now)));
-    all.push(remediating(observed, now));
+    all.extend(
+        ["RollingOut", "ScalingUp", "ScalingDown"].map(|kind| aggregates::movement(kind, observed, now)),
+    );
+    all.push(aggregates::remediating(observed, now));
     all
 }
 
@@ -46,7 +45,10 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
     let new =
         |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
     let Some(reference) = &cluster.spec.infrastructure_ref else {
-        return new(ConditionStatus::True, "Ready", "No infrastructure object is used");
+        return match &cluster.spec.topology {
+            Some(_) => without_object(kind, cluster, now),
+            None => new(ConditionStatus::True, "Ready", "No infrastructure object is used"),
+        };
     };
     let status = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
     let existed = status.and_then(|it| it.infrastructure_provisioned) == Some(true);
@@ -62,12 +64,19 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.infrastructure.as_ref().and_then(|it| it.condition("Ready")) {
-        Some(ready) => new(ready.status, &ready.reason, &ready.message),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None => {
             let message = format!("{INFRASTRUCTURE_KIND} status.initialization.provisioned is false");
             new(ConditionStatus::False, "NotReady", &message)
         }
     }
+}
+
+/// Returns the condition of an object that the topology of the Cluster has not made yet.
+fn without_object(kind: &str, cluster: &Cluster, now: &Time) -> Condition {
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let message = if deleting { "" } else { "Waiting for cluster topology to be reconciled" };
+    Condition::new(kind, ConditionStatus::False, "ObjectDoesNotExist", message, now.clone())
 }
 
 /// Object that a Cluster names.
@@ -107,7 +116,12 @@ fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -
     let kind = "ControlPlaneAvailable";
     let new =
         |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
-    let Some(reference) = &cluster.spec.control_plane_ref else { return of_machines(kind, observed, now) };
+    let Some(reference) = &cluster.spec.control_plane_ref else {
+        return match &cluster.spec.topology {
+            Some(_) => without_object(kind, cluster, now),
+            None => of_machines(kind, observed, now),
+        };
+    };
     let name = format!("{} {}", reference.kind, reference.name);
     let part = Part {
         name: &name,
@@ -120,7 +134,7 @@ fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.control_plane.as_ref().and_then(|it| it.condition("Available")) {
-        Some(it) => new(it.status, &it.reason, &it.message),
+        Some(it) => summary::mirror(kind, it, "Available"),
         None => {
             let message =
                 format!("{CONTROL_PLANE_KIND} status.initialization.controlPlaneInitialized is false");
@@ -151,7 +165,12 @@ fn control_plane_initialized(cluster: &Cluster, observed: &Observed, now: &Time)
     if was_initialized(cluster) || observed.initialized(cluster) {
         return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());
     }
-    let message = match cluster.spec.control_plane_ref {
+    let message = match &cluster.spec.control_plane_ref {
+        Some(reference) if observed.control_plane.is_none() => {
+            let message = format!("{} {} does not exist", reference.kind, reference.name);
+            let unknown = ConditionStatus::Unknown;
+            return Condition::new(kind, unknown, "ObjectDoesNotExist", &message, now.clone());
+        }
         Some(_) => "Control plane not yet initialized",
         None => "Waiting for the first control plane machine to have status.nodeRef set",
     };
@@ -201,122 +220,6 @@ fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     }
 }
 
-/// Condition of many objects, with the reasons of its three states.
-const fn target<'a>(
-    kind: &'a str,
-    source: &'a str,
-    polarity: Polarity,
-    [issue, unknown, fine]: [&'a str; 3],
-) -> Target<'a> {
-    Target { kind, source, polarity, issue, unknown, fine }
-}
-
-fn workers_available(observed: &Observed, now: &Time) -> Condition {
-    let kind = "WorkersAvailable";
-    if observed.deployments.is_empty() {
-        return Condition::new(kind, ConditionStatus::True, "NoWorkers", "", now.clone());
-    }
-    let names: Vec<String> = observed.deployments.iter().map(ResourceExt::name_any).collect();
-    let sources = observed.deployments.iter().zip(&names).map(|(deployment, name)| Source {
-        kind: "MachineDeployment",
-        name,
-        condition: deployment.condition("Available"),
-        control_plane: false,
-    });
-    let reasons = ["NotAvailable", "AvailableUnknown", "Available"];
-    let target = target(kind, "Available", Polarity::Positive, reasons);
-    aggregate(&target, &sources.collect::<Vec<_>>(), now)
-}
-
-fn sources<'a>(machines: &'a [Machine], names: &'a [String], kind: &str) -> Vec<Source<'a>> {
-    let pairs = machines.iter().zip(names);
-    let sources = pairs.map(|(machine, name)| Source {
-        kind: "Machine",
-        name,
-        condition: machine.condition(kind),
-        control_plane: machine.labels().contains_key(crate::CONTROL_PLANE_LABEL),
-    });
-    sources.collect()
-}
-
-fn machines_ready(kind: &str, machines: &[Machine], now: &Time) -> Condition {
-    if machines.is_empty() {
-        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
-    }
-    let names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
-    let target = target(kind, "Ready", Polarity::Positive, ["NotReady", "ReadyUnknown", "Ready"]);
-    aggregate(&target, &sources(machines, &names, "Ready"), now)
-}
-
-fn machines_up_to_date(kind: &str, machines: &[Machine], observed: &Observed, now: &Time) -> Condition {
-    let is_judged = |machine: &&Machine| {
-        let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let is_old = created.is_some_and(|at| observed.now.duration_since(at) > JUDGED);
-        machine.condition("UpToDate").is_some()
-            || is_old && crate::ownership::controller_of(*machine).is_some()
-    };
-    let machines: Vec<Machine> = machines.iter().filter(is_judged).cloned().collect();
-    if machines.is_empty() {
-        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
-    }
-    let names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
-    let reasons = ["NotUpToDate", "UpToDateUnknown", "UpToDate"];
-    let target = target(kind, "UpToDate", Polarity::Positive, reasons);
-    aggregate(&target, &sources(&machines, &names, "UpToDate"), now)
-}
-
-/// Aggregates one of RollingOut, ScalingUp and ScalingDown over control plane, MachineDeployments and the MachineSets
-/// without one. A MachineSet does not roll out.
-fn movement(kind: &str, observed: &Observed, now: &Time) -> Condition {
-    let sets: &[MachineSet] = if kind == "RollingOut" { &[] } else { &observed.sets };
-    let mut names: Vec<String> = observed.deployments.iter().map(ResourceExt::name_any).collect();
-    names.extend(sets.iter().map(ResourceExt::name_any));
-    names.extend(observed.control_plane.as_ref().map(ResourceExt::name_any));
-    let sets = sets.iter().map(|it| ("MachineSet", it.condition(kind)));
-    let deployments = observed.deployments.iter().map(|it| ("MachineDeployment", it.condition(kind)));
-    // A control plane that does not report the condition is left out.
-    let control_plane = observed.control_plane.as_ref().map(|it| (CONTROL_PLANE_KIND, it.condition(kind)));
-    let all = deployments.chain(sets).chain(control_plane).zip(&names);
-    let sources = all.filter(|((of, condition), _)| *of != CONTROL_PLANE_KIND || condition.is_some());
-    let sources: Vec<Source<'_>> = sources
-        .map(|((kind, condition), name)| Source {
-            kind,
-            name,
-            condition,
-            control_plane: kind == CONTROL_PLANE_KIND,
-        })
-        .collect();
-    let (not, unknown) = (format!("Not{kind}"), format!("{kind}Unknown"));
-    aggregate(&target(kind, kind, Polarity::Negative, [kind, &unknown, &not]), &sources, now)
-}
-
-fn remediating(observed: &Observed, now: &Time) -> Condition {
-    let kind = "Remediating";
-    let machines = || observed.control_plane_machines.iter().chain(&observed.workers);
-    let is_false = |machine: &Machine, kind| {
-        machine.condition(kind).is_some_and(|it| it.status == ConditionStatus::False)
-    };
-    let unhealthy = |machine: &&Machine| is_false(machine, "HealthCheckSucceeded");
-    let remediated: Vec<Machine> = machines()
-        .filter(unhealthy)
-        .filter(|machine| is_false(machine, "OwnerRemediated"))
-        .cloned()
-        .collect();
-    if remediated.is_empty() {
-        let names: Vec<String> = machines().filter(unhealthy).map(ResourceExt::name_any).collect();
-        let message = match names.is_empty() {
-            true => String::new(),
-            false => format!("Machines {} not healthy (not to be remediated)", names.join(", ")),
-        };
-        return Condition::new(kind, ConditionStatus::False, "NotRemediating", &message, now.clone());
-    }
-    let names: Vec<String> = remediated.iter().map(ResourceExt::name_any).collect();
-    let reasons = ["Remediating", "Remediating", "Remediating"];
-    let target = target(kind, "OwnerRemediated", Polarity::Positive, reasons);
-    let found = aggregate(&target, &sources(&remediated, &names, "OwnerRemediated"), now);
-    Condition { status: ConditionStatus::True, ..found }
-}
-
 fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
     if cluster.metadata.deletion_timestamp.is_none() {
         return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
@@ -329,7 +232,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         }
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
-        _ => ("Paused", "the deletion continues when the Cluster is no longer paused".to_owned()),
+        _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
@@ -381,5 +284,36 @@ mod tests {
             assert_eq!(probed(FIRST_FAILURES, error), expected);
         }
         assert_eq!(probed(1, "Connection refused").1, "Remote connection not established yet");
+    }
+
+    #[test]
+    fn objects_that_do_not_exist_are_told_from_those_that_wait() {
+        use apiserver_types::{ContractVersionedObjectReference, KubeadmControlPlane};
+        let now = Time::default();
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        let told = |cluster: &Cluster, observed: &Observed| {
+            let found = [
+                infrastructure(cluster, observed, &now),
+                control_plane_available(cluster, observed, &now),
+                control_plane_initialized(cluster, observed, &now),
+            ];
+            found.map(|it| it.reason)
+        };
+        let mut observed = Observed::default();
+        assert_eq!(told(&cluster, &observed), ["Ready", "Available", "NotInitialized"]);
+        cluster.spec.topology = Some(Default::default());
+        assert_eq!(
+            told(&cluster, &observed),
+            ["ObjectDoesNotExist", "ObjectDoesNotExist", "NotInitialized"],
+            "the topology makes them"
+        );
+        cluster.spec.control_plane_ref = Some(ContractVersionedObjectReference {
+            api_group: "controlplane.cluster.x-k8s.io".to_owned(),
+            kind: CONTROL_PLANE_KIND.to_owned(),
+            name: "cp".to_owned(),
+        });
+        assert_eq!(told(&cluster, &observed)[2], "ObjectDoesNotExist");
+        observed.control_plane = Some(KubeadmControlPlane::default());
+        assert_eq!(told(&cluster, &observed)[1..], ["NotAvailable", "NotInitialized"]);
     }
 }

@@ -3,6 +3,7 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod aggregates;
 mod conditions;
 mod decide;
 mod deprecated;
@@ -113,7 +114,10 @@ impl ClusterReconciler {
         step: &Step,
     ) -> Result<Cluster, ReconcileError> {
         let mut new = cluster.clone();
-        report::report(&mut new, observed, step, &now());
+        match step {
+            Step::Pause => report::report_pause(&mut new, &now()),
+            _ => report::report(&mut new, observed, step, &now()),
+        }
         let before = cluster.status.as_ref().and_then(|status| status.phase);
         let after = new.status.as_ref().and_then(|status| status.phase);
         let written = write_status(api, &cluster, &new).await?;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use apiserver_types::{
-    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet, OpenStackCluster,
+    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet, OpenStackCluster,
 };
 use controllers_bootstrap::certificates::PemPair;
 use controllers_runtime::{ControllerContext, ReconcileError};
@@ -42,6 +42,7 @@ pub(super) struct Observed {
     pub deployments: Vec<MachineDeployment>,
     /// MachineSets that no MachineDeployment controls.
     pub sets: Vec<MachineSet>,
+    pub pools: Vec<MachinePool>,
     pub control_plane_machines: Vec<Machine>,
     pub workers: Vec<Machine>,
     /// Probes of the workload API.
@@ -135,6 +136,8 @@ impl Reader<'_> {
         let alone =
             sets.filter(|set| set.spec.cluster_name == name && ownership::controller_of(set).is_none());
         observed.sets = alone.collect();
+        let pools = self.api::<MachinePool>().list(&ListParams::default()).await?;
+        observed.pools = pools.into_iter().filter(|pool| pool.spec.cluster_name == name).collect();
         Ok(())
     }
 

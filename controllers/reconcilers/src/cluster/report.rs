@@ -2,17 +2,21 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, MachineSet, ReplicaCounts, Time, condition, set_condition,
+    MachineDeployment, MachinePool, MachineSet, Polarity, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::decide::Step;
 use super::observe::Observed;
 use super::{conditions, deprecated};
+use crate::summary::Obstacle;
 use crate::{machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
     ["RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable", "WorkersAvailable"];
+
+/// Condition of a Cluster that is being deleted.
+const DELETING: &str = "Deleting";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, now: &Time) {
@@ -22,8 +26,9 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     conditions.push(paused::condition(cluster, Some(cluster), now));
     let phase = phase(cluster, observed);
     let initialized = observed.initialized(cluster);
+    let with_object = cluster.spec.control_plane_ref.is_some() || cluster.spec.topology.is_some();
     let status = cluster.status.get_or_insert_default();
-    copy(status, observed, initialized);
+    copy(status, observed, initialized, with_object);
     let known = status.conditions.get_or_insert_default();
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
@@ -33,6 +38,13 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     status.phase = Some(phase);
     status.observed_generation = generation;
     deprecated::report(cluster, now);
+}
+
+/// Writes only that the Cluster is paused: a paused object is not touched otherwise.
+pub(super) fn report_pause(cluster: &mut Cluster, now: &Time) {
+    let condition = paused::condition(cluster, Some(cluster), now);
+    let condition = condition.at_generation(cluster.metadata.generation);
+    set_condition(cluster.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
 }
 
 /// Returns reason and field of each milestone that is true in `after` and was not in `before`.
@@ -51,7 +63,7 @@ pub(super) fn milestones(before: &Cluster, after: &Cluster) -> Vec<(&'static str
     reached.filter(|((before, after), _)| *after && !*before).map(|(_, words)| words).collect()
 }
 
-fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool) {
+fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool, with_object: bool) {
     if observed.provisioned() {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.infrastructure_provisioned = Some(true);
@@ -64,32 +76,36 @@ fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool) {
     if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
         status.failure_domains = Some(domains);
     }
-    status.control_plane = Some(control_plane(observed));
+    let known = status.control_plane.take();
+    status.control_plane = match with_object {
+        true => Some(control_plane(observed, known.unwrap_or_default())),
+        false => Some(counts(&observed.control_plane_machines)),
+    };
     status.workers = Some(workers(observed));
 }
 
-/// Counts the control plane as its object does; without one, its Machines.
-fn control_plane(observed: &Observed) -> ReplicaCounts {
-    let Some(control_plane) = &observed.control_plane else {
-        return counts(&observed.control_plane_machines);
-    };
+/// Counts the control plane as its object does. What the object does not report is still as `known`; without the object,
+/// nothing is known.
+fn control_plane(observed: &Observed, known: ReplicaCounts) -> ReplicaCounts {
+    let Some(control_plane) = &observed.control_plane else { return ReplicaCounts::default() };
     let status = control_plane.status.clone().unwrap_or_default();
     ReplicaCounts {
-        available_replicas: status.available_replicas,
-        desired_replicas: control_plane.spec.replicas,
-        ready_replicas: status.ready_replicas,
-        replicas: status.replicas,
-        up_to_date_replicas: status.up_to_date_replicas,
-        upgrade_plan: None,
-        versions: status.versions,
+        available_replicas: status.available_replicas.or(known.available_replicas),
+        desired_replicas: control_plane.spec.replicas.or(known.desired_replicas),
+        ready_replicas: status.ready_replicas.or(known.ready_replicas),
+        replicas: status.replicas.or(known.replicas),
+        up_to_date_replicas: status.up_to_date_replicas.or(known.up_to_date_replicas),
+        upgrade_plan: known.upgrade_plan,
+        versions: status.versions.or(known.versions),
     }
 }
 
-/// Sums up MachineDeployments, MachineSets that belong to none, and Machines that belong to neither.
+/// Sums up MachinePools, MachineDeployments, MachineSets that belong to none, and Machines that belong to none of them.
 fn workers(observed: &Observed) -> ReplicaCounts {
     let alone = |machine: &&Machine| crate::ownership::controller_of(*machine).is_none();
     let alone: Vec<Machine> = observed.workers.iter().filter(alone).cloned().collect();
     let parts = observed.deployments.iter().map(of_deployment).chain(observed.sets.iter().map(of_set));
+    let parts = parts.chain(observed.pools.iter().map(of_pool));
     let parts: Vec<ReplicaCounts> = parts.chain((!alone.is_empty()).then(|| counts(&alone))).collect();
     let sum = |of: &dyn Fn(&ReplicaCounts) -> Option<i32>| {
         parts
@@ -134,6 +150,19 @@ fn of_set(set: &MachineSet) -> ReplicaCounts {
     }
 }
 
+fn of_pool(pool: &MachinePool) -> ReplicaCounts {
+    let status = pool.status.clone().unwrap_or_default();
+    ReplicaCounts {
+        available_replicas: status.available_replicas,
+        desired_replicas: pool.spec.replicas,
+        ready_replicas: status.ready_replicas,
+        replicas: status.replicas,
+        up_to_date_replicas: status.up_to_date_replicas,
+        upgrade_plan: None,
+        versions: status.versions,
+    }
+}
+
 /// Counts Machines. All that exist are desired: no other object says how many there should be.
 fn counts(machines: &[Machine]) -> ReplicaCounts {
     let count = |desired: &dyn Fn(&&Machine) -> bool| {
@@ -165,13 +194,14 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
 }
 
 /// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
-/// are unknown, True without obstacles.
+/// are unknown, True without obstacles. A deletion is an issue, and expects that objects are gone.
 fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
-    if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
-        let message = format!("* Deleting: {}", deleting.message);
-        return Condition::new("Available", ConditionStatus::False, "NotAvailable", &message, now.clone());
-    }
-    let obstacles = summary::obstacles(conditions, &PARTS, gates);
+    let deleting = condition(conditions, DELETING).is_some_and(Condition::holds);
+    let is_expected = |kind: &&str| deleting && summary::is_gone(conditions, kind);
+    let parts: Vec<&str> = PARTS.into_iter().filter(|kind| !is_expected(kind)).collect();
+    let deleting = deleting.then(|| summary::obstacle(conditions, DELETING, Polarity::Negative)).flatten();
+    let others = summary::obstacles(conditions, &parts, gates);
+    let obstacles: Vec<Obstacle> = deleting.into_iter().chain(others).collect();
     let status = summary::status(&obstacles);
     let reason = match status {
         ConditionStatus::True => "Available",
@@ -183,7 +213,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, Polarity};
+    use apiserver_types::{ClusterSpec, KubeadmControlPlane};
     use serde_json::json;
 
     use super::*;
@@ -201,6 +231,28 @@ mod tests {
         }
     }
 
+    /// The text was recorded from upstream's controllers.
+    #[test]
+    fn a_cluster_that_goes_lists_what_is_deleted_and_what_is_missing_and_not_what_is_gone() {
+        use ConditionStatus::{False, True};
+        let of = |kind: &str, status, reason: &str, message: &str| {
+            Condition::new(kind, status, reason, message, Time::default())
+        };
+        let remaining = "* MachineDeployments: md\n* MachineSets: ms";
+        let conditions = [
+            of(DELETING, True, "WaitingForWorkersDeletion", remaining),
+            of("RemoteConnectionProbe", True, "ProbeSucceeded", ""),
+            of("InfrastructureReady", False, "ObjectDeleted", "OpenStackCluster has been deleted"),
+            of("ControlPlaneAvailable", False, "NotAvailable", "Failed to get etcd members"),
+            of("WorkersAvailable", False, "NotAvailable", "* MachineDeployment md: Deletion in progress"),
+        ];
+        let found = available(&conditions, &[], &Time::default());
+        let expected = "* Deleting:\n  * MachineDeployments: md\n  * MachineSets: ms\n\
+            * ControlPlaneAvailable: Failed to get etcd members\n\
+            * WorkersAvailable:\n  * MachineDeployment md: Deletion in progress";
+        assert_eq!((found.status, found.message.as_str()), (False, expected));
+    }
+
     #[test]
     fn availability_gates_affect_the_available_condition() {
         let gate = Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) };
@@ -214,25 +266,48 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_counted_in_deployments_in_sets_without_one_and_alone() {
+    fn workers_are_counted_in_pools_in_deployments_in_sets_without_one_and_alone() {
         let status = json!({"replicas": 2, "readyReplicas": 1});
         let mut deployment = MachineDeployment::default();
         deployment.spec.replicas = Some(3);
         deployment.status = serde_json::from_value(status.clone()).unwrap();
         let mut set = MachineSet::default();
         set.spec.replicas = Some(2);
-        set.status = serde_json::from_value(status).unwrap();
+        set.status = serde_json::from_value(status.clone()).unwrap();
+        let mut pool = MachinePool::default();
+        pool.spec.replicas = Some(10);
+        pool.status = serde_json::from_value(status).unwrap();
         let observed = Observed {
             deployments: vec![deployment],
             sets: vec![set],
+            pools: vec![pool],
             workers: vec![Machine::default()],
             ..Observed::default()
         };
         let workers = workers(&observed);
         assert_eq!(
             (workers.desired_replicas, workers.replicas, workers.ready_replicas),
-            (Some(6), Some(5), Some(2))
+            (Some(16), Some(7), Some(3))
         );
+    }
+
+    #[test]
+    fn the_control_plane_is_counted_by_its_object_alone_where_the_cluster_names_one() {
+        let known = ReplicaCounts { ready_replicas: Some(3), replicas: Some(3), ..ReplicaCounts::default() };
+        let machines = vec![Machine::default()];
+        let mut observed = Observed { control_plane_machines: machines, ..Observed::default() };
+        assert_eq!(control_plane(&observed, known.clone()), ReplicaCounts::default(), "it does not exist");
+        let mut object = KubeadmControlPlane::default();
+        object.spec.replicas = Some(5);
+        object.status = serde_json::from_value(json!({"replicas": 4})).unwrap();
+        observed.control_plane = Some(object);
+        let counted = control_plane(&observed, known);
+        let found = (counted.desired_replicas, counted.replicas, counted.ready_replicas);
+        assert_eq!(found, (Some(5), Some(4), Some(3)), "what it does not report stays");
+        let mut alone = Cluster::new("c", ClusterSpec::default());
+        report(&mut alone, &observed, &Step::Nothing, &Time::default());
+        let counted = alone.status.unwrap().control_plane.unwrap();
+        assert_eq!(counted.replicas, Some(1), "without a reference, the Machines are counted");
     }
 
     #[test]
@@ -242,5 +317,17 @@ mod tests {
         report(&mut cluster, &observed, &Step::Nothing, &Time::default());
         let initialization = cluster.status.unwrap().initialization.unwrap();
         assert_eq!(initialization.infrastructure_provisioned, Some(true));
+    }
+
+    #[test]
+    fn a_paused_cluster_reports_that_alone() {
+        let mut cluster = Cluster::new("c", ClusterSpec { paused: Some(true), ..ClusterSpec::default() });
+        report_pause(&mut cluster, &Time::default());
+        assert!(cluster.condition("Paused").is_some_and(Condition::holds));
+        let status = cluster.status.unwrap();
+        assert_eq!(
+            (status.phase, status.workers, status.conditions.map(|it| it.len())),
+            (None, None, Some(1))
+        );
     }
 }

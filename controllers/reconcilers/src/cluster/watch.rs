@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, OpenStackCluster};
+use apiserver_types::{
+    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet, OpenStackCluster,
+};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -11,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ClusterReconciler;
 use crate::object_refs::concerned;
-use crate::workload_changes;
+use crate::{ownership, workload_changes};
 
 /// Number of Clusters that are reconciled at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
@@ -30,10 +32,7 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
             cluster.spec.infrastructure_ref.as_ref().is_some_and(|it| it.name == name)
         })
     };
-    let of_machine = |machine: Machine| {
-        let namespace = machine.namespace().unwrap_or_default();
-        Some(ObjectRef::<Cluster>::new(&machine.spec.cluster_name).within(&namespace))
-    };
+    let of_machine = |machine: Machine| named(&machine.spec.cluster_name, machine.namespace());
     let known = controller.store();
     let of_control_plane = move |control_plane: KubeadmControlPlane| {
         let name = control_plane.name_any();
@@ -41,15 +40,21 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
             cluster.spec.control_plane_ref.as_ref().is_some_and(|it| it.name == name)
         })
     };
-    let of_deployment = move |deployment: MachineDeployment| {
-        let namespace = deployment.namespace().unwrap_or_default();
-        Some(ObjectRef::<Cluster>::new(&deployment.spec.cluster_name).within(&namespace))
+    let of_deployment =
+        |deployment: MachineDeployment| named(&deployment.spec.cluster_name, deployment.namespace());
+    let of_pool = |pool: MachinePool| named(&pool.spec.cluster_name, pool.namespace());
+    // A MachineDeployment reports what its MachineSets do.
+    let of_set = |set: MachineSet| {
+        let is_alone = ownership::controller_of(&set).is_none();
+        is_alone.then(|| named(&set.spec.cluster_name, set.namespace())).flatten()
     };
     let known = controller.store();
     let controller = controller
         .watches(Api::<OpenStackCluster>::all(client.clone()), of_infrastructure)
         .watches(Api::<KubeadmControlPlane>::all(client.clone()), of_control_plane)
         .watches(Api::<MachineDeployment>::all(client.clone()), of_deployment)
+        .watches(Api::<MachineSet>::all(client.clone()), of_set)
+        .watches(Api::<MachinePool>::all(client.clone()), of_pool)
         .watches(Api::<Machine>::all(client), of_machine)
         .triggered_by(workload_changes::stream(&context.workloads), move |change| {
             of_workload(&known, change)
@@ -60,6 +65,11 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns the Cluster that an object of the namespace names.
+fn named(cluster: &str, namespace: Option<String>) -> Option<ObjectRef<Cluster>> {
+    Some(ObjectRef::new(cluster).within(&namespace.unwrap_or_default()))
 }
 
 /// Returns the Clusters that a change of a connection concerns; without a change, all: some were missed.

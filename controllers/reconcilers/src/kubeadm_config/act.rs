@@ -14,6 +14,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::certificate_upload::{self, Upload};
+use super::checks;
 use super::contents::Contents;
 use super::data_secret;
 use super::lock::{Attempt, Lock};
@@ -48,22 +49,26 @@ impl Actor<'_> {
         let endpoint = endpoint(self.cluster);
         let spec = &config.spec;
         let configuration = spec.cluster_configuration.clone().unwrap_or_default();
-        self.check_versioned(&configuration)?;
+        checks::versioned(self.version()?, &configuration)?;
         let mut node = spec.init_configuration.clone().unwrap_or_default();
         if node.bootstrap_tokens.as_ref().is_none_or(Vec::is_empty) {
             // Not stored: no node joins with it, so another pass may render another one.
             node.bootstrap_tokens = Some(vec![token::for_init().map_err(Failure::data)?]);
         }
-        let kubeadm = kubeadm::init(&kubeadm::Init {
-            cluster_name: &self.cluster.name_any(),
+        let patches = kubeadm::environment_patches(self.version()?, Some(&configuration), &mut node.patches);
+        let mut files = certificates.files(Some(&configuration));
+        files.extend(patches.map_err(Failure::data)?);
+        let cluster_name = self.cluster.name_any();
+        let input = kubeadm::Init {
+            cluster_name: &cluster_name,
             version: self.version()?,
             endpoint: endpoint.as_deref(),
             network: self.cluster.spec.cluster_network.as_ref(),
             cluster: &configuration,
             node: &node,
-        });
-        let kubeadm = kubeadm.map_err(Failure::data)?;
-        let files = certificates.files(Some(&configuration));
+        };
+        checks::values(&config.spec, &kubeadm::refusals_of_init(&input))?;
+        let kubeadm = kubeadm::init(&input).map_err(Failure::data)?;
         let document = self.document(config, Command::Init, &kubeadm, &files, None).await?;
         self.wait_for(lock.take(&self.machine.name_any()).await?).await?;
         if let Some(endpoint) = endpoint.filter(|_| configuration.control_plane_endpoint.is_none()) {
@@ -78,6 +83,8 @@ impl Actor<'_> {
         Lock::of(self.context, self.cluster).release().await?;
         let control_plane = is_control_plane(self.machine);
         let certificates = self.certificates_for_join(config, control_plane).await?;
+        let given = config.spec.join_configuration.as_ref().map(kubeadm::refusals_of_join);
+        checks::values(&config.spec, &given.unwrap_or_default())?;
         let join = self.complete_join(config, &certificates, control_plane).await?;
         let mut key = None;
         if let Some(token) = discovery::token(&join) {
@@ -90,8 +97,12 @@ impl Actor<'_> {
         let discovery = discovery::kubeconfig_file(&join);
         let configuration = config.spec.cluster_configuration.as_ref();
         let in_document = control_plane && key.is_none();
-        let files = if in_document { certificates.files(configuration) } else { Vec::new() };
-        let join = if control_plane { join } else { discovery::with_taint(join) };
+        let mut files = if in_document { certificates.files(configuration) } else { Vec::new() };
+        let mut join = if control_plane { join } else { discovery::with_taint(join) };
+        // The static pods of a worker are not kubeadm's.
+        let of_pods = configuration.filter(|_| control_plane);
+        let patches = kubeadm::environment_patches(self.version()?, of_pods, &mut join.patches);
+        files.extend(patches.map_err(Failure::data)?);
         let kubeadm = kubeadm::join_with_key(self.version()?, &join, key.as_ref()).map_err(Failure::data)?;
         let document = self.document(config, Command::Join, &kubeadm, &files, discovery.as_ref()).await?;
         data_secret::store(self.context, config, &self.cluster.name_any(), document).await
@@ -168,22 +179,6 @@ impl Actor<'_> {
                 "Machine {name} has no spec.version, which selects the form of the kubeadm file"
             ))
         })
-    }
-
-    /// Refuses a gate that the kubeadm of this version does not know, because it would refuse the whole file on the
-    /// machine, and a flag that the API server does not have.
-    fn check_versioned(&self, configuration: &ClusterConfiguration) -> Result<(), Failure> {
-        let version = self.version()?;
-        let given = configuration.feature_gates.iter().flatten().map(|(name, on)| (name.clone(), *on));
-        let unknown = kubeadm::unknown_feature_gates(version, &given.collect());
-        if unknown.is_empty() {
-            return check_flags(version, configuration);
-        }
-        Err(Failure::data(format!(
-            "spec.clusterConfiguration.featureGates: kubeadm {version} does not know {}. Remove it, or choose a version \
-             that knows it",
-            unknown.join(" and ")
-        )))
     }
 
     /// Returns all certificates of a control plane node. Without an object that manages the control plane, no other
@@ -313,7 +308,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Returns the boot document.
+    /// Returns the boot document. `certificates` are the files of the control plane, which the user's files follow.
     async fn document(
         &self,
         config: &KubeadmConfig,
@@ -349,17 +344,4 @@ impl Actor<'_> {
             BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }
-}
-
-/// Refuses a flag with which the API server of this version would not start.
-fn check_flags(version: &str, configuration: &ClusterConfiguration) -> Result<(), Failure> {
-    let server = configuration.api_server.as_ref();
-    let arguments = server.and_then(|server| server.extra_args.as_deref()).unwrap_or_default();
-    let removed = |name: &str| kubeadm::is_removed_from_api_server(version, name);
-    let Some(index) = arguments.iter().position(|argument| removed(&argument.name)) else { return Ok(()) };
-    let name = arguments.get(index).map(|argument| argument.name.as_str()).unwrap_or_default();
-    Err(Failure::data(format!(
-        "spec.clusterConfiguration.apiServer.extraArgs[{index}]: kube-apiserver {version} does not have the flag {name}, \
-         and does not start. Remove it"
-    )))
 }

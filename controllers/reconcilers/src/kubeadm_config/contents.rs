@@ -11,12 +11,16 @@ use controllers_bootstrap::File;
 use controllers_bootstrap::template::{self, Values};
 use controllers_runtime::ControllerContext;
 
-use super::stop::Failure;
+use super::stop::{Failure, SECRET};
 use crate::templates;
 
-/// Adds the remedy for a Secret without the content.
-fn with_remedy(cause: &str, source: &SecretKeySource) -> String {
-    format!("{cause}. Create the Secret with the key {:?}; it is looked for every 10 seconds", source.key)
+/// Returns the failure of a Secret without the content, with its remedy.
+fn missing(cause: &str, source: &SecretKeySource) -> Failure {
+    Failure::missing_content(format!(
+        "{cause}. Create the Secret with the key {:?}; it is looked for every {} seconds",
+        source.key,
+        SECRET.as_secs()
+    ))
 }
 
 /// Reader of contents for one KubeadmConfig.
@@ -98,12 +102,12 @@ impl Contents<'_> {
         let (namespace, name) = (self.namespace, &source.name);
         let Some(secret) = self.context.secrets.secret(namespace, name).await? else {
             let cause = format!("{about}: Secret {namespace}/{name} does not exist");
-            return Err(Failure::data(with_remedy(&cause, source)));
+            return Err(missing(&cause, source));
         };
         let value = secret.data.and_then(|mut data| data.remove(&source.key));
         value.map(|value| value.0).ok_or_else(|| {
             let cause = format!("{about}: Secret {namespace}/{name} has no key {:?}", source.key);
-            Failure::data(with_remedy(&cause, source))
+            missing(&cause, source)
         })
     }
 }

@@ -4,6 +4,7 @@
 
 mod act;
 mod certificate_upload;
+mod checks;
 mod contents;
 mod data_secret;
 mod decide;

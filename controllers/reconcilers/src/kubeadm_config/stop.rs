@@ -12,6 +12,10 @@ pub(super) const WAITING: Duration = Duration::from_secs(30);
 /// endpoint.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
 
+/// Interval of a pass that waits for a Secret of the user. Secrets are not watched, and a late one is to take effect within
+/// a few seconds. A pass costs a few reads of our own API.
+pub(super) const SECRET: Duration = Duration::from_secs(3);
+
 /// Part of the bootstrap that a stopped pass concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -59,6 +63,11 @@ impl Failure {
     /// Creates the failure of content that cannot be prepared.
     pub(super) fn data(error: impl std::fmt::Display) -> Self {
         Self::of(Part::Data, error.to_string())
+    }
+
+    /// Creates the failure of content whose Secret or key does not exist yet.
+    pub(super) fn missing_content(cause: impl Into<String>) -> Self {
+        Self::Stop(Stop { part: Part::Data, message: cause.into(), after: SECRET })
     }
 
     /// Assigns what is not a failure of the API to a part.

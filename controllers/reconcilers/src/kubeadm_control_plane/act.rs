@@ -15,6 +15,11 @@ use super::{FINALIZER, certificates, conditions_of_machines, connection, desired
 use crate::applied::Applied;
 use crate::{ownership, templates};
 
+/// Reasons of `MachinesCreated` in the form of v1beta1: the object that could not be made.
+const INFRASTRUCTURE: &str = "InfrastructureTemplateCloningFailed";
+const BOOTSTRAP: &str = "BootstrapTemplateCloningFailed";
+const MACHINE: &str = "MachineGenerationFailed";
+
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
@@ -77,7 +82,7 @@ impl Actor<'_> {
         &self,
         step: &Step,
         control_plane: &mut KubeadmControlPlane,
-        observed: &Observed,
+        observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
         match step {
             Step::AddFinalizer => crate::finalizers::add(self.api, control_plane, FINALIZER).await,
@@ -130,26 +135,34 @@ impl Actor<'_> {
     async fn create(
         &self,
         control_plane: &KubeadmControlPlane,
-        observed: &Observed,
+        observed: &mut Observed,
         start: Start,
         domain: Option<String>,
     ) -> Result<(), ReconcileError> {
-        let name = desired::name(control_plane, &observed.cluster.name_any());
-        let name = name.map_err(|error| ReconcileError::waiting("InvalidName", error))?;
+        let name = match desired::name(control_plane, &observed.cluster.name_any()) {
+            Ok(name) => name,
+            Err(error) => {
+                let error = ReconcileError::waiting("InvalidName", error);
+                observed.failure = Some((MACHINE, error.to_string()));
+                return Err(error);
+            }
+        };
         match self.make(control_plane, observed, &name, start, domain).await {
             Ok(()) => {
                 let message = format!("Created Machine {name}");
                 self.tell(control_plane, "SuccessfulCreate", &message).await
             }
-            Err(error) => {
+            Err((stage, error)) => {
                 let reason = if start == Start::Init { "FailedInitialization" } else { "FailedScaleUp" };
                 let message = format!("Failed to create Machine {name}: {error}");
+                observed.failure = Some((stage, error.to_string()));
                 self.warn(control_plane, reason, &message).await?;
                 Err(error)
             }
         }
     }
 
+    /// Makes the objects. Returns a failure with the reason of its stage.
     async fn make(
         &self,
         control_plane: &KubeadmControlPlane,
@@ -157,7 +170,7 @@ impl Actor<'_> {
         name: &str,
         start: Start,
         domain: Option<String>,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<(), (&'static str, ReconcileError)> {
         let cluster = observed.cluster.name_any();
         let namespace = control_plane.namespace().unwrap_or_default();
         let wish = templates::Clone {
@@ -169,14 +182,15 @@ impl Actor<'_> {
             annotations: &Default::default(),
             owner: ownership::reference(control_plane, false),
         };
-        templates::clone(self.context, &wish).await?;
+        templates::clone(self.context, &wish).await.map_err(|error| (INFRASTRUCTURE, error))?;
         let params = PatchParams::apply(sync::MANAGER).force();
         let configs: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);
         let config = desired::config(control_plane, &cluster, name, start);
-        configs.patch(name, &params, &Patch::Apply(&config)).await?;
+        let made = configs.patch(name, &params, &Patch::Apply(&config)).await;
+        made.map_err(|error| (BOOTSTRAP, error.into()))?;
         let machine = desired::machine(control_plane, &cluster, name, domain);
-        self.machines(control_plane).patch(name, &params, &Patch::Apply(&machine)).await?;
-        Ok(())
+        let made = self.machines(control_plane).patch(name, &params, &Patch::Apply(&machine)).await;
+        made.map(drop).map_err(|error| (MACHINE, error.into()))
     }
 
     async fn delete_unfinished(

@@ -13,6 +13,9 @@ use super::surplus;
 /// Time after the initialization, and after a Node appears, in which members of etcd may still be unknown.
 const ETCD_STARTS: SignedDuration = SignedDuration::from_mins(2);
 
+/// Age from which trouble is reported while the control plane serves. Upstream's value.
+const TROUBLE: SignedDuration = SignedDuration::from_secs(10);
+
 /// Returns whether the control plane serves.
 pub(super) fn condition(
     control_plane: &KubeadmControlPlane,
@@ -50,7 +53,8 @@ pub(super) fn condition(
         issues.extend(etcd(&observed.replicas, members, now));
     }
     if issues.is_empty() {
-        return new(ConditionStatus::True, "Available", "");
+        let trouble = partial_trouble(&observed.replicas, members, managed, now);
+        return new(ConditionStatus::True, "Available", &trouble.join("\n"));
     }
     new(no, down, &issues.join("\n"))
 }
@@ -93,22 +97,72 @@ fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
     issues.extend(
         replicas.iter().filter(is_late).map(|it| format!("* Machine {} has no etcd member", it.name())),
     );
-    let voters: Vec<&Member> = members.iter().filter(|member| !member.is_learner).collect();
-    let quorum = voters.len() / 2 + 1;
-    let is_healthy = |member: &&&Member| {
-        let machine = replicas.iter().find(|it| surplus::belongs(member, it));
-        member.name.is_empty() || machine.is_some_and(|it| it.holds("EtcdMemberHealthy"))
-    };
-    // The only Machine that waits for its Node has the only member that matches none.
-    let credited = usize::from(waits == 1 && voters.iter().filter(|it| without(it)).count() == 1);
-    let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
-    if healthy < quorum {
-        issues.push(format!(
-            "* {healthy} of {} etcd members are healthy, at least {quorum} required",
-            voters.len()
-        ));
+    let quorum = Quorum::of(replicas, members);
+    if quorum.healthy < quorum.required {
+        issues.push(quorum.text());
     }
     issues
+}
+
+/// Healthy members of etcd, those with a vote, and those that a quorum requires.
+struct Quorum {
+    healthy: usize,
+    voters: usize,
+    required: usize,
+}
+
+impl Quorum {
+    fn of(replicas: &[Replica], members: &[Member]) -> Self {
+        let voters: Vec<&Member> = members.iter().filter(|member| !member.is_learner).collect();
+        let machine = |member: &Member| replicas.iter().find(|it| surplus::belongs(member, it));
+        let is_healthy = |member: &&&Member| {
+            member.name.is_empty() || machine(member).is_some_and(|it| it.holds("EtcdMemberHealthy"))
+        };
+        // The only Machine that waits for its Node has the only member that matches none.
+        let waits = replicas.iter().filter(|it| it.node().is_none()).count();
+        let without = voters.iter().filter(|member| machine(member).is_none()).count();
+        let credited = usize::from(waits == 1 && without == 1);
+        let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
+        Self { healthy, voters: voters.len(), required: voters.len() / 2 + 1 }
+    }
+
+    fn text(&self) -> String {
+        let Self { healthy, voters, required } = self;
+        format!(
+            "* {healthy} of {voters} etcd members are healthy, at least {required} required for etcd quorum"
+        )
+    }
+}
+
+/// Returns what does not work in a control plane that serves, unless it has just begun.
+fn partial_trouble(
+    replicas: &[Replica],
+    members: Option<&[Member]>,
+    managed: bool,
+    now: &Time,
+) -> Vec<String> {
+    let is_old = |since: &Time| {
+        let age = timestamp(now).zip(timestamp(since)).map(|(now, since)| now.duration_since(since));
+        age.is_some_and(|age| age > TROUBLE)
+    };
+    let fails = |replica: &Replica, kind| {
+        let found = replica.machine.condition(kind).filter(|it| it.status != ConditionStatus::True);
+        found.is_some_and(|it| is_old(&it.last_transition_time))
+    };
+    let is_broken = |it: &&Replica| Replica::components(managed).any(|kind| fails(it, kind));
+    let healthy = replicas.len().saturating_sub(replicas.iter().filter(is_broken).count());
+    let mut lines = Vec::new();
+    if healthy < replicas.len() {
+        lines.push(format!(
+            "* {healthy} of {} Machines have healthy control plane components, at least 1 required",
+            replicas.len()
+        ));
+    }
+    let quorum = members.filter(|_| managed).map(|members| Quorum::of(replicas, members));
+    let is_incomplete =
+        |it: &Quorum| it.healthy < it.voters && replicas.iter().any(|it| fails(it, "EtcdMemberHealthy"));
+    lines.extend(quorum.filter(is_incomplete).map(|quorum| quorum.text()));
+    lines
 }
 
 #[cfg(test)]
@@ -122,6 +176,11 @@ mod tests {
             let mut replica = healthy(&index.to_string(), 0);
             if !is_healthy {
                 set(&mut replica, "EtcdMemberHealthy", ConditionStatus::False);
+            }
+            for condition in
+                replica.machine.status.iter_mut().flat_map(|it| it.conditions.iter_mut().flatten())
+            {
+                condition.last_transition_time = Time("1970-01-01T00:00:00Z".to_owned());
             }
             replica
         });
@@ -162,5 +221,18 @@ mod tests {
             let found = found(&machines, members.clone(), minutes);
             assert_eq!(found.status, expected, "{machines:?} {members:?} {minutes}: {}", found.message);
         }
+    }
+
+    #[test]
+    fn a_control_plane_that_serves_tells_what_does_not_work_after_ten_seconds() {
+        let members = |count: usize| {
+            let member = |index: usize| Member { name: index.to_string(), ..Member::default() };
+            Ok((0..count).map(member).collect::<Vec<_>>())
+        };
+        let lines = "* 2 of 3 Machines have healthy control plane components, at least 1 required\n\
+            * 2 of 3 etcd members are healthy, at least 2 required for etcd quorum";
+        assert_eq!(found(&[true, true, false], members(3), 5).message, lines);
+        assert_eq!(found(&[true, true, true], members(3), 5).message, "");
+        assert_eq!(found(&[true, true, false], members(3), 0).message, "", "it has just begun");
     }
 }

@@ -1,7 +1,7 @@
 //! Status of a control plane in the form of v1beta1, for clients of that version.
 
 use apiserver_types::{
-    Condition, ConditionStatus, DeprecatedCondition, KubeadmControlPlane, KubeadmControlPlaneDeprecated, Time,
+    Condition, ConditionStatus, KubeadmControlPlane, KubeadmControlPlaneDeprecated, Machine, Time,
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -11,20 +11,20 @@ use super::health::{COMPONENTS, ETCD_CLUSTER};
 use super::observe::Observed;
 use super::replica::desired_replicas;
 use super::report::Outcome;
+use crate::deprecated_conditions::{self, Old, set, state};
 
-/// Conditions that the summary `Ready` is made of, in the order in which the first that fails is copied.
-const PARTS: [&str; 7] = [
+/// Conditions that the summary `Ready` is made of. The first of the most severe ones is copied.
+const PARTS: [&str; 6] = [
+    "MachinesCreated",
     "MachinesSpecUpToDate",
     "Resized",
     "MachinesReady",
     "Available",
     "CertificatesAvailable",
-    COMPONENTS,
-    ETCD_CLUSTER,
 ];
 
-/// Condition before its time is known.
-type Draft = (&'static str, ConditionStatus, &'static str, &'static str, String);
+/// Type and state of a condition.
+type Draft = (&'static str, Old);
 
 /// Writes `status.deprecated`.
 pub(super) fn report(
@@ -52,11 +52,11 @@ pub(super) fn report(
     old.ready_replicas = Some(ready);
     old.unavailable_replicas = Some(count(replicas).saturating_sub(ready));
     let conditions = old.conditions.get_or_insert_default();
-    for draft in drafts {
-        set(conditions, draft, now);
+    for (kind, draft) in drafts {
+        set(conditions, kind, draft, now);
     }
-    let summary = summary(conditions);
-    set(conditions, summary, now);
+    let parts = PARTS.map(|kind| state(conditions, kind));
+    set(conditions, "Ready", deprecated_conditions::summary(&parts), now);
     conditions.sort_by(|a, b| (a.kind != "Ready", &a.kind).cmp(&(b.kind != "Ready", &b.kind)));
 }
 
@@ -71,129 +71,140 @@ fn drafts(
     outcome: &Outcome,
     initialized: bool,
 ) -> Vec<Draft> {
-    let yes = |kind| (kind, ConditionStatus::True, "", "", String::new());
     let mut drafts = Vec::new();
     if observed.certificates.examined {
-        drafts.push(match observed.certificates.is_available() {
-            true => yes("CertificatesAvailable"),
-            false => {
-                let message = observed.certificates.missing.join(", ");
-                let reason = "CertificatesGenerationFailed";
-                ("CertificatesAvailable", ConditionStatus::False, reason, "Error", message)
-            }
-        });
-        drafts.push(match initialized {
-            true => yes("Available"),
-            false => ("Available", ConditionStatus::False, "WaitingForKubeadmInit", "Info", String::new()),
-        });
+        let missing = observed.certificates.missing.join(", ");
+        let is_available = observed.certificates.is_available();
+        let certificates = match is_available {
+            true => Old::True,
+            false => Old::no("Error", "CertificatesGenerationFailed", missing),
+        };
+        let serves = if initialized { Old::True } else { Old::no("Info", "WaitingForKubeadmInit", "") };
+        drafts.extend([("CertificatesAvailable", certificates), ("Available", serves)]);
     }
-    if !observed.replicas.is_empty() || matches!(outcome, Ok(Step::Create(..))) {
-        drafts.push(yes("MachinesCreated"));
-    }
+    drafts.extend(machines_created(observed, outcome).map(|state| ("MachinesCreated", state)));
     let ready = observed.replicas.iter().filter(|it| it.holds("Ready")).count();
-    if !observed.replicas.is_empty() && ready == observed.replicas.len() {
-        drafts.push(yes("MachinesReady"));
-    }
-    drafts.extend(resized(control_plane, observed, ready));
+    drafts.extend(machines_ready(observed).map(|state| ("MachinesReady", state)));
+    drafts.extend(resized(control_plane, observed, ready).map(|state| ("Resized", state)));
     drafts.extend([COMPONENTS, ETCD_CLUSTER].into_iter().filter_map(|kind| health(control_plane, kind)));
-    drafts.extend(spec_up_to_date(control_plane, observed));
+    drafts.extend(spec_up_to_date(control_plane, observed).map(|state| ("MachinesSpecUpToDate", state)));
     drafts
 }
 
+/// Returns whether the last attempt to make a Machine succeeded; `None` before the first one.
+fn machines_created(observed: &Observed, outcome: &Outcome) -> Option<Old> {
+    if let Some((reason, message)) = &observed.failure {
+        return Some(Old::no("Error", reason, message.as_str()));
+    }
+    (!observed.replicas.is_empty() || matches!(outcome, Ok(Step::Create(..)))).then_some(Old::True)
+}
+
+/// Returns the aggregate over the Machines; `None` while no Machine has reported anything.
+fn machines_ready(observed: &Observed) -> Option<Old> {
+    let machines: Vec<Machine> = observed.replicas.iter().map(|it| it.machine.clone()).collect();
+    let is_reported = machines.iter().any(|machine| deprecated_conditions::ready(machine).is_some());
+    is_reported.then(|| deprecated_conditions::machines_ready(&machines))
+}
+
 /// Returns the condition on outdated Machines; `None` until the first rollout.
-fn spec_up_to_date(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Draft> {
-    let kind = "MachinesSpecUpToDate";
+fn spec_up_to_date(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Old> {
     let outdated = observed.replicas.iter().filter(|it| it.is_outdated()).count();
     if outdated > 0 {
         let current = observed.replicas.len().saturating_sub(outdated);
         let message =
             format!("Rolling {outdated} replicas with outdated spec ({current} replicas up to date)");
-        return Some((kind, ConditionStatus::False, "RollingUpdateInProgress", "Warning", message));
+        return Some(Old::no("Warning", "RollingUpdateInProgress", message));
     }
     let known = control_plane.status.as_ref().and_then(|it| it.deprecated.as_ref()?.v1beta1.as_ref());
     let mut known = known.and_then(|it| it.conditions.as_ref()).into_iter().flatten();
-    known.any(|it| it.kind == kind).then(|| (kind, ConditionStatus::True, "", "", String::new()))
+    known.any(|it| it.kind == "MachinesSpecUpToDate").then_some(Old::True)
 }
 
 /// Returns the condition on the number of Machines; `None` while their number is right and not all are ready.
-fn resized(control_plane: &KubeadmControlPlane, observed: &Observed, ready: usize) -> Option<Draft> {
+fn resized(control_plane: &KubeadmControlPlane, observed: &Observed, ready: usize) -> Option<Old> {
     let (current, desired) = (observed.replicas.len(), desired_replicas(control_plane));
-    let no = |reason, severity, message| Some(("Resized", ConditionStatus::False, reason, severity, message));
     if control_plane.metadata.deletion_timestamp.is_some() {
-        return no("Deleting", "Info", String::new());
+        return Some(Old::no("Info", "Deleting", ""));
     }
     let numbers = format!("control plane to {desired} replicas (actual {current})");
     match current.cmp(&desired) {
-        std::cmp::Ordering::Less => no("ScalingUp", "Warning", format!("Scaling up {numbers}")),
-        std::cmp::Ordering::Greater => no("ScalingDown", "Warning", format!("Scaling down {numbers}")),
-        std::cmp::Ordering::Equal if ready == current => {
-            Some(("Resized", ConditionStatus::True, "", "", String::new()))
+        std::cmp::Ordering::Less => Some(Old::no("Warning", "ScalingUp", format!("Scaling up {numbers}"))),
+        std::cmp::Ordering::Greater => {
+            Some(Old::no("Warning", "ScalingDown", format!("Scaling down {numbers}")))
         }
-        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Equal => (ready == current).then_some(Old::True),
     }
 }
 
 /// Returns a condition of health in the words of v1beta1.
 fn health(control_plane: &KubeadmControlPlane, kind: &'static str) -> Option<Draft> {
     let found: &Condition = control_plane.condition(kind)?;
+    let message = found.message.clone();
     let is_etcd = kind == ETCD_CLUSTER;
-    let (reason, severity) = match (found.status, found.reason.as_str()) {
-        (ConditionStatus::True, _) => return Some((kind, ConditionStatus::True, "", "", String::new())),
+    let state = match (found.status, found.reason.as_str()) {
+        (ConditionStatus::True, _) => Old::True,
         // Before the first API server responds, v1beta1 had no such condition.
         (ConditionStatus::Unknown, "InspectionFailed") => return None,
-        (ConditionStatus::Unknown, _) if is_etcd => ("EtcdClusterUnknown", ""),
-        (ConditionStatus::Unknown, _) => ("ControlPlaneComponentsUnknown", ""),
-        (ConditionStatus::False, _) if is_etcd => ("EtcdClusterUnhealthy", "Error"),
-        (ConditionStatus::False, _) => ("ControlPlaneComponentsUnhealthy", "Error"),
+        (ConditionStatus::Unknown, _) if is_etcd => Old::Unknown("EtcdClusterUnknown", message),
+        (ConditionStatus::Unknown, _) => Old::Unknown("ControlPlaneComponentsUnknown", message),
+        (ConditionStatus::False, _) if is_etcd => Old::no("Error", "EtcdClusterUnhealthy", message),
+        (ConditionStatus::False, _) => Old::no("Error", "ControlPlaneComponentsUnhealthy", message),
     };
-    Some((kind, found.status, reason, severity, found.message.clone()))
+    Some((kind, state))
 }
 
-/// Returns the summary: the first part that does not hold.
-fn summary(conditions: &[DeprecatedCondition]) -> Draft {
-    let broken = PARTS.iter().find_map(|kind| {
-        conditions.iter().find(|condition| condition.kind == *kind && condition.status == "False")
-    });
-    let Some(broken) = broken else { return ("Ready", ConditionStatus::True, "", "", String::new()) };
-    let reason =
-        REASONS.into_iter().find(|reason| Some(*reason) == broken.reason.as_deref()).unwrap_or_default();
-    let severities = ["Error", "Warning", "Info"];
-    let severity =
-        severities.into_iter().find(|it| Some(*it) == broken.severity.as_deref()).unwrap_or_default();
-    ("Ready", ConditionStatus::False, reason, severity, broken.message.clone().unwrap_or_default())
-}
+#[cfg(test)]
+mod tests {
+    use controllers_runtime::ReconcileError;
 
-/// Reasons that a part may have.
-const REASONS: [&str; 8] = [
-    "CertificatesGenerationFailed",
-    "WaitingForKubeadmInit",
-    "Deleting",
-    "ScalingUp",
-    "ScalingDown",
-    "RollingUpdateInProgress",
-    "EtcdClusterUnhealthy",
-    "ControlPlaneComponentsUnhealthy",
-];
+    use super::super::replica::Replica;
+    use super::super::replica::examples::healthy;
+    use super::*;
 
-/// Sets a condition. Its time changes with its status only.
-fn set(conditions: &mut Vec<DeprecatedCondition>, draft: Draft, now: &Time) {
-    let (kind, status, reason, severity, message) = draft;
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let mut new = DeprecatedCondition {
-        kind: kind.to_owned(),
-        status: format!("{status:?}"),
-        last_transition_time: now.clone(),
-        reason: text(reason),
-        severity: text(severity),
-        message: text(&message),
-    };
-    match conditions.iter_mut().find(|known| known.kind == kind) {
-        Some(known) => {
-            if known.status == new.status {
-                new.last_transition_time = known.last_transition_time.clone();
-            }
-            *known = new;
-        }
-        None => conditions.push(new),
+    fn reported(observed: &Observed, outcome: &Outcome) -> Vec<(String, String)> {
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.spec.replicas = Some(1);
+        report(&mut control_plane, observed, outcome, true, &Time::default());
+        let old = control_plane.status.unwrap().deprecated.unwrap().v1beta1.unwrap();
+        let text = |it: apiserver_types::DeprecatedCondition| (it.kind, it.reason.unwrap_or(it.status));
+        old.conditions.unwrap().into_iter().map(text).collect()
+    }
+
+    fn found(all: &[(String, String)], kind: &str) -> Option<String> {
+        all.iter().find(|(known, _)| known == kind).map(|(_, reason)| reason.clone())
+    }
+
+    fn with_old_ready(mut replica: Replica, state: Old) -> Replica {
+        let status = replica.machine.status.get_or_insert_default();
+        let old = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
+        set(old.conditions.get_or_insert_default(), "Ready", state, &Time::default());
+        replica
+    }
+
+    #[test]
+    fn a_machine_that_cannot_be_made_is_reported_by_its_stage() {
+        let failure = Some(("InfrastructureTemplateCloningFailed", "no template".to_owned()));
+        let observed = Observed { failure, ..Observed::default() };
+        let outcome = Err(ReconcileError::waiting("Any", "no template"));
+        let all = reported(&observed, &outcome);
+        let expected = Some("InfrastructureTemplateCloningFailed".to_owned());
+        assert_eq!(found(&all, "MachinesCreated"), expected);
+        assert_eq!(
+            found(&all, "Ready"),
+            expected,
+            "an error is worse than the warning that a Machine is missing"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_not_ready_any_more_is_named() {
+        let of = |replica| Observed { replicas: vec![replica], ..Observed::default() };
+        let ready = |state| reported(&of(with_old_ready(healthy("a", 1), state)), &Ok(Step::Nothing));
+        assert_eq!(found(&ready(Old::True), "MachinesReady").as_deref(), Some("True"));
+        let broken = ready(Old::no("Error", "NodeNotFound", ""));
+        assert_eq!(found(&broken, "MachinesReady").as_deref(), Some("NodeNotFound @ Machine/a"));
+        assert_eq!(found(&broken, "Ready").as_deref(), Some("NodeNotFound @ Machine/a"));
+        let silent = reported(&of(healthy("a", 1)), &Ok(Step::Nothing));
+        assert_eq!(found(&silent, "MachinesReady"), None);
     }
 }

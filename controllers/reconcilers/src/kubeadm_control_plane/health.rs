@@ -102,12 +102,24 @@ fn of_machine(replica: &Replica, kinds: &[&str]) -> Option<(ConditionStatus, Str
     } else {
         ConditionStatus::True
     };
-    let text = |it: &&Condition| {
-        let text = if it.message.is_empty() { &it.reason } else { &it.message };
-        format!("  * {}: {text}", it.kind)
-    };
-    let issues = counted.iter().filter(|it| it.status != ConditionStatus::True).map(text);
-    Some((worst, issues.collect::<Vec<_>>().join("\n")))
+    let issues: Vec<(&str, &str)> = counted
+        .iter()
+        .filter(|it| it.status != ConditionStatus::True)
+        .map(|it| {
+            (it.kind.as_str(), if it.message.is_empty() { it.reason.as_str() } else { it.message.as_str() })
+        })
+        .collect();
+    Some((worst, lines(&issues)))
+}
+
+/// Returns a line for each component, or one for all if they say the same.
+fn lines(issues: &[(&str, &str)]) -> String {
+    match issues {
+        [(_, first), others @ ..] if !others.is_empty() && others.iter().all(|(_, text)| text == first) => {
+            format!("  * Control plane components: {first}")
+        }
+        _ => issues.iter().map(|(kind, text)| format!("  * {kind}: {text}")).collect::<Vec<_>>().join("\n"),
+    }
 }
 
 /// Returns the control plane Nodes that no Machine has. While a Machine waits for its Node, one may be its.
@@ -163,6 +175,12 @@ mod tests {
         let healthy = (ConditionStatus::True, "Healthy".to_owned(), String::new());
         assert_eq!(found(&reached(machines.clone(), &members), COMPONENTS), healthy);
         assert_eq!(found(&reached(machines.clone(), &members), ETCD_CLUSTER), healthy);
+        let mut silent = machines.clone();
+        for kind in PODS {
+            set(&mut silent[0], kind, ConditionStatus::False);
+        }
+        let message = found(&reached(silent, &members), COMPONENTS).2;
+        assert_eq!(message, "* Machine a:\n  * Control plane components: Reason");
         for machine in machines.iter_mut().take(2) {
             machine.machine.spec.provider_id = Some("openstack:///1".to_owned());
             set(machine, "EtcdMemberHealthy", ConditionStatus::Unknown);

@@ -19,6 +19,7 @@ mod expiry;
 mod health;
 mod hook;
 mod inspection;
+mod last_remediation;
 mod machine_conditions;
 mod machine_conditions_v1beta1;
 mod observe;

@@ -39,6 +39,8 @@ pub(super) struct Observed {
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
     pub etcd: Option<Arc<dyn Etcd>>,
+    /// Reason and message of a Machine that this pass could not make.
+    pub failure: Option<(&'static str, String)>,
 }
 
 /// Object that was made for a Machine which does not exist.

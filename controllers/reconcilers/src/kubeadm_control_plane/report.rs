@@ -12,7 +12,7 @@ use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::Replica;
-use super::{available, health, scaling};
+use super::{available, health, last_remediation, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{Source, Target, aggregate};
 use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
@@ -41,8 +41,10 @@ pub(super) fn report(
     let generation = control_plane.metadata.generation;
     let initialized = is_initialized(control_plane, observed);
     let conditions = conditions(control_plane, observed, outcome, initialized, now);
+    let remediation = last_remediation::find(control_plane, &observed.replicas);
     let status = control_plane.status.get_or_insert_default();
     counters(status, observed);
+    status.last_remediation = remediation.or_else(|| status.last_remediation.take());
     if initialized {
         let milestones = status.initialization.get_or_insert_with(KubeadmControlPlaneInitialization::default);
         milestones.control_plane_initialized = Some(true);

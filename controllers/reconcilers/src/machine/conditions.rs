@@ -1,9 +1,12 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
+use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
 use super::observe::{BOOTSTRAP_KIND, INFRASTRUCTURE_KIND, Observed, Outcome, is_bootstrapped};
+use crate::machine_labels::UPDATING;
+use crate::summary;
 
 /// Returns the condition of the bootstrap data.
 pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
@@ -35,7 +38,7 @@ pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> C
         };
     };
     match config.condition("Ready") {
-        Some(ready) => new(ready.status, &ready.reason, &ready.message),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None if observed.data_secret().is_some() => new(ConditionStatus::True, "Ready", ""),
         None => no("NotReady", "KubeadmConfig status.initialization.dataSecretCreated is false"),
     }
@@ -57,7 +60,7 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
     }
     let Some(infrastructure) = &observed.infrastructure else { return missing(machine, now) };
     match infrastructure.condition("Ready") {
-        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
+        Some(ready) => summary::mirror(kind, ready, "Ready"),
         None => no("NotReady", "OpenStackMachine status.initialization.provisioned is false"),
     }
 }
@@ -75,9 +78,18 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }
 
-/// Returns the condition of updates in place, which are MachineOperations here.
-pub(super) fn not_updating(now: &Time) -> Condition {
-    Condition::new("Updating", ConditionStatus::False, "NotUpdating", "", now.clone())
+/// Reports whether a Machine is being updated in place, which its annotation says.
+pub(super) fn is_updating(machine: &Machine) -> bool {
+    machine.annotations().contains_key(UPDATING)
+}
+
+/// Returns the condition of an update in place.
+pub(super) fn updating(machine: &Machine, now: &Time) -> Condition {
+    let (status, reason, message) = match is_updating(machine) {
+        true => (ConditionStatus::True, "InPlaceUpdating", "In-place update in progress"),
+        false => (ConditionStatus::False, "NotUpdating", ""),
+    };
+    Condition::new("Updating", status, reason, message, now.clone())
 }
 
 /// Returns the condition of the deletion: its stage is the reason.
@@ -107,7 +119,7 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForBootstrap(message) => (bootstrap, message.clone()),
         Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome)),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
-        _ => ("Paused", "the deletion continues when the Machine is no longer paused".to_owned()),
+        _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }

@@ -1,19 +1,23 @@
 //! Conditions of a Machine in the form of v1beta1, which clients of that version read.
 
 use apiserver_types::{
-    Condition, ConditionStatus, DeprecatedCondition, Machine, MachineDeletionStatus, MachineStatus, Time,
-    condition,
+    Condition, ConditionStatus, DeprecatedCondition, KubeadmConfig, Machine, MachineDeletionStatus,
+    MachineStatus, Time, condition,
 };
+use kube::{Resource, ResourceExt};
 
 use super::node::NodeObservation;
-use super::observe::{Observed, is_bootstrapped};
+use super::observe::{INFRASTRUCTURE_KIND, Observed, is_bootstrapped};
 use crate::deprecated_conditions::{self, Old};
 
 /// Parts of the condition Ready, as far as they are reported.
 const PARTS: [&str; 5] =
     ["InfrastructureReady", "BootstrapReady", "HealthCheckSucceeded", "OwnerRemediated", "DrainingSucceeded"];
 
-/// Writes the conditions that belong to the Machine's controller.
+/// Reason of a Machine whose server's object is gone. Upstream's word.
+const INVALID: &str = "InvalidConfiguration";
+
+/// Writes the conditions that belong to the Machine's controller, and the failure that ends the Machine.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, now: &Time) {
     let states = [
         ("BootstrapReady", bootstrap(machine, observed)),
@@ -22,15 +26,50 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, now: &Time) {
     ];
     let deleting = machine.metadata.deletion_timestamp.is_some();
     let provisioned = machine.spec.provider_id.is_some();
+    let (reason, message) = failure(machine, observed).unzip();
     let status = machine.status.get_or_insert_default();
     let drain = if deleting { deletion(status, observed) } else { Vec::new() };
     let deprecated = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
+    (deprecated.failure_reason, deprecated.failure_message) = (reason, message);
     let conditions = deprecated.conditions.get_or_insert_default();
     for (kind, state) in states.into_iter().chain(drain) {
         deprecated_conditions::set(conditions, kind, state, now);
     }
     let ready = ready(conditions, deleting || provisioned);
     deprecated_conditions::set(conditions, "Ready", ready, now);
+}
+
+/// Returns reason and message of a failure that ends the Machine. It has no effect on the phase.
+fn failure(machine: &Machine, observed: &Observed) -> Option<(String, String)> {
+    lost_server(machine, observed).or_else(|| failed_bootstrap(observed))
+}
+
+/// Returns the failure of a Machine whose server's object was deleted by another client.
+fn lost_server(machine: &Machine, observed: &Observed) -> Option<(String, String)> {
+    let reference = &machine.spec.infrastructure_ref;
+    let initialization = machine.status.as_ref()?.initialization.as_ref()?;
+    let existed = initialization.infrastructure_provisioned == Some(true);
+    let is_lost = reference.kind == INFRASTRUCTURE_KIND
+        && observed.obstacle.is_none()
+        && observed.infrastructure.is_none()
+        && machine.metadata.deletion_timestamp.is_none();
+    (existed && is_lost).then(|| {
+        let name = format!("{} with name {:?}", reference.kind, reference.name);
+        let message = format!("Machine infrastructure resource {name} has been deleted after being ready");
+        (INVALID.to_owned(), message)
+    })
+}
+
+/// Returns the failure that a KubeadmConfig reports. Ours do not, but those of older releases may have one.
+fn failed_bootstrap(observed: &Observed) -> Option<(String, String)> {
+    let config = observed.bootstrap.as_ref()?;
+    let old = config.status.as_ref()?.deprecated.as_ref()?.v1beta1.as_ref()?;
+    let (reason, message) = (old.failure_reason.clone()?, old.failure_message.clone().unwrap_or_default());
+    let (api, kind) = (KubeadmConfig::api_version(&()), KubeadmConfig::kind(&()));
+    let name = config.name_any();
+    let message =
+        format!("Failure detected from referenced resource {api}, Kind={kind} with name {name:?}: {message}");
+    Some((reason, message))
 }
 
 /// Ready is the worst of its parts. Until there is a provider ID, it counts the finished ones.
@@ -143,4 +182,48 @@ fn deletion(status: &MachineStatus, observed: &Observed) -> Vec<(&'static str, O
         states.push(("PreTerminateDeleteHookSucceeded", state));
     }
     states
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{KubeadmConfigSpec, OpenStackMachine};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_lost_server_and_a_failed_bootstrap_end_a_machine() {
+        let machine = |provisioned: bool| -> Machine {
+            serde_json::from_value(json!({
+                "spec": {"clusterName": "c", "bootstrap": {},
+                    "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": "m"}},
+                "status": {"initialization": {"infrastructureProvisioned": provisioned}},
+            }))
+            .unwrap()
+        };
+        let mut config = KubeadmConfig::new("k", KubeadmConfigSpec::default());
+        let old = json!({"deprecated": {"v1beta1": {"failureReason": "Bad", "failureMessage": "no"}}});
+        config.status = serde_json::from_value(old).unwrap();
+        let server = || Some(OpenStackMachine::new("m", Default::default()));
+        let lost = "Machine infrastructure resource OpenStackMachine with name \"m\" has been deleted after being ready";
+        let failed = "Failure detected from referenced resource bootstrap.cluster.x-k8s.io/v1beta2, \
+            Kind=KubeadmConfig with name \"k\": no";
+        let table = [
+            ("not there yet", false, None, None, None),
+            ("there", true, server(), None, None),
+            ("lost", true, None, None, Some((INVALID, lost))),
+            ("failed", true, server(), Some(config.clone()), Some(("Bad", failed))),
+            ("both", true, None, Some(config), Some((INVALID, lost))),
+        ];
+        for (case, provisioned, infrastructure, bootstrap, expected) in table {
+            let observed = Observed { infrastructure, bootstrap, ..Observed::default() };
+            let mut machine = machine(provisioned);
+            report(&mut machine, &observed, &Time::default());
+            let old = machine.status.unwrap().deprecated.unwrap().v1beta1.unwrap();
+            let found = old.failure_reason.as_deref().zip(old.failure_message.as_deref());
+            assert_eq!(found, expected, "{case}");
+        }
+        let refused = Observed { obstacle: Some("of another".to_owned()), ..Observed::default() };
+        assert_eq!(failure(&machine(true), &refused), None, "the object exists");
+    }
 }

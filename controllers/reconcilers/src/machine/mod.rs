@@ -11,6 +11,7 @@ mod node;
 mod node_conditions;
 mod node_metadata;
 mod observe;
+mod ready;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -118,7 +119,10 @@ impl MachineReconciler {
         step: &Step,
     ) -> Result<Machine, ReconcileError> {
         let mut new = machine.clone();
-        report::report(&mut new, observed, step, &now());
+        match step {
+            Step::Pause => report::report_pause(&mut new, observed, &now()),
+            _ => report::report(&mut new, observed, step, &now()),
+        }
         let before = machine.status.as_ref().and_then(|status| status.phase);
         let after = new.status.as_ref().and_then(|status| status.phase);
         let written = write_status(api, &machine, &new).await?;

@@ -1,23 +1,20 @@
 //! Status of a Machine.
 
 use apiserver_types::{
-    Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
-    MachinePhase, MachineStatus, NodeReference, Time, condition, set_condition,
+    Condition, ConditionStatus, Machine, MachineAddress, MachineAddressType, MachineInitialization,
+    MachinePhase, MachineStatus, NodeReference, Time, set_condition,
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
-use super::{conditions, deprecated, node, node_conditions, up_to_date};
+use super::{conditions, deprecated, node, node_conditions, ready, up_to_date};
 use crate::replica_status::{self, Now};
-use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused, summary};
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused};
 
-/// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
-const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
-
-/// Condition of a Machine that a health check watches.
-const HEALTH_CHECK: &str = "HealthCheckSucceeded";
+/// Label with the zone of a Node, which the cloud's own controller sets in the workload cluster.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
@@ -25,7 +22,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let mut parts = vec![
         conditions::bootstrap(machine, observed, now),
         conditions::infrastructure(machine, observed, now),
-        conditions::not_updating(now),
+        conditions::updating(machine, now),
         conditions::deleting(machine, step, now),
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
@@ -36,8 +33,10 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let bootstrapped = is_bootstrapped(machine);
     let deletion = machine.metadata.deletion_timestamp.is_some();
     let certificates_expiry = certificates_expiry(machine, observed);
+    let domain = failure_domain(machine, observed);
     let status = machine.status.get_or_insert_default();
     copy(status, observed, bootstrapped);
+    status.failure_domain = domain.or_else(|| status.failure_domain.take());
     status.certificates_expiry_date = certificates_expiry.map(Time);
     if deletion {
         begin_wait(status, step, now);
@@ -49,7 +48,7 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let at = Now { time: now.clone(), instant: observed.now };
     let stage = replica_status::deletion_stage(machine, &at);
     let conditions = machine.status.get_or_insert_default().conditions.get_or_insert_default();
-    let ready = ready(conditions, &gates, stage.as_deref(), now);
+    let ready = ready::condition(conditions, &gates, stage.as_deref(), now);
     set_condition(conditions, ready.clone().at_generation(generation));
     let wait = remaining(machine, observed.now);
     let status = machine.status.get_or_insert_default();
@@ -61,6 +60,13 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     }
     status.observed_generation = generation;
     deprecated::report(machine, observed, now);
+}
+
+/// Writes only that the Machine is paused: a paused object is not touched otherwise.
+pub(super) fn report_pause(machine: &mut Machine, observed: &Observed, now: &Time) {
+    let condition = paused::condition(machine, observed.cluster.as_ref(), now);
+    let condition = condition.at_generation(machine.metadata.generation);
+    set_condition(machine.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
 }
 
 /// Available: Ready for at least `spec.minReadySeconds`.
@@ -103,6 +109,13 @@ fn copy(status: &mut MachineStatus, observed: &Observed, bootstrapped: bool) {
         status.node_ref = Some(NodeReference { name: found.name_any() });
         status.node_info = node::info(found).or_else(|| status.node_info.take());
     }
+}
+
+/// Returns the failure domain of a server that exists: the zone that the cloud reports on its Node, or the requested one.
+fn failure_domain(machine: &Machine, observed: &Observed) -> Option<String> {
+    let zone = observed.node.found().and_then(|node| node.labels().get(ZONE_LABEL));
+    let requested = machine.spec.failure_domain.as_ref().filter(|_| observed.provisioned());
+    zone.or(requested).filter(|domain| !domain.is_empty()).cloned()
 }
 
 /// Returns when the certificates of a control plane Machine expire. An annotation on the Machine itself wins. Without
@@ -149,6 +162,7 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     let running = provisioned && status.is_some_and(|status| status.node_ref.is_some());
     match machine.metadata.deletion_timestamp {
         Some(_) => MachinePhase::Deleting,
+        None if running && conditions::is_updating(machine) => MachinePhase::Updating,
         None if running => MachinePhase::Running,
         None if provisioned => MachinePhase::Provisioned,
         None if is_bootstrapped(machine) => MachinePhase::Provisioning,
@@ -156,54 +170,13 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     }
 }
 
-/// Ready: False if a part is an issue, else Unknown if a part is unknown, else True. `stage` is that of a deletion.
-fn ready(conditions: &[Condition], gates: &[Gate], stage: Option<&str>, now: &Time) -> Condition {
-    if let Some(stage) = stage {
-        let message = format!("* Deleting: {stage}");
-        return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
-    }
-    // Only a health check writes this one.
-    let checked = condition(conditions, HEALTH_CHECK).map(|_| HEALTH_CHECK);
-    let parts: Vec<&str> = PARTS.into_iter().chain(checked).collect();
-    let obstacles = summary::obstacles(conditions, &parts, gates);
-    let status = summary::status(&obstacles);
-    let reason = match status {
-        ConditionStatus::True => "Ready",
-        ConditionStatus::False => "NotReady",
-        ConditionStatus::Unknown => "ReadyUnknown",
-    };
-    Condition::new("Ready", status, reason, &summary::message(&obstacles), now.clone())
-}
-
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{MachineSpec, Polarity};
+    use apiserver_types::{Gate, MachineSpec, OpenStackMachine, Polarity};
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_machine_is_not_ready_while_the_condition_of_a_negative_gate_is_true() {
-        use ConditionStatus::{False, True, Unknown};
-        let gates = [Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) }];
-        let parts = PARTS.map(|kind| Condition::new(kind, True, "Fine", "", Time::default()));
-        for (burning, expected) in [(True, False), (False, True), (Unknown, Unknown)] {
-            let gate = Condition::new("Burning", burning, "Fire", "it burns", Time::default());
-            let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
-            let ready = ready(&conditions, &gates, None, &Time::default());
-            assert_eq!(ready.status, expected, "{ready:?}");
-        }
-    }
-
-    #[test]
-    fn a_failed_health_check_makes_a_machine_not_ready_and_a_missing_one_does_not() {
-        let parts =
-            PARTS.map(|kind| Condition::new(kind, ConditionStatus::True, "Fine", "", Time::default()));
-        let of = |conditions: &[Condition]| ready(conditions, &[], None, &Time::default()).status;
-        assert_eq!(of(&parts), ConditionStatus::True);
-        let failed = Condition::new(HEALTH_CHECK, ConditionStatus::False, "Failed", "", Time::default());
-        let all: Vec<Condition> = parts.into_iter().chain([failed]).collect();
-        assert_eq!(of(&all), ConditionStatus::False);
-    }
 
     #[test]
     fn the_expiry_of_certificates_follows_the_annotation_of_control_plane_machines() {
@@ -219,6 +192,46 @@ mod tests {
         assert_eq!(expiry(&mut machine), Some(Time("2027-01-01T00:00:00Z".to_owned())));
         machine.annotations_mut().remove(&key);
         assert_eq!(expiry(&mut machine), None);
+    }
+
+    #[test]
+    fn the_failure_domain_is_that_of_the_server_as_soon_as_it_exists() {
+        use crate::machine::node::NodeObservation;
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.failure_domain = Some("az1".to_owned());
+        let domain = |machine: &mut Machine, observed: &Observed| {
+            report(machine, observed, &Step::Nothing, &Time::default());
+            machine.status.as_ref().and_then(|it| it.failure_domain.clone())
+        };
+        let mut observed = Observed::default();
+        assert_eq!(domain(&mut machine, &observed), None, "no server exists");
+        let mut server = OpenStackMachine::new("m", Default::default());
+        server.status = serde_json::from_value(json!({"initialization": {"provisioned": true}})).unwrap();
+        observed.infrastructure = Some(server);
+        assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az1"));
+        let mut node = Node::default();
+        node.labels_mut().insert(ZONE_LABEL.to_owned(), "az2".to_owned());
+        observed.node = NodeObservation::Found(Box::new(node));
+        assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az2"), "where it really runs");
+        assert_eq!(domain(&mut machine, &Observed::default()).as_deref(), Some("az2"), "it does not move");
+    }
+
+    #[test]
+    fn a_machine_that_is_updated_in_place_says_so_and_is_not_ready() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        let status = json!({"nodeRef": {"name": "n"}, "initialization": {"infrastructureProvisioned": true}});
+        machine.status = serde_json::from_value(status).unwrap();
+        machine.annotations_mut().insert(crate::machine_labels::UPDATING.to_owned(), String::new());
+        report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
+        let found = machine.condition("Updating").unwrap();
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::True, "InPlaceUpdating"));
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Updating));
+        let ready = machine.condition("Ready").unwrap();
+        assert!(ready.message.contains("* Updating: In-place update in progress"), "{ready:?}");
+        machine.annotations_mut().clear();
+        report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Running));
+        assert_eq!(machine.condition("Updating").unwrap().reason, "NotUpdating");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
 
+use super::conditions::is_updating;
 use super::observe::Observed;
 use crate::machine_deployment::sameness;
 
@@ -16,6 +17,10 @@ pub(super) fn condition(machine: &Machine, observed: &Observed, now: &Time) -> O
     }
     let (status, reason) = match (lines.is_empty(), other_kubelet(machine)) {
         (false, _) => (ConditionStatus::False, "NotUpToDate"),
+        (true, _) if is_updating(machine) => {
+            lines.push("In-place update in progress".to_owned());
+            (ConditionStatus::False, "Updating")
+        }
         (true, Some(line)) => {
             lines.push(line);
             (ConditionStatus::False, "Updating")

@@ -24,6 +24,9 @@ const REPORT: &str = "capstan-bootstrap:";
 /// Text of cloud-init when the commands of the bootstrap data have failed.
 const CLOUD_INIT: &str = "Failed to run module scripts";
 
+/// Texts of cloud-init that has found neither a metadata service nor a config drive, so the machine has no bootstrap data.
+const NO_DATA: [&str; 2] = ["Used fallback datasource", "no datasource found!"];
+
 /// Text of kubeadm before the cause of a failure.
 const KUBEADM: &str = "error execution phase";
 
@@ -75,13 +78,18 @@ fn has_node(machine: &Machine) -> bool {
 fn failure(console: &str, now: Time) -> Option<Condition> {
     let lines: Vec<String> = console.lines().map(plain).collect();
     let at = |text: &str| lines.iter().rposition(|line| line.contains(text));
-    let shown: Vec<&String> = match (at(REPORT), at(CLOUD_INIT)) {
-        (Some(report), _) => of_report(lines.get(report..).unwrap_or_default()),
-        (None, Some(end)) => lines.iter().take(end + 1).skip(end.saturating_sub(AROUND)).collect(),
-        (None, None) => return None,
+    let before = |end: usize| -> Vec<&String> {
+        lines.iter().take(end + 1).skip(end.saturating_sub(AROUND)).collect()
+    };
+    let no_data = NO_DATA.iter().find_map(|text| at(text));
+    let (shown, other): (Vec<&String>, &str) = match (at(REPORT), at(CLOUD_INIT), no_data) {
+        (Some(report), ..) => (of_report(lines.get(report..).unwrap_or_default()), "CloudInitFailed"),
+        (None, Some(end), _) => (before(end), "CloudInitFailed"),
+        (None, None, Some(end)) => (before(end), "NoNetwork"),
+        (None, None, None) => return None,
     };
     let is_kubeadm = lines.iter().any(|line| line.contains(KUBEADM));
-    let reason = if is_kubeadm { "KubeadmFailed" } else { "CloudInitFailed" };
+    let reason = if is_kubeadm { "KubeadmFailed" } else { other };
     let shown: Vec<String> =
         shown.into_iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
     let message = format!("The console of the server says:\n{}", shown.join("\n"));
@@ -149,6 +157,15 @@ mod tests {
         let cause = "\n/var/lib/cloud/instance/scripts/runcmd: 2: prepare-storage: not found\n";
         assert!(condition.message.contains(cause), "{}", condition.message);
         assert!(!condition.message.contains("login"), "{}", condition.message);
+    }
+
+    #[test]
+    fn a_machine_that_reaches_no_metadata_is_told_from_a_failed_script() {
+        let console = "[9.1] cloud-init[256]: ci-info: eth0 | False | . | .\n\
+            [9.2] cloud-init[256]: 2026-11-26 10:00:00,123 - cc_final_message.py[WARNING]: Used fallback datasource\nlogin: ";
+        let condition = failure(console, now()).unwrap();
+        assert_eq!(condition.reason, "NoNetwork");
+        assert!(condition.message.contains("ci-info: eth0 | False"), "{}", condition.message);
     }
 
     #[test]

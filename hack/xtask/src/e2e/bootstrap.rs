@@ -1,4 +1,4 @@
-//! Boot documents that real programs accept: kubeadm of three minors, and the cloud-init of Debian.
+//! Boot documents that real programs accept or refuse: kubeadm of three minors, and the cloud-init of Debian.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::test::programs::Program;
 use crate::{prerequisites, run};
 
 /// Number of scenarios.
-pub(super) const COUNT: usize = 2;
+pub(super) const COUNT: usize = 3;
 
 /// Crate whose documents are checked, and its test that writes them.
 const CRATE: &str = "controllers-bootstrap";
@@ -52,6 +52,15 @@ pub(super) fn run(tests: &[Program]) -> anyhow::Result<()> {
 
     let started = Instant::now();
     for kubeadm in &programs {
+        for document in documents(&folder.join(&kubeadm.version), ".refused.yaml")? {
+            let mut command = Command::new(&kubeadm.program);
+            refuses(command.args(["config", "validate", "--config"]).arg(&document), &document)?;
+        }
+    }
+    say("kubeadm of three minors refuses every value that a KubeadmConfig is refused for", started);
+
+    let started = Instant::now();
+    for kubeadm in &programs {
         for document in documents(&folder.join(&kubeadm.version), ".cloud-config.yaml")? {
             let mut command = Command::new("/usr/bin/python3");
             command.env("PYTHONPATH", &cloud_init).args(["-m", "cloudinit.cmd.main", "schema"]);
@@ -90,6 +99,14 @@ fn documents(folder: &Path, suffix: &str) -> anyhow::Result<Vec<PathBuf>> {
     ensure!(found.len() >= DOCUMENTS, "{}: {} documents, not {DOCUMENTS}", folder.display(), found.len());
     found.sort();
     Ok(found)
+}
+
+/// Runs a program on a document, which it must refuse.
+fn refuses(command: &mut Command, document: &Path) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("{command:?} cannot be run"))?;
+    let text = std::fs::read_to_string(document).unwrap_or_default();
+    ensure!(!output.status.success(), "FAILED: {} is accepted\n{text}", document.display());
+    Ok(())
 }
 
 /// Runs a program on a document. Its failure and its warnings about unknown or deprecated parts count as a refusal.

@@ -1,6 +1,8 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod versions;
+
 use controllers_bootstrap::token::Token;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
@@ -234,10 +236,10 @@ async fn contents_of_secrets_are_read_and_a_missing_one_is_named() {
     spec["files"] = json!([{"path": "/a", "contentFormat": "Template", "contentFrom": {"secret": {"name": "s", "key": "k"}}}]);
     spec["users"] = json!([{"name": "ops", "passwdFrom": {"secret": {"name": "s", "key": "p"}}}]);
     machine(&api, "m", true, &spec);
-    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(stop::SECRET));
     let config = api.get(&format!("{CONFIGS}/m")).unwrap();
     let message = "spec.files[0].contentFrom.secret (/a): Secret ns/s does not exist. Create the Secret with the key \
-        \"k\"; it is looked for every 10 seconds";
+        \"k\"; it is looked for every 3 seconds";
     assert_eq!(config["status"]["conditions"][1]["message"], message);
     assert_eq!(config["status"]["conditions"][1]["reason"], "NotAvailable");
     assert_eq!(api.get(LOCK), None, "an error does not keep the lock");

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use crate::e2e::openstack::text;
 
 /// Field and its effect, as `report` in `hack/guests/cluster/files.yaml` writes both.
-const EFFECTS: [(&str, &str); 12] = [
+const EFFECTS: [(&str, &str); 13] = [
     ("secret", "640 daemon:adm from-a-secret"),
     ("base64", "decoded"),
     ("gzip", "gzipped"),
@@ -16,6 +16,7 @@ const EFFECTS: [(&str, &str); 12] = [
     ("sudo", "root"),
     ("key", "ssh-ed25519 ops@lab"),
     ("ntp", "192.0.2.123"),
+    ("partitions", "gpt part 38.4M part 24M "),
     ("disk", "ext4 rw,noatime node-data"),
     ("proxy", "HTTPS_PROXY=http://192.0.2.3:3128 NO_PROXY=10.0.0.0/8,.svc,.cluster.local"),
     ("commands", "boot before after "),

@@ -2,6 +2,8 @@
 //! and each cloud-config to cloud-init.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod refused;
+
 use std::path::Path;
 
 use apiserver_types::{ClusterNetwork, InitConfiguration, JoinConfiguration, KubeadmConfigSpec};
@@ -211,4 +213,36 @@ fn documents_of_every_version_are_rendered_and_written_for_real_programs() {
             std::fs::write(path, on_the_machine(&cloud_config)).unwrap();
         }
     }
+}
+
+#[test]
+fn values_that_kubeadm_refuses_are_found_and_written_for_real_programs() {
+    let folder = std::env::var_os(FOLDER);
+    let versions = std::env::var(VERSIONS).unwrap_or_else(|_| BOTH.to_owned());
+    for version in versions.split(',') {
+        for (name, text) in refused::files(version) {
+            let Some(folder) = &folder else { continue };
+            let folder = Path::new(folder).join(version);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(format!("{name}.{}", refused::SUFFIX)), text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_that_kubeadm_accepts_is_found() {
+    let init: InitConfiguration =
+        typed(json!({"nodeRegistration": node(), "bootstrapTokens": [token::for_init().unwrap()]}));
+    let network: ClusterNetwork = typed(json!({"services": {"cidrBlocks": ["10.96.0.0/12"]}}));
+    let input = kubeadm::Init {
+        cluster_name: "blue",
+        version: "v1.36.3",
+        endpoint: None,
+        network: Some(&network),
+        cluster: &typed(cluster()),
+        node: &init,
+    };
+    assert_eq!(kubeadm::refusals_of_init(&input), []);
+    let join: JoinConfiguration = typed(json!({"discovery": discovery(), "nodeRegistration": node()}));
+    assert_eq!(kubeadm::refusals_of_join(&join), []);
 }
