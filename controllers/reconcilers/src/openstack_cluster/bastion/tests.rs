@@ -133,6 +133,8 @@ fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
     assert!(changed("sshKeyName", json!("other")).starts_with("Delete"));
     assert_eq!(changed("tags", json!(["other"])), "SetTags");
     assert_eq!(changed("identityRef", json!({"name": "t", "cloudName": "c"})), "SetIdentity");
+    let elsewhere = json!({"name": "t", "cloudName": "c", "region": "r"});
+    assert!(changed("identityRef", elsewhere).starts_with("Delete"));
     let mut zoned = plain();
     zoned["availabilityZone"] = json!("az2");
     assert!(step(&cluster(&zoned), &observed).starts_with("Delete"));
