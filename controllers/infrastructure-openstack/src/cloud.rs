@@ -251,6 +251,18 @@ impl Cloud for OpenStackCloud {
         volume::create_volume(&self.0, new).await
     }
 
+    async fn volumes(&self) -> CloudResult<Vec<Volume>> {
+        volume::volumes(&self.0).await
+    }
+
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>> {
+        volume::snapshots(&self.0).await
+    }
+
+    async fn delete_snapshot(&self, id: &str) -> CloudResult<()> {
+        volume::delete_snapshot(&self.0, id).await
+    }
+
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         volume::delete_volume(&self.0, id).await
     }

@@ -10,7 +10,8 @@ use crate::{
     NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
     NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
     PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
-    SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery,
+    Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -150,8 +151,14 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn volume(&self, id: &str) -> CloudResult<Volume>;
     /// Creates a volume.
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume>;
+    /// Lists every volume of the project.
+    async fn volumes(&self) -> CloudResult<Vec<Volume>>;
     /// Deletes a volume.
     async fn delete_volume(&self, id: &str) -> CloudResult<()>;
+    /// Lists the snapshots of the project's volumes.
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>>;
+    /// Deletes a snapshot. Cinder responds before it is deleted.
+    async fn delete_snapshot(&self, id: &str) -> CloudResult<()>;
 
     /// Lists load balancers that match. Those in deletion are among them.
     async fn load_balancers(&self, query: &LoadBalancerQuery) -> CloudResult<Vec<LoadBalancer>>;

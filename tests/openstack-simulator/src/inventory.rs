@@ -27,6 +27,8 @@ pub struct Inventory {
     pub server_groups: Vec<InventoryItem>,
     /// Volumes, with those in deletion.
     pub volumes: Vec<InventoryItem>,
+    /// Snapshots of volumes.
+    pub snapshots: Vec<InventoryItem>,
     /// Key pairs of the project's user.
     pub key_pairs: Vec<InventoryItem>,
     /// Networks.
@@ -70,6 +72,7 @@ impl Inventory {
         let servers = || state.servers.values().filter(|server| server.exists() && server.project_id == id);
         let groups = state.server_groups.iter().filter(|group| group.project_id == id);
         let volumes = state.volumes.values().filter(|volume| volume.project_id == id);
+        let snapshots = state.snapshots.values().filter(|snapshot| snapshot.project_id == id);
         let user = state.users.iter().find(|user| user.project_id == id).map(|user| user.id.as_str());
         let pairs = state.key_pairs.iter().filter(|pair| Some(pair.user_id.as_str()) == user);
         Self {
@@ -77,6 +80,9 @@ impl Inventory {
             server_groups: groups.map(|group| item(&group.id, &group.name)).collect(),
             volumes: volumes
                 .map(|volume| item(&volume.id, volume.name.as_deref().unwrap_or_default()))
+                .collect(),
+            snapshots: snapshots
+                .map(|snapshot| item(&snapshot.id, snapshot.name.as_deref().unwrap_or_default()))
                 .collect(),
             key_pairs: pairs
                 .filter(|pair| pair.name != "default")

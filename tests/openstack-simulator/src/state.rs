@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cinder::Volume;
+use crate::cinder::{Snapshot, Volume};
 use crate::keystone::{ApplicationCredential, Project, Token, User};
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
@@ -26,6 +26,9 @@ pub(crate) struct CloudState {
     pub(crate) server_groups: Vec<ServerGroup>,
     pub(crate) images: Vec<Object>,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Snapshots of volumes.
+    #[serde(default)]
+    pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// Resources of Octavia.
     #[serde(default)]
     pub(crate) load_balancing: BTreeMap<BalancerKind, Table>,

@@ -84,6 +84,8 @@ forward! {
         actions(server: &str) -> Vec<ActionRecord>;
         volumes_named(name: &str) -> Vec<Volume>;
         volume(id: &str) -> Volume;
+        volumes() -> Vec<Volume>;
+        snapshots() -> Vec<Snapshot>;
         load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
         load_balancer_providers() -> Vec<String>;
         load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
@@ -127,6 +129,7 @@ forward! {
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
         delete_volume(id: &str) -> ();
+        delete_snapshot(id: &str) -> ();
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
         enable_load_balancer(id: &str) -> ();
         fail_over_load_balancer(id: &str) -> ();

@@ -310,6 +310,18 @@ impl Cloud for FakeCloud {
         })
     }
 
+    async fn volumes(&self) -> CloudResult<Vec<Volume>> {
+        unused("volumes")
+    }
+
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>> {
+        unused("snapshots")
+    }
+
+    async fn delete_snapshot(&self, _: &str) -> CloudResult<()> {
+        unused("delete_snapshot")
+    }
+
     async fn volume(&self, _: &str) -> CloudResult<Volume> {
         unused("volume")
     }

@@ -10,8 +10,10 @@ mod adoption;
 mod applied_rules;
 mod balancer;
 mod bastion;
+mod csi_volumes;
 mod decide;
 mod delete;
+mod deletion_plan;
 mod desired;
 mod leftovers;
 mod observe;
@@ -39,6 +41,7 @@ use balancer::BalancerView;
 use balancer::backends::backends;
 use bastion::Progress;
 use decide::Step;
+use deletion_plan::Announced;
 use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
 use related::ObservedRelated;
@@ -98,6 +101,7 @@ pub struct OpenStackClusterReconciler {
     requeue: RequeuePolicy,
     related: ObservedRelated,
     preflight: Preflight,
+    announced: Announced,
 }
 
 impl OpenStackClusterReconciler {
@@ -108,6 +112,7 @@ impl OpenStackClusterReconciler {
             requeue: RequeuePolicy::default(),
             related: ObservedRelated::default(),
             preflight: Preflight::default(),
+            announced: Announced::default(),
         }
     }
 
@@ -121,6 +126,7 @@ impl OpenStackClusterReconciler {
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             self.related.forget(&object.uid().unwrap_or_default());
+            self.announced.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
         // The members of a load balancer and the bastion are other objects than the cluster.
@@ -282,6 +288,10 @@ impl OpenStackClusterReconciler {
         }
         self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
         actor.write_journal(object, observed).await?;
+        if result.is_ok() && observed.endpoint.is_some() {
+            let cluster = cluster_name(object).unwrap_or_default();
+            csi_volumes::note(api, object, &cluster, &self.context.servers, &cloud).await?;
+        }
         result
     }
 
