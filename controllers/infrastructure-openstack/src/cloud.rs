@@ -31,6 +31,10 @@ impl Cloud for OpenStackCloud {
         self.0.project()
     }
 
+    fn credentials_expire_at(&self) -> Option<&str> {
+        self.0.credentials_expire_at()
+    }
+
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
         quota::quotas(&self.0, service).await
     }

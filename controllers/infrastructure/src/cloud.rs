@@ -38,6 +38,11 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the id of the project.
     fn project(&self) -> &str;
 
+    /// Returns when the credentials end, in RFC 3339, if the cloud says so. Learned at the login.
+    fn credentials_expire_at(&self) -> Option<&str> {
+        None
+    }
+
     /// Lists the quotas of the project in a service, as far as the service shows them.
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
 

@@ -109,6 +109,13 @@ impl SimulatedCloud {
         true
     }
 
+    /// Sets when the application credential of a project's user expires.
+    pub(crate) fn set_credential_expiry(&self, project: &str, expires_at: Timestamp) -> bool {
+        let mut state = crate::lock(&self.state);
+        let held = state.application_credentials.iter_mut().find(|held| held.name == project);
+        held.map(|held| held.expires_at = Some(expires_at)).is_some()
+    }
+
     /// Attaches a volume to a server, as a CSI driver does.
     pub(crate) fn attach_volume(&self, volume: &str, server: &str) -> bool {
         let mut state = crate::lock(&self.state);

@@ -129,6 +129,11 @@ impl Simulator {
         self.cloud.set_quota(project, resource, limit)
     }
 
+    /// Sets when the application credential of a project's user expires. Returns false if there is no such project.
+    pub fn set_credential_expiry(&self, project: &str, expires_at: Timestamp) -> bool {
+        self.cloud.set_credential_expiry(project, expires_at)
+    }
+
     /// Attaches a volume to a server, as a CSI driver does. Returns false if one of them does not exist.
     pub fn attach_volume(&self, volume: &str, server: &str) -> bool {
         self.cloud.attach_volume(volume, server)

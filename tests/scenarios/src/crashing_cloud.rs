@@ -49,6 +49,9 @@ macro_rules! forward {
             fn project(&self) -> &str {
                 self.cloud.project()
             }
+            fn credentials_expire_at(&self) -> Option<&str> {
+                self.cloud.credentials_expire_at()
+            }
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
                 self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await

@@ -15,6 +15,7 @@ mod decide;
 mod delete;
 mod deletion_plan;
 mod desired;
+mod expiry;
 mod leftovers;
 mod observe;
 mod owned;
@@ -34,6 +35,7 @@ use controllers_runtime::{
     ControllerContext, ControllerSpec, Journal, OwnershipTag, PolicyRule, ReconcileError, Requeue,
     RequeuePolicy, Severity, now, paused, write_status,
 };
+use jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 use act::Actor;
@@ -67,6 +69,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["clusters", "machines"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusteridentities"],
             verbs: PolicyRule::READ,
         },
         PolicyRule::CREDENTIALS,
@@ -231,7 +238,14 @@ impl OpenStackClusterReconciler {
             Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
             _ => report::report(object, &desired, &observed, &ending, &now()),
         }
+        let expiry = match &observed.credentials_expire_at {
+            end if observed.logged_in => expiry::report(object, end.as_deref(), Timestamp::now(), &now()),
+            _ => None,
+        };
         *object = write_status(api, &before, object).await?;
+        if let Some(message) = expiry {
+            self.context.events.record(object, Severity::Warning, expiry::EXPIRING, &message).await;
+        }
         match result {
             Err(ReconcileError::Waiting { reason: balancer::PENDING, .. }) => Ok(Some(BUILDING)),
             Ok(interval) if observed.bastion.progress != Progress::Settled => {
@@ -251,6 +265,7 @@ impl OpenStackClusterReconciler {
     ) -> Result<Duration, ReconcileError> {
         let cloud = self.cloud(object).await?;
         observed.logged_in = true;
+        observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
         // Once for each change of the spec.
