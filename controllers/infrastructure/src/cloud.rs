@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use crate::{
     ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor, Image,
     ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
-    NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
-    NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
-    PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
-    SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery,
-    Volume,
+    NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember,
+    NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume,
+    Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router,
+    SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk,
+    TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -48,6 +48,14 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
 
     /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;
+    /// Lists the methods by which Glance fetches the content of an image.
+    async fn image_import_methods(&self) -> CloudResult<Vec<String>>;
+    /// Creates an image without content.
+    async fn create_image(&self, new: &NewImage) -> CloudResult<Image>;
+    /// Has Glance fetch the content of an image from a URL. Glance responds before it has begun.
+    async fn import_image(&self, id: &str, url: &str) -> CloudResult<()>;
+    /// Deletes an image. A protected one is an error of class `Forbidden`.
+    async fn delete_image(&self, id: &str) -> CloudResult<()>;
     /// Lists every flavor that the project sees.
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
     /// Lists the names of Nova's available availability zones.

@@ -25,6 +25,9 @@ pub(crate) struct CloudState {
     pub(crate) key_pairs: Vec<KeyPair>,
     pub(crate) server_groups: Vec<ServerGroup>,
     pub(crate) images: Vec<Object>,
+    /// Time at which the content of each image is complete.
+    #[serde(default)]
+    pub(crate) imports: BTreeMap<String, Timestamp>,
     pub(crate) volumes: BTreeMap<String, Volume>,
     /// Snapshots of volumes.
     #[serde(default)]

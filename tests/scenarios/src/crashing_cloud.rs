@@ -68,6 +68,7 @@ forward! {
     reads {
         quotas(service: QuotaService) -> Vec<Quota>;
         images(query: &ImageQuery) -> Vec<Image>;
+        image_import_methods() -> Vec<String>;
         flavors() -> Vec<Flavor>;
         compute_zones() -> Vec<String>;
         server_groups() -> Vec<ServerGroup>;
@@ -99,6 +100,9 @@ forward! {
         health_monitor(id: &str) -> HealthMonitor;
     }
     changes {
+        create_image(new: &NewImage) -> Image;
+        import_image(id: &str, url: &str) -> ();
+        delete_image(id: &str) -> ();
         create_network(new: &NewNetwork) -> Network;
         delete_network(id: &str) -> ();
         create_subnet(new: &NewSubnet) -> Subnet;

@@ -72,7 +72,7 @@ fn step(object: &OpenStackCluster, observed: &Observed) -> String {
 }
 
 #[test]
-fn a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
+fn r9_4_a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
     let object = cluster(&plain());
     let active = view(&object, "ACTIVE");
     let with = |bastion: BastionView| Observed { bastion, ..observed() };
@@ -141,7 +141,7 @@ fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
 }
 
 #[test]
-fn a_disabled_bastion_leaves_nothing() {
+fn r6_8_a_disabled_bastion_leaves_nothing() {
     let mut bastion = plain();
     bastion["enabled"] = json!(false);
     let object = cluster(&bastion);
