@@ -31,12 +31,32 @@ impl Cloud for OpenStackCloud {
         self.0.project()
     }
 
+    fn credentials_expire_at(&self) -> Option<&str> {
+        self.0.credentials_expire_at()
+    }
+
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
         quota::quotas(&self.0, service).await
     }
 
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         self.1.images(query, image::images(&self.0, query)).await
+    }
+
+    async fn image_import_methods(&self) -> CloudResult<Vec<String>> {
+        image::import_methods(&self.0).await
+    }
+
+    async fn create_image(&self, new: &NewImage) -> CloudResult<Image> {
+        image::create_image(&self.0, new).await
+    }
+
+    async fn import_image(&self, id: &str, url: &str) -> CloudResult<()> {
+        image::import_image(&self.0, id, url).await
+    }
+
+    async fn delete_image(&self, id: &str) -> CloudResult<()> {
+        image::delete_image(&self.0, id).await
     }
 
     async fn flavors(&self) -> CloudResult<Vec<Flavor>> {
@@ -249,6 +269,18 @@ impl Cloud for OpenStackCloud {
 
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume> {
         volume::create_volume(&self.0, new).await
+    }
+
+    async fn volumes(&self) -> CloudResult<Vec<Volume>> {
+        volume::volumes(&self.0).await
+    }
+
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>> {
+        volume::snapshots(&self.0).await
+    }
+
+    async fn delete_snapshot(&self, id: &str) -> CloudResult<()> {
+        volume::delete_snapshot(&self.0, id).await
     }
 
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {

@@ -19,7 +19,9 @@ use tempfile::NamedTempFile;
 use crate::catalog::Endpoints;
 use crate::clouds_yaml::{self, Entry, Login, Method, invalid};
 use crate::error_mapping::{refused, root_cause, unanswered, unreadable};
+use crate::request::encode;
 use crate::session::Session;
+use crate::time::utc;
 
 const OPERATION: &str = "log in";
 
@@ -67,7 +69,37 @@ async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
         .map_err(|error| failed(&error))?;
     let region = credentials.region.as_deref().or(entry.region_name.as_deref());
     let endpoints = Endpoints::read(&client, region.filter(|name| !name.is_empty()), entry.interface())?;
-    Ok(Session::new(client, endpoints))
+    let expiry = credentials_expire_at(&client, &auth_url, &entry.auth, method).await;
+    Ok(Session::new(client, endpoints, expiry))
+}
+
+/// Returns when the credentials end: a password by the token's word, an application credential by its own. A cloud that
+/// does not show it is no error.
+async fn credentials_expire_at(
+    client: &AsyncOpenStack,
+    auth_url: &str,
+    login: &Login,
+    method: Method,
+) -> Option<String> {
+    let user = client.get_auth_info()?.token.user;
+    let printed = match (&login.application_credential_id, method) {
+        (Some(id), Method::ApplicationCredential) => {
+            let (root, user, id) = (versioned(auth_url), encode(&user.id), encode(id));
+            let request = http::Request::builder()
+                .uri(format!("{root}/users/{user}/application_credentials/{id}"))
+                .header(header::ACCEPT, "application/json");
+            let answer = client.rest_async(request, Vec::new()).await.ok()?;
+            let found: Value = serde_json::from_slice(answer.body()).ok()?;
+            found.pointer("/application_credential/expires_at")?.as_str()?.to_owned()
+        }
+        _ => user.password_expires_at?,
+    };
+    Some(utc(&printed)).filter(|text| !text.is_empty())
+}
+
+/// Returns the address of version 3 of Keystone.
+fn versioned(auth_url: &str) -> String {
+    if auth_url.ends_with("/v3") { auth_url.to_owned() } else { format!("{auth_url}/v3") }
 }
 
 /// Writes certificates to a file, because the SDK reads them from a path while it builds its client. The
@@ -136,7 +168,7 @@ async fn application_credential_id(
     auth_url: &str,
     login: &Login,
 ) -> CloudResult<String> {
-    let root = if auth_url.ends_with("/v3") { auth_url.to_owned() } else { format!("{auth_url}/v3") };
+    let root = versioned(auth_url);
     let user = match &login.user_id {
         Some(id) => json!({"id": id}),
         None => json!({"name": login.username, "domain": user_domain(login)}),

@@ -48,10 +48,15 @@ pub(crate) struct Session {
     nova_minor: OnceCell<u32>,
     network_extensions: OnceCell<Vec<String>>,
     refused: AtomicBool,
+    credentials_expire_at: Option<String>,
 }
 
 impl Session {
-    pub(crate) fn new(client: AsyncOpenStack, endpoints: Endpoints) -> Self {
+    pub(crate) fn new(
+        client: AsyncOpenStack,
+        endpoints: Endpoints,
+        credentials_expire_at: Option<String>,
+    ) -> Self {
         let gates = Service::ALL.map(|_| RateLimit::default());
         let project = client.get_current_project().and_then(|project| project.id).unwrap_or_default();
         Self {
@@ -62,6 +67,7 @@ impl Session {
             nova_minor: OnceCell::new(),
             network_extensions: OnceCell::new(),
             refused: AtomicBool::new(false),
+            credentials_expire_at,
         }
     }
 
@@ -73,6 +79,11 @@ impl Session {
     /// Returns the id of the project of the token; empty if the token has none.
     pub(crate) fn project(&self) -> &str {
         &self.project
+    }
+
+    /// Returns when the credentials end, if the cloud says so.
+    pub(crate) fn credentials_expire_at(&self) -> Option<&str> {
+        self.credentials_expire_at.as_deref()
     }
 
     /// Returns true if the cloud refuses our token, and even a new one.

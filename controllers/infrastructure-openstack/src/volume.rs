@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use controllers_infrastructure::{CloudResult, NewVolume, Volume};
+use controllers_infrastructure::{CloudResult, NewVolume, Snapshot, Volume};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,35 @@ struct ResponseBody {
     size: i32,
     #[serde(default)]
     volume_type: Option<String>,
+    #[serde(default)]
+    attachments: Vec<Attachment>,
+}
+
+#[derive(Deserialize)]
+struct Attachment {
+    #[serde(default)]
+    server_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SnapshotBody {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    volume_id: String,
+    status: String,
+}
+
+impl From<SnapshotBody> for Snapshot {
+    fn from(answer: SnapshotBody) -> Self {
+        Self {
+            id: answer.id,
+            name: answer.name.unwrap_or_default(),
+            volume_id: answer.volume_id,
+            status: answer.status,
+        }
+    }
 }
 
 impl From<ResponseBody> for Volume {
@@ -34,6 +63,7 @@ impl From<ResponseBody> for Volume {
             metadata: answer.metadata,
             size_gib: answer.size,
             volume_type: answer.volume_type,
+            servers: answer.attachments.into_iter().filter_map(|held| held.server_id).collect(),
         }
     }
 }
@@ -42,6 +72,23 @@ pub(crate) async fn volumes_named(session: &Session, name: &str) -> CloudResult<
     let request = Request::get(Service::Volume, "/volumes/detail").with("name", name);
     let found: Vec<ResponseBody> = list(session, request, "volumes").await?;
     Ok(found.into_iter().map(Volume::from).filter(|volume| volume.name == name).collect())
+}
+
+pub(crate) async fn volumes(session: &Session) -> CloudResult<Vec<Volume>> {
+    let request = Request::get(Service::Volume, "/volumes/detail");
+    let found: Vec<ResponseBody> = list(session, request, "volumes").await?;
+    Ok(found.into_iter().map(Volume::from).collect())
+}
+
+pub(crate) async fn snapshots(session: &Session) -> CloudResult<Vec<Snapshot>> {
+    let request = Request::get(Service::Volume, "/snapshots/detail");
+    let found: Vec<SnapshotBody> = list(session, request, "snapshots").await?;
+    Ok(found.into_iter().map(Snapshot::from).collect())
+}
+
+pub(crate) async fn delete_snapshot(session: &Session, id: &str) -> CloudResult<()> {
+    let path = format!("/snapshots/{}", encode(id));
+    session.done(&Request::delete(Service::Volume, path)).await.map(drop)
 }
 
 pub(crate) async fn volume(session: &Session, id: &str) -> CloudResult<Volume> {

@@ -80,3 +80,22 @@ async fn a_create_with_a_lost_response_has_an_unknown_outcome() {
     assert_eq!(error.class, ErrorClass::Unknown, "{error:?}");
     assert_eq!(simulator.inventory("demo").networks.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r4_8_the_end_of_an_application_credential_is_known_after_the_login() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let yaml = format!(
+        "clouds: {{openstack: {{auth: {{auth_url: '{}', application_credential_id: \
+         demo-application-credential, application_credential_secret: demo-secret}}}}}}",
+        simulator.auth_url()
+    );
+    let unlimited = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
+    assert_eq!(unlimited.credentials_expire_at(), None);
+    let end = "2099-01-01T00:00:00Z";
+    assert!(simulator.set_credential_expiry("demo", end.parse().unwrap()));
+    let limited = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
+    assert_eq!(limited.credentials_expire_at(), Some(end));
+    assert!(simulator.set_credential_expiry("demo", "2000-01-01T00:00:00Z".parse().unwrap()));
+    let expired = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap_err();
+    assert_eq!(expired.class, ErrorClass::Unauthorized);
+}

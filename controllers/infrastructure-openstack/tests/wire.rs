@@ -180,7 +180,7 @@ async fn failed_logins_have_different_classes() {
 }
 
 #[tokio::test]
-async fn a_service_the_cloud_does_not_have_is_named() {
+async fn r4_7_a_service_the_cloud_does_not_have_is_named() {
     let (_stub, cloud) = connected().await;
     let error = cloud.volumes_named("x").await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Broken);

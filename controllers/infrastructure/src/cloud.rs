@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use crate::{
     ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor, Image,
     ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
-    NetworkQuery, NewFloatingIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewNetwork,
-    NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port,
-    PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
-    SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember,
+    NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume,
+    Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router,
+    SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk,
+    TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -37,11 +38,24 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the id of the project.
     fn project(&self) -> &str;
 
+    /// Returns when the credentials end, in RFC 3339, if the cloud says so. Learned at the login.
+    fn credentials_expire_at(&self) -> Option<&str> {
+        None
+    }
+
     /// Lists the quotas of the project in a service, as far as the service shows them.
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
 
     /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;
+    /// Lists the methods by which Glance fetches the content of an image.
+    async fn image_import_methods(&self) -> CloudResult<Vec<String>>;
+    /// Creates an image without content.
+    async fn create_image(&self, new: &NewImage) -> CloudResult<Image>;
+    /// Has Glance fetch the content of an image from a URL. Glance responds before it has begun.
+    async fn import_image(&self, id: &str, url: &str) -> CloudResult<()>;
+    /// Deletes an image. A protected one is an error of class `Forbidden`.
+    async fn delete_image(&self, id: &str) -> CloudResult<()>;
     /// Lists every flavor that the project sees.
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
     /// Lists the names of Nova's available availability zones.
@@ -150,8 +164,14 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn volume(&self, id: &str) -> CloudResult<Volume>;
     /// Creates a volume.
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume>;
+    /// Lists every volume of the project.
+    async fn volumes(&self) -> CloudResult<Vec<Volume>>;
     /// Deletes a volume.
     async fn delete_volume(&self, id: &str) -> CloudResult<()>;
+    /// Lists the snapshots of the project's volumes.
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>>;
+    /// Deletes a snapshot. Cinder responds before it is deleted.
+    async fn delete_snapshot(&self, id: &str) -> CloudResult<()>;
 
     /// Lists load balancers that match. Those in deletion are among them.
     async fn load_balancers(&self, query: &LoadBalancerQuery) -> CloudResult<Vec<LoadBalancer>>;

@@ -14,6 +14,8 @@ pub enum ErrorClass {
     Quota,
     /// No host can take the server. May be transient.
     NoValidHost,
+    /// No host can take the server beside the others of its group, which must not share one.
+    AntiAffinity,
     /// The object is in a state that forbids the call, or in use (409). Wait, then look again.
     Conflict,
     /// The object does not exist (404).
@@ -49,7 +51,8 @@ impl ErrorClass {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Quota => "QuotaExceeded",
-            Self::NoValidHost => "NoValidHost",
+            Self::NoValidHost => "NoCapacity",
+            Self::AntiAffinity => "AntiAffinityUnsatisfiable",
             Self::Conflict => "Conflict",
             Self::NotFound => "NotFound",
             Self::Ambiguous => "Ambiguous",

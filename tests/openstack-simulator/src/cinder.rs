@@ -11,8 +11,10 @@ use crate::object::{Object, microseconds, new_id, object, set, text};
 use crate::state::CloudState;
 
 mod quotas;
+mod snapshots;
 mod volumes;
 
+pub(crate) use snapshots::Snapshot;
 pub(crate) use volumes::{advance, attach, detach, reserve};
 
 /// Status of a volume.
@@ -145,6 +147,10 @@ pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         (&Method::GET, ["volumes", id]) => volumes::get(state, context, id),
         (&Method::PUT, ["volumes", id]) => volumes::update(state, context, id),
         (&Method::DELETE, ["volumes", id]) => volumes::delete(state, context, id),
+        (&Method::GET, ["snapshots", "detail"]) => snapshots::list(state, context),
+        (&Method::POST, ["snapshots"]) => snapshots::create(state, context),
+        (&Method::GET, ["snapshots", id]) => snapshots::get(state, context, id),
+        (&Method::DELETE, ["snapshots", id]) => snapshots::delete(state, context, id),
         (&Method::GET, ["types"]) => Ok(types()),
         (&Method::GET, ["types", id]) => volume_type(id),
         (&Method::GET, ["limits"]) => Ok(quotas::limits(state, project)),

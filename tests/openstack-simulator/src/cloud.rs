@@ -13,6 +13,7 @@ use crate::faults::{CloudService, FaultEffect, InjectedFaults};
 use crate::http::{HandlerResult, Reply, Request};
 use crate::inventory::Inventory;
 use crate::log::{Log, LoggedCall};
+use crate::nova::model::Attachment;
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
 use crate::{cinder, glance, keystone, neutron, nova, octavia};
@@ -106,6 +107,32 @@ impl SimulatedCloud {
         drop(state);
         self.notify();
         true
+    }
+
+    /// Sets when the application credential of a project's user expires.
+    pub(crate) fn set_credential_expiry(&self, project: &str, expires_at: Timestamp) -> bool {
+        let mut state = crate::lock(&self.state);
+        let held = state.application_credentials.iter_mut().find(|held| held.name == project);
+        held.map(|held| held.expires_at = Some(expires_at)).is_some()
+    }
+
+    /// Attaches a volume to a server, as a CSI driver does.
+    pub(crate) fn attach_volume(&self, volume: &str, server: &str) -> bool {
+        let mut state = crate::lock(&self.state);
+        if !state.volumes.contains_key(volume) {
+            return false;
+        }
+        let Some(found) = state.servers.get_mut(server) else { return false };
+        let attachment = Attachment::of_driver(volume);
+        found.attachments.push(attachment.clone());
+        let (id, device) = (attachment.attachment_id, attachment.device);
+        cinder::attach(&mut state, volume, server, &id, &device, Timestamp::now());
+        true
+    }
+
+    /// Takes a snapshot of a volume, as a CSI driver does.
+    pub(crate) fn take_snapshot(&self, volume: &str) -> bool {
+        cinder::Snapshot::take(&mut crate::lock(&self.state), volume, Timestamp::now())
     }
 
     /// Executes one call, with its injected error if one matches.

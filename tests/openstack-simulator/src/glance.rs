@@ -1,4 +1,6 @@
-//! Glance v2: queries for images.
+//! Glance v2: images.
+
+mod uploads;
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -42,7 +44,8 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
 }
 
 /// Handles a call to Glance.
-pub(crate) fn handle(state: &CloudState, context: &Context<'_>) -> HandlerResult {
+pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
+    uploads::advance(state, context.now);
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let project = &context.caller.project_id;
@@ -52,6 +55,10 @@ pub(crate) fn handle(state: &CloudState, context: &Context<'_>) -> HandlerResult
             Some(image) => Ok(Reply::ok(&Value::Object(image.clone()))),
             None => Err(Reply::html(StatusCode::NOT_FOUND, &format!("No image found with ID {id}"))),
         },
+        (&Method::GET, ["image", "v2", "info", "import"]) => Ok(uploads::methods()),
+        (&Method::POST, ["image", "v2", "images"]) => uploads::create(state, context),
+        (&Method::POST, ["image", "v2", "images", id, "import"]) => uploads::import(state, context, id),
+        (&Method::DELETE, ["image", "v2", "images", id]) => uploads::delete(state, context, id),
         _ => Err(Reply::html(StatusCode::NOT_FOUND, "The resource could not be found.")),
     }
 }

@@ -27,6 +27,10 @@ pub struct Inventory {
     pub server_groups: Vec<InventoryItem>,
     /// Volumes, with those in deletion.
     pub volumes: Vec<InventoryItem>,
+    /// Snapshots of volumes.
+    pub snapshots: Vec<InventoryItem>,
+    /// Images.
+    pub images: Vec<InventoryItem>,
     /// Key pairs of the project's user.
     pub key_pairs: Vec<InventoryItem>,
     /// Networks.
@@ -70,6 +74,9 @@ impl Inventory {
         let servers = || state.servers.values().filter(|server| server.exists() && server.project_id == id);
         let groups = state.server_groups.iter().filter(|group| group.project_id == id);
         let volumes = state.volumes.values().filter(|volume| volume.project_id == id);
+        let snapshots = state.snapshots.values().filter(|snapshot| snapshot.project_id == id);
+        let images = state.images.iter().filter(|image| text(image, "owner") == id);
+        let images = images.filter(|image| !state.seeds.contains(text(image, "id")));
         let user = state.users.iter().find(|user| user.project_id == id).map(|user| user.id.as_str());
         let pairs = state.key_pairs.iter().filter(|pair| Some(pair.user_id.as_str()) == user);
         Self {
@@ -78,6 +85,10 @@ impl Inventory {
             volumes: volumes
                 .map(|volume| item(&volume.id, volume.name.as_deref().unwrap_or_default()))
                 .collect(),
+            snapshots: snapshots
+                .map(|snapshot| item(&snapshot.id, snapshot.name.as_deref().unwrap_or_default()))
+                .collect(),
+            images: images.map(|image| item(text(image, "id"), text(image, "name"))).collect(),
             key_pairs: pairs
                 .filter(|pair| pair.name != "default")
                 .map(|pair| item(&pair.id.to_string(), &pair.name))

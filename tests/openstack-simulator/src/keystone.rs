@@ -42,6 +42,8 @@ pub(crate) struct ApplicationCredential {
     pub(crate) secret: String,
     pub(crate) user_id: String,
     pub(crate) project_id: String,
+    #[serde(default)]
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// Token that was issued.
@@ -103,6 +105,9 @@ pub(crate) fn handle(
         }
         (&Method::GET, ["v3", "auth", "projects"] | ["v3", "projects"]) => projects(state, request, now),
         (&Method::GET, ["v3", "projects", id]) => project(state, request, now, id),
+        (&Method::GET, ["v3", "users", user, "application_credentials", id]) => {
+            application_credential(state, request, now, (user, id))
+        }
         _ if caller(state, request, now).is_none() => Err(unauthorized(request)),
         _ => Err(not_found_page()),
     }
@@ -137,6 +142,30 @@ fn revoke(state: &mut CloudState, request: &Request, now: Timestamp) -> HandlerR
     let id = subject(state, request, now)?.0.to_owned();
     state.tokens.remove(&id);
     Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn application_credential(
+    state: &CloudState,
+    request: &Request,
+    now: Timestamp,
+    (user, id): (&str, &str),
+) -> HandlerResult {
+    let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+    if caller.user_id != *user && !caller.admin {
+        let message =
+            "You are not authorized to perform the requested action: identity:get_application_credential.";
+        return Err(refusal(StatusCode::FORBIDDEN, message));
+    }
+    let held = state.application_credentials.iter().find(|held| held.id == id && held.user_id == user);
+    let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find Application Credential: {id}."));
+    let held = held.ok_or_else(missing)?;
+    let expires = held.expires_at.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S.000000").to_string());
+    let own = format!("{}{}", request.base_url, request.path);
+    Ok(Reply::ok(&json!({"application_credential": {
+        "id": held.id, "name": held.name, "description": null, "project_id": held.project_id,
+        "roles": roles(caller.admin), "expires_at": expires, "unrestricted": false, "system": null,
+        "links": {"self": own},
+    }})))
 }
 
 fn project_view(project: &Project, base_url: &str) -> Value {

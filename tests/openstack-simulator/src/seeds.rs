@@ -96,6 +96,7 @@ fn seed_users(state: &mut CloudState, now: Timestamp) {
             secret: format!("{name}-secret"),
             user_id: user.id.clone(),
             project_id: project.id.clone(),
+            expires_at: None,
         });
         state.key_pairs.push(KeyPair {
             id: u64::try_from(state.key_pairs.len()).unwrap_or_default() + 1,

@@ -129,6 +129,21 @@ impl Simulator {
         self.cloud.set_quota(project, resource, limit)
     }
 
+    /// Sets when the application credential of a project's user expires. Returns false if there is no such project.
+    pub fn set_credential_expiry(&self, project: &str, expires_at: Timestamp) -> bool {
+        self.cloud.set_credential_expiry(project, expires_at)
+    }
+
+    /// Attaches a volume to a server, as a CSI driver does. Returns false if one of them does not exist.
+    pub fn attach_volume(&self, volume: &str, server: &str) -> bool {
+        self.cloud.attach_volume(volume, server)
+    }
+
+    /// Takes a snapshot of a volume, as a CSI driver does. Returns false if there is no such volume.
+    pub fn take_snapshot(&self, volume: &str) -> bool {
+        self.cloud.take_snapshot(volume)
+    }
+
     /// Sets the duration of each call before its effect.
     pub fn set_latency(&self, latency: Duration) {
         self.cloud.set_latency(latency);

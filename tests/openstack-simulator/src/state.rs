@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cinder::Volume;
+use crate::cinder::{Snapshot, Volume};
 use crate::keystone::{ApplicationCredential, Project, Token, User};
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
@@ -25,7 +25,13 @@ pub(crate) struct CloudState {
     pub(crate) key_pairs: Vec<KeyPair>,
     pub(crate) server_groups: Vec<ServerGroup>,
     pub(crate) images: Vec<Object>,
+    /// Time at which the content of each image is complete.
+    #[serde(default)]
+    pub(crate) imports: BTreeMap<String, Timestamp>,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Snapshots of volumes.
+    #[serde(default)]
+    pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// Resources of Octavia.
     #[serde(default)]
     pub(crate) load_balancing: BTreeMap<BalancerKind, Table>,

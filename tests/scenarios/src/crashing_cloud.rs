@@ -49,6 +49,9 @@ macro_rules! forward {
             fn project(&self) -> &str {
                 self.cloud.project()
             }
+            fn credentials_expire_at(&self) -> Option<&str> {
+                self.cloud.credentials_expire_at()
+            }
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
                 self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await
@@ -65,6 +68,7 @@ forward! {
     reads {
         quotas(service: QuotaService) -> Vec<Quota>;
         images(query: &ImageQuery) -> Vec<Image>;
+        image_import_methods() -> Vec<String>;
         flavors() -> Vec<Flavor>;
         compute_zones() -> Vec<String>;
         server_groups() -> Vec<ServerGroup>;
@@ -84,6 +88,8 @@ forward! {
         actions(server: &str) -> Vec<ActionRecord>;
         volumes_named(name: &str) -> Vec<Volume>;
         volume(id: &str) -> Volume;
+        volumes() -> Vec<Volume>;
+        snapshots() -> Vec<Snapshot>;
         load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
         load_balancer_providers() -> Vec<String>;
         load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
@@ -94,6 +100,9 @@ forward! {
         health_monitor(id: &str) -> HealthMonitor;
     }
     changes {
+        create_image(new: &NewImage) -> Image;
+        import_image(id: &str, url: &str) -> ();
+        delete_image(id: &str) -> ();
         create_network(new: &NewNetwork) -> Network;
         delete_network(id: &str) -> ();
         create_subnet(new: &NewSubnet) -> Subnet;
@@ -127,6 +136,7 @@ forward! {
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
         delete_volume(id: &str) -> ();
+        delete_snapshot(id: &str) -> ();
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
         enable_load_balancer(id: &str) -> ();
         fail_over_load_balancer(id: &str) -> ();

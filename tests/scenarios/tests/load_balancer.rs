@@ -140,7 +140,7 @@ async fn the_endpoint_is_a_floating_ip_of_a_load_balancer_with_the_machine_as_me
 }
 
 #[tokio::test]
-async fn a_machine_that_is_a_member_before_its_server_is_built_is_provisioned() {
+async fn r8_20_a_machine_that_is_a_member_before_its_server_is_built_is_provisioned() {
     let world = World::start_with_builds_of(Duration::from_secs(15)).await.unwrap();
     let scene = Scene::start_in(world).await;
     let is_member = |client: Client| async move {
@@ -155,7 +155,7 @@ async fn a_machine_that_is_a_member_before_its_server_is_built_is_provisioned() 
 }
 
 #[tokio::test]
-async fn a_machine_leaves_the_load_balancer_before_its_server_is_deleted() {
+async fn r8_23_a_machine_leaves_the_load_balancer_before_its_server_is_deleted() {
     let scene = Scene::start().await;
     scene.provisioned().await;
     scene.world.cloud.clear_log();
@@ -182,7 +182,7 @@ async fn a_machine_leaves_the_load_balancer_before_its_server_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_load_balancer_that_was_never_active_is_created_again_at_the_same_address() {
+async fn r8_5_a_load_balancer_that_was_never_active_is_created_again_at_the_same_address() {
     let scene = Scene::start().await;
     scene.world.cloud.inject(ends_in_error("POST", "/loadbalancers"));
     scene.provisioned().await;

@@ -16,7 +16,7 @@ const NEGATIVE: [&str; 9] = [
 ];
 
 /// Parts of reasons that name an error. All other reasons name a state in which the controller continues by itself.
-const ERROR_PARTS: [&str; 17] = [
+const ERROR_PARTS: [&str; 18] = [
     "Conflict",
     "Denied",
     "DoesNotExist",
@@ -26,7 +26,7 @@ const ERROR_PARTS: [&str; 17] = [
     "Failure",
     "Forbidden",
     "Invalid",
-    "NoValidHost",
+    "NoCapacity",
     "NotFound",
     "NotSupported",
     "Timeout",
@@ -34,6 +34,7 @@ const ERROR_PARTS: [&str; 17] = [
     "Unauthorized",
     "Unhealthy",
     "Unreachable",
+    "Unsatisfiable",
 ];
 
 /// Reasons that repeat the status of their condition. The message says more.

@@ -1,13 +1,16 @@
 //! KubeadmConfigTemplate: strategy and validation.
 
 use apiserver_machinery::object;
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
-use crate::rules::template_metadata;
+use crate::rules::{provider_id_region, template_metadata};
 
 /// Path of the spec of the KubeadmConfigs.
 const SPEC: &str = "spec.template.spec";
@@ -16,6 +19,7 @@ const SPEC: &str = "spec.template.spec";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmConfigTemplateStrategy;
 
+#[async_trait]
 impl Strategy for KubeadmConfigTemplateStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -29,6 +33,30 @@ impl Strategy for KubeadmConfigTemplateStrategy {
         let metadata = object::at(new, "spec.template.metadata");
         template_metadata::metadata(metadata, &path.child("metadata"), &mut errors);
         errors
+    }
+
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        let spec = object::at(new, SPEC).filter(|spec| provider_id_region::is_without_region(spec));
+        if spec.is_none() || spec == old.and_then(|old| object::at(old, SPEC)) {
+            return Ok(Verdict::default());
+        }
+        let (namespace, name) = (object::namespace(new), object::name(new));
+        let deployments = others.all("cluster.x-k8s.io", "machinedeployments", namespace).await?;
+        let clusters: Vec<&Value> = deployments
+            .iter()
+            .filter(|it| {
+                object::at(it, "spec.template.spec.bootstrap.configRef.name").is_some_and(|it| it == name)
+            })
+            .filter_map(|deployment| object::at(deployment, "spec.clusterName"))
+            .collect();
+        let is_of = |cluster: &Value| clusters.iter().any(|known| *known == object::name(cluster));
+        let warning = provider_id_region::warning(SPEC, namespace, others, is_of).await?;
+        Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
     }
 }
 

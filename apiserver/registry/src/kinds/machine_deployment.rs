@@ -1,12 +1,16 @@
 //! MachineDeployment: strategy and validation.
 
+use apiserver_machinery::object;
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::{default, get, text};
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
-use crate::rules::{machine_owner, names, replicas, rollout};
+use crate::rules::{machine_owner, names, quota_shortage, replicas, rollout};
 
 /// Label that identifies the Machines of a deployment without a selector.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
@@ -15,6 +19,7 @@ const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineDeploymentStrategy;
 
+#[async_trait]
 impl Strategy for MachineDeploymentStrategy {
     fn drops_nulls(&self) -> bool {
         true
@@ -29,6 +34,21 @@ impl Strategy for MachineDeploymentStrategy {
             machine_owner::label_both(new, CLUSTER_LABEL, &cluster);
         }
         prepare_version(new, machine_owner::TEMPLATE);
+    }
+
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        let spec =
+            get(new, "spec").filter(|spec| quota_shortage::grows(spec, old.and_then(|old| old.get("spec"))));
+        let warnings = match spec.and_then(|spec| text(spec, "clusterName")) {
+            Some(cluster) => quota_shortage::warning(object::namespace(new), cluster, others).await?,
+            None => None,
+        };
+        Ok(Verdict { warnings: warnings.into_iter().collect(), ..Verdict::default() })
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -17,16 +17,31 @@ impl Strategy for OpenStackServerStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let spec = |object: &Value| object.get("spec").map(immutable::as_typed);
-        match old {
-            None => openstack_machine::validate_new(new),
-            Some(old) if spec(new) != spec(old) => {
-                let detail = "OpenStackServer spec field is immutable. Please create a new resource instead.";
-                vec![FieldError::forbidden(FieldPath::new("spec"), detail)]
+        let Some(old) = old else { return openstack_machine::validate_new(new) };
+        let is_bastion = is_bastion(old);
+        let spec = |object: &Value| {
+            let mut spec = object.get("spec").map(immutable::as_typed)?;
+            if is_bastion {
+                immutable::forget(&mut spec, "identityRef");
             }
-            Some(_) => Vec::new(),
+            Some(spec)
+        };
+        if spec(new) == spec(old) {
+            return Vec::new();
         }
+        let detail = "OpenStackServer spec field is immutable. Please create a new resource instead.";
+        vec![FieldError::forbidden(FieldPath::new("spec"), detail)]
     }
+}
+
+/// Returns true if an OpenStackCluster controls the server. The credentials of a bastion follow those of its cluster;
+/// with the old ones, its server could not be deleted any more. Upstream deletes the server with the old ones first.
+fn is_bastion(server: &Value) -> bool {
+    let owners = server.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let field = |owner: &Value, name: &str| owner.get(name).cloned().unwrap_or_default();
+    owners.into_iter().flatten().any(|owner| {
+        field(owner, "controller") == Value::Bool(true) && field(owner, "kind") == "OpenStackCluster"
+    })
 }
 
 #[cfg(test)]
@@ -46,6 +61,29 @@ mod tests {
         let expected =
             "spec: Forbidden: OpenStackServer spec field is immutable. Please create a new resource instead.";
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn only_a_bastion_may_get_other_credentials() {
+        let owned = |kind: &str, controller: bool, identity: &str| {
+            json!({"metadata": {"ownerReferences": [{"kind": kind, "name": "c", "controller": controller}]},
+                "spec": {"flavor": "small", "identityRef": {"name": identity}}})
+        };
+        let table =
+            [("OpenStackCluster", true, 0), ("OpenStackCluster", false, 1), ("OpenStackMachine", true, 1)];
+        for (kind, controller, expected) in table {
+            let (old, new) = (owned(kind, controller, "a"), owned(kind, controller, "b"));
+            let found = OpenStackServerStrategy.validate(&new, Some(&old));
+            assert_eq!(found.len(), expected, "{kind} {controller}");
+        }
+        let old = owned("OpenStackCluster", true, "a");
+        let mut new = owned("OpenStackCluster", true, "b");
+        new["spec"]["flavor"] = json!("large");
+        assert_eq!(OpenStackServerStrategy.validate(&new, Some(&old)).len(), 1);
+        let bare = json!({"spec": {"flavor": "small", "identityRef": {"name": "a"}}});
+        let mut adopted = owned("OpenStackCluster", true, "b");
+        adopted["spec"]["flavor"] = json!("small");
+        assert_eq!(OpenStackServerStrategy.validate(&adopted, Some(&bare)).len(), 1, "its owner is new");
     }
 
     #[test]

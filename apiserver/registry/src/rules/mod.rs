@@ -9,6 +9,8 @@ pub(crate) mod machine_owner;
 pub(crate) mod machine_template;
 pub(crate) mod name_template;
 pub(crate) mod names;
+pub(crate) mod provider_id_region;
+pub(crate) mod quota_shortage;
 pub(crate) mod replicas;
 pub(crate) mod rollout;
 pub(crate) mod semver;

@@ -19,6 +19,20 @@ plain! {
         size_gib: i32,
         /// Volume type.
         volume_type: Option<String>,
+        /// Ids of the servers that it is attached to.
+        servers: Vec<String>,
+    }
+
+    /// Snapshot of a Cinder volume. The volume cannot be deleted before it.
+    Snapshot {
+        /// Id.
+        id: String,
+        /// Name.
+        name: String,
+        /// Id of the volume.
+        volume_id: String,
+        /// `available`, `error`, `deleting`, ...
+        status: String,
     }
 
     /// Volume to create.

@@ -1,7 +1,7 @@
 //! Suite cases about lists of flavors, images and external networks.
 
-use super::{UNKNOWN_ID, World, ids};
-use crate::{ImageQuery, NetworkQuery};
+use super::{UNKNOWN_ID, World, ids, refused};
+use crate::{ErrorClass, ImageQuery, NetworkQuery, NewImage};
 
 pub(super) async fn compute(world: World) {
     let flavors = world.cloud.flavors().await.unwrap();
@@ -36,6 +36,27 @@ pub(super) async fn images(world: World) {
         let found = world.cloud.images(&by_tags).await.unwrap();
         assert!(ids!(found).contains(&image.id.as_str()));
     }
+}
+
+pub(super) async fn created_images(world: World) {
+    let new = NewImage {
+        name: world.name("image"),
+        container_format: "bare".into(),
+        disk_format: "raw".into(),
+        tags: vec![world.name("image-tag")],
+        min_disk_gib: Some(2),
+        properties: [("os_distro".into(), "ubuntu".into())].into(),
+        ..NewImage::default()
+    };
+    let made = world.cloud.create_image(&new).await.unwrap();
+    assert_eq!((&made.name, made.status.as_str(), made.min_disk_gib), (&new.name, "queued", 2));
+    assert!(!made.importing && !made.import_failed, "{made:?}");
+    let by_tag = ImageQuery { tags: new.tags.clone(), ..ImageQuery::default() };
+    let found = world.cloud.images(&by_tag).await.unwrap();
+    assert_eq!(ids!(found), [made.id.as_str()]);
+    world.cloud.delete_image(&made.id).await.unwrap();
+    assert_eq!(world.cloud.images(&by_tag).await.unwrap(), []);
+    refused(world.cloud.delete_image(&made.id).await, ErrorClass::NotFound);
 }
 
 pub(super) async fn external_networks(world: World) {

@@ -108,6 +108,7 @@ fn all() -> Vec<Case> {
         "an unknown cloud or region is reported as an error in the credentials" => access::unknown_cloud_or_region,
         "flavors, zones and server groups are listed" => lists::compute,
         "images are found by every filter" => lists::images,
+        "images are created without content, found by their tags and deleted" => lists::created_images,
         "networks are filtered by whether they are external" => lists::external_networks,
         "networks are created, found by every filter, tagged and deleted" => networks::networks,
         "subnets are created, found by every filter, changed and deleted" => networks::subnets,

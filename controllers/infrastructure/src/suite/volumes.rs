@@ -1,6 +1,6 @@
 //! Suite cases about volumes.
 
-use super::{World, eventually, refused};
+use super::{UNKNOWN_ID, World, eventually, refused};
 use crate::{ErrorClass, NewVolume, Volume};
 
 impl World {
@@ -37,6 +37,10 @@ pub(super) async fn volumes(world: World) {
     assert_eq!((&volume.name, volume.size_gib, &volume.metadata), (&new.name, 1, &new.metadata));
     assert_eq!(cloud.volumes_named(&new.name).await.unwrap(), std::slice::from_ref(&volume));
     assert_eq!(cloud.volumes_named(&world.prefix).await.unwrap(), [], "names must match completely");
+    assert!(cloud.volumes().await.unwrap().contains(&volume));
+    let snapshots = cloud.snapshots().await.unwrap();
+    assert!(!snapshots.iter().any(|snapshot| snapshot.volume_id == volume.id), "{snapshots:?}");
+    refused(cloud.delete_snapshot(UNKNOWN_ID).await, ErrorClass::NotFound);
     cloud.delete_volume(&volume.id).await.unwrap();
     world.volume_gone(&volume.id).await;
     refused(cloud.delete_volume(&volume.id).await, ErrorClass::NotFound);

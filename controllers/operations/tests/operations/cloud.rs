@@ -310,6 +310,34 @@ impl Cloud for FakeCloud {
         })
     }
 
+    async fn image_import_methods(&self) -> CloudResult<Vec<String>> {
+        unused("image_import_methods")
+    }
+
+    async fn create_image(&self, _: &NewImage) -> CloudResult<Image> {
+        unused("create_image")
+    }
+
+    async fn import_image(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("import_image")
+    }
+
+    async fn delete_image(&self, _: &str) -> CloudResult<()> {
+        unused("delete_image")
+    }
+
+    async fn volumes(&self) -> CloudResult<Vec<Volume>> {
+        unused("volumes")
+    }
+
+    async fn snapshots(&self) -> CloudResult<Vec<Snapshot>> {
+        unused("snapshots")
+    }
+
+    async fn delete_snapshot(&self, _: &str) -> CloudResult<()> {
+        unused("delete_snapshot")
+    }
+
     async fn volume(&self, _: &str) -> CloudResult<Volume> {
         unused("volume")
     }

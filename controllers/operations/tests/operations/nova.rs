@@ -206,6 +206,7 @@ impl Nova {
             metadata: new.metadata.clone(),
             size_gib: new.size_gib,
             volume_type: new.volume_type.clone(),
+            servers: Vec::new(),
         };
         self.volumes.insert(volume.id.clone(), (volume.clone(), self.now + TAKES));
         Ok(volume)

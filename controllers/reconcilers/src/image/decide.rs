@@ -2,10 +2,14 @@
 
 use apiserver_types::Image;
 use controllers_infrastructure::ImageQuery;
+use controllers_runtime::OwnershipTag;
 use kube::ResourceExt;
 
 /// State in which servers can boot from an image.
 const ACTIVE: &str = "active";
+
+/// State of an image without content.
+const QUEUED: &str = "queued";
 
 /// Image that an object stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +18,30 @@ pub(super) struct Wish {
     pub(super) query: ImageQuery,
     /// Required visibility; `None` for any.
     visibility: Option<String>,
-    /// True if the object describes an image that is to be uploaded.
-    is_managed: bool,
+    /// What the object describes, if it stands for an image that is to be created.
+    managed: Option<Managed>,
+}
+
+/// Image that is to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Managed {
+    /// Tag of an image that was created for the object.
+    tag: String,
+    /// Why Glance cannot fetch its content; `None` if it can.
+    unsupported: Option<&'static str>,
+}
+
+impl Managed {
+    fn of(object: &Image) -> Self {
+        let content = object.spec.resource.as_ref().and_then(|resource| resource.content.as_ref());
+        let unsupported = match content.map(|content| &content.download) {
+            None => Some("the object names no content"),
+            Some(download) if download.decompress.is_some() => Some("Glance does not decompress content"),
+            Some(download) if download.hash.is_some() => Some("Glance does not compare the hash of content"),
+            Some(_) => None,
+        };
+        Self { tag: OwnershipTag::of(object).text(), unsupported }
+    }
 }
 
 impl Wish {
@@ -26,12 +52,12 @@ impl Wish {
             let name = spec.resource.as_ref().and_then(|resource| resource.name.clone());
             let name = Some(name.unwrap_or_else(|| object.name_any()));
             let query = ImageQuery { name, ..ImageQuery::default() };
-            return Self { query, visibility: None, is_managed: true };
+            return Self { query, visibility: None, managed: Some(Managed::of(object)) };
         };
         let filter = import.filter.clone().unwrap_or_default();
         let query =
             ImageQuery { id: import.id.clone(), name: filter.name, tags: filter.tags.unwrap_or_default() };
-        Self { query, visibility: filter.visibility, is_managed: false }
+        Self { query, visibility: filter.visibility, managed: None }
     }
 }
 
@@ -40,6 +66,14 @@ impl Wish {
 pub(super) enum Outcome {
     /// Exactly one image matches, and it can be used.
     Found(Box<controllers_infrastructure::Image>),
+    /// Nothing has the name. The image is to be created.
+    Create,
+    /// The image with this id was created for the object, and has no content yet.
+    Import(String),
+    /// Glance fetches the content.
+    Importing(String),
+    /// Glance could not fetch the content.
+    Failed(String),
     /// Nothing can be used yet. The text says what the user can do.
     Waiting(String),
     /// The spec matches several images.
@@ -51,12 +85,27 @@ pub(super) fn outcome(wish: &Wish, mut found: Vec<controllers_infrastructure::Im
     let wanted = wish.visibility.as_ref();
     found.retain(|image| wanted.is_none_or(|visibility| image.visibility == *visibility));
     let words = crate::queries::describe(&wish.query);
+    let is_ours = |image: &controllers_infrastructure::Image| {
+        wish.managed.as_ref().is_some_and(|managed| image.tags.contains(&managed.tag))
+    };
+    let unsupported = wish.managed.as_ref().map(|managed| managed.unsupported);
     match found.as_slice() {
-        [] if wish.is_managed => Outcome::Waiting(format!(
-            "there is no {words}, and Capstan does not upload images. Upload it with this name"
-        )),
+        [] if unsupported == Some(None) => Outcome::Create,
+        [] if wish.managed.is_some() => {
+            let why = unsupported.flatten().unwrap_or_default();
+            Outcome::Waiting(format!("there is no {words}, and {why}. Upload the image with this name"))
+        }
         [] => Outcome::Waiting(format!("there is no {words} yet")),
         [image] if image.status == ACTIVE => Outcome::Found(Box::new(image.clone())),
+        [image] if image.importing => {
+            Outcome::Importing(format!("Glance fetches the content of image {}", image.id))
+        }
+        [image] if is_ours(image) && image.import_failed => Outcome::Failed(format!(
+            "Glance could not fetch the content of image {} from resource.content.download.url. Correct the URL: delete \
+             this object, and create it again",
+            image.id
+        )),
+        [image] if is_ours(image) && image.status == QUEUED => Outcome::Import(image.id.clone()),
         [image] => Outcome::Waiting(format!("image {} is {}, not {ACTIVE}", image.id, image.status)),
         several => {
             let ids: Vec<&str> = several.iter().map(|image| image.id.as_str()).collect();
@@ -107,7 +156,7 @@ mod tests {
         let found = image("1", ACTIVE);
         assert_eq!(outcome(&wish, vec![found.clone()]), Outcome::Found(Box::new(found.clone())));
         for (images, words) in [
-            (vec![], "does not upload images"),
+            (vec![], "the object names no content"),
             (vec![image("1", "queued")], "image 1 is queued"),
             (vec![found.clone(), image("2", ACTIVE)], "several images: 1, 2"),
         ] {
@@ -116,5 +165,35 @@ mod tests {
             };
             assert!(text.contains(words), "{text}");
         }
+    }
+
+    #[test]
+    fn r12_3_an_image_is_created_once_and_its_content_is_fetched_once() {
+        let content = |extra: Value| {
+            let mut download = json!({"url": "https://example.org/node.qcow2"});
+            download.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            wish(&json!({"cloudCredentialsRef": {"cloudName": "c", "secretName": "s"}, "resource": {
+                "content": {"diskFormat": "qcow2", "download": download}}}))
+        };
+        let plain = content(json!({}));
+        assert_eq!(outcome(&plain, vec![]), Outcome::Create);
+        for extra in [json!({"decompress": "xz"}), json!({"hash": {"algorithm": "md5", "value": "0"}})] {
+            assert!(matches!(outcome(&content(extra), vec![]), Outcome::Waiting(_)));
+        }
+        let tag = plain.managed.as_ref().unwrap().tag.clone();
+        let ours = |status: &str| controllers_infrastructure::Image {
+            tags: vec![tag.clone()],
+            ..image("1", status)
+        };
+        assert_eq!(outcome(&plain, vec![ours("queued")]), Outcome::Import("1".to_owned()));
+        let importing = controllers_infrastructure::Image { importing: true, ..ours("queued") };
+        assert!(matches!(outcome(&plain, vec![importing]), Outcome::Importing(_)), "no second upload");
+        let failed = controllers_infrastructure::Image { import_failed: true, ..ours("queued") };
+        assert!(matches!(outcome(&plain, vec![failed]), Outcome::Failed(_)));
+        assert!(
+            matches!(outcome(&plain, vec![image("1", "queued")]), Outcome::Waiting(_)),
+            "of another owner"
+        );
+        assert!(matches!(outcome(&plain, vec![ours(ACTIVE)]), Outcome::Found(_)));
     }
 }

@@ -1,15 +1,17 @@
 //! Image reconciler: finds the Glance image that an Image object stands for, and reports its id.
 //!
-//! Images are only observed. An unmanaged object names an existing image; a managed one adopts the image of its name.
-//! Nothing is uploaded and nothing is deleted, so the objects need no finalizer.
+//! An unmanaged object names an existing image. A managed one stands for the image of its name. If there is none, it is
+//! created, and Glance fetches its content. Only an image that was created for the object is deleted with it.
 
 mod decide;
 mod report;
+mod upload;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Image, OpenStackIdentityReference};
+use controllers_infrastructure::Cloud;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, ReconcileLoop, Requeue, RequeuePolicy,
     Severity, now, paused, write_status,
@@ -34,6 +36,9 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 
+/// Finalizer of an object with an image of its own. Upstream's name.
+const FINALIZER: &str = "openstack.k-orc.cloud/image";
+
 /// Number of images that are reconciled at the same time. Each pass makes one call.
 const CONCURRENCY: u16 = 8;
 
@@ -42,6 +47,9 @@ const RESYNC: Duration = Duration::from_hours(1);
 
 /// Interval in which a missing image is looked up: an upload takes minutes.
 const MISSING: Duration = Duration::from_mins(1);
+
+/// Interval while Glance fetches the content of an image, which takes minutes.
+const IMPORTING: Duration = Duration::from_secs(10);
 
 /// Reconciles until `shutdown`.
 ///
@@ -77,19 +85,23 @@ impl ImageReconciler {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
-        if stored.metadata.deletion_timestamp.is_some() || paused(&stored, None) {
+        if paused(&stored, None) {
             return Ok(Requeue::OnChange);
         }
         if let Some(remaining) = self.requeue.remaining(&stored) {
             return Ok(Requeue::After(remaining));
         }
-        let result = self.pass(&api, &mut stored).await;
+        let result = if stored.metadata.deletion_timestamp.is_some() {
+            self.end(&api, &mut stored).await
+        } else {
+            self.pass(&api, &mut stored).await
+        };
         self.requeue.after(&stored, result, None)
     }
 
     async fn pass(&self, api: &Api<Image>, object: &mut Image) -> Result<Option<Duration>, ReconcileError> {
+        let found = self.outcome(api, object).await;
         let before = object.clone();
-        let found = self.outcome(object).await;
         if let Err(ReconcileError::Api(_)) = &found {
             return found.map(|_| None);
         }
@@ -103,12 +115,25 @@ impl ImageReconciler {
                 return Err(error);
             }
         };
-        Ok(Some(if matches!(outcome, Outcome::Found(_)) { RESYNC } else { MISSING }))
+        Ok(Some(match outcome {
+            Outcome::Found(_) => RESYNC,
+            Outcome::Importing(_) => IMPORTING,
+            _ => MISSING,
+        }))
     }
 
-    /// Looks for the image.
-    async fn outcome(&self, object: &Image) -> Result<Outcome, ReconcileError> {
-        let wish = Wish::of(object);
+    /// Deletes the image, and reports why it cannot be deleted.
+    async fn end(&self, api: &Api<Image>, object: &mut Image) -> Result<Option<Duration>, ReconcileError> {
+        let result = self.delete(api, object).await;
+        if let Err(error @ (ReconcileError::Cloud(_) | ReconcileError::Waiting { .. })) = &result {
+            let before = object.clone();
+            report::report(object, Err(error), &now());
+            *object = write_status(api, &before, object).await?;
+        }
+        result.map(|()| None)
+    }
+
+    async fn cloud(&self, object: &Image) -> Result<Arc<dyn Cloud>, ReconcileError> {
         let credentials = &object.spec.cloud_credentials_ref;
         let identity = OpenStackIdentityReference {
             cloud_name: credentials.cloud_name.clone(),
@@ -116,8 +141,18 @@ impl ImageReconciler {
             region: None,
             kind: None,
         };
-        let cloud = self.context.cloud(&object.namespace().unwrap_or_default(), &identity).await?;
+        self.context.cloud(&object.namespace().unwrap_or_default(), &identity).await
+    }
+
+    /// Looks for the image, and creates it if there is none.
+    async fn outcome(&self, api: &Api<Image>, object: &mut Image) -> Result<Outcome, ReconcileError> {
+        let wish = Wish::of(object);
+        let cloud = self.cloud(object).await?;
         let found = cloud.images(&wish.query).await?;
-        Ok(decide::outcome(&wish, found))
+        match decide::outcome(&wish, found) {
+            Outcome::Create => self.create(api, &cloud, object).await,
+            Outcome::Import(id) => self.import(&cloud, object, &id).await,
+            outcome => Ok(outcome),
+        }
     }
 }

@@ -45,7 +45,16 @@ fn words(status: &mut ImageStatus, found: Result<&Outcome, &ReconcileError>) -> 
             let message = "the image can be used".to_owned();
             Words { available: True, progressing: False, reason: "Success", message }
         }
-        Ok(Outcome::Waiting(text)) => {
+        Ok(Outcome::Failed(text)) => {
+            status.id = None;
+            let message = text.clone();
+            Words { available: False, progressing: False, reason: "UnrecoverableError", message }
+        }
+        Ok(Outcome::Create | Outcome::Import(_)) => {
+            let message = "the image is being created".to_owned();
+            Words { available: False, progressing: True, reason: "Progressing", message }
+        }
+        Ok(Outcome::Waiting(text) | Outcome::Importing(text)) => {
             status.id = None;
             let message = text.clone();
             Words { available: False, progressing: True, reason: "Progressing", message }

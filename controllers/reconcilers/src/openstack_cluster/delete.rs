@@ -1,18 +1,22 @@
 //! Deletion of exactly the resources that were created for an OpenStackCluster, in order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{ErrorClass, FloatingIpQuery, Port, PortQuery, ServerGroup};
+use controllers_infrastructure::{Cloud, ErrorClass, FloatingIpQuery, Port, PortQuery, ServerGroup};
 use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use super::act::{Actor, gone};
 use super::bastion::{self, Progress};
+use super::csi_volumes::{self, CsiVolumes};
 use super::desired::Desired;
 use super::observe::{self, Observed, Observer, intended};
-use super::{BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, leftovers, report};
+use super::{
+    BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers, report,
+};
 use crate::{names, project};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
@@ -26,6 +30,9 @@ const ORDER: [&str; 8] = [
     names::SUBNET,
     names::NETWORK,
 ];
+
+/// Reason of the Event and the condition with what is left of the workload cluster.
+const LEFTOVERS: &str = "LeftoversFound";
 
 impl OpenStackClusterReconciler {
     /// Deletes the resources, then the finalizer.
@@ -46,7 +53,8 @@ impl OpenStackClusterReconciler {
                 report::report_stopped(object, error, &now());
                 *object = write_status(api, &before, object).await?;
             }
-            if matches!(result, Err(ReconcileError::Waiting { reason: balancer::PENDING, .. })) {
+            let is_in_progress = |reason| matches!(reason, balancer::PENDING | csi_volumes::WAITING);
+            if matches!(result, Err(ReconcileError::Waiting { reason, .. }) if is_in_progress(reason)) {
                 return Ok(Some(BUILDING));
             }
             result?;
@@ -70,7 +78,8 @@ impl OpenStackClusterReconciler {
                 observed.journal.intend(kind, &name);
             }
         }
-        if observed.journal.entries().is_empty() && !has_bastion {
+        let may_leave = csi_volumes::may_exist(object) || leftovers::are_named(object);
+        if observed.journal.entries().is_empty() && !has_bastion && !may_leave {
             return Ok(());
         }
         let cloud = self.cloud(object).await?;
@@ -79,6 +88,8 @@ impl OpenStackClusterReconciler {
         let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
         let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
         let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
+        let volumes = csi_volumes::find(&cloud, object).await?;
+        self.announce(&observer, object, &observed.journal, &volumes).await?;
         observer.bastion(&mut observed).await?;
         for (reason, message) in actor.work_on_bastion(object, &mut observed).await? {
             self.context.events.record(object, Severity::Normal, reason, &message).await;
@@ -88,6 +99,7 @@ impl OpenStackClusterReconciler {
             return Err(ReconcileError::waiting(reason, message));
         }
         self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
+        self.delete_volumes(&cloud, object, &volumes).await?;
         self.delete_server_groups(&observer, object, &cluster).await?;
         while let Some(entry) = next_entry(&observed.journal) {
             let deleted = match delete_entry(&observer, &entry).await {
@@ -102,7 +114,51 @@ impl OpenStackClusterReconciler {
             observed.journal.strike(&entry.kind, &entry.name);
             actor.write_journal(object, &observed).await?;
         }
+        if !volumes.kept.is_empty() {
+            let message = format!("kept {}", deletion_plan::kept_text(&volumes.kept));
+            self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
+        }
+        self.announced.forget(&object.uid().unwrap_or_default());
         Ok(())
+    }
+
+    /// Tells the plan once, in an Event, and in a condition if something is left of the workload cluster.
+    async fn announce(
+        &self,
+        observer: &Observer<'_>,
+        object: &mut OpenStackCluster,
+        journal: &Journal,
+        volumes: &CsiVolumes,
+    ) -> Result<(), ReconcileError> {
+        if !self.announced.is_new(&object.uid().unwrap_or_default()) {
+            return Ok(());
+        }
+        let found = leftovers::find(observer, object, journal).await?;
+        let balancers: Vec<_> = found.leftovers().collect();
+        let plan = deletion_plan::text(journal, &balancers, volumes);
+        self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &plan).await;
+        if balancers.is_empty() && *volumes == CsiVolumes::default() {
+            return Ok(());
+        }
+        let before = object.clone();
+        report::report_leftovers(object, LEFTOVERS, &plan, &now());
+        *object = write_status(&self.api(&before), &before, object).await?;
+        Ok(())
+    }
+
+    /// Deletes the volumes of the workload cluster that the user has deleted.
+    async fn delete_volumes(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        object: &OpenStackCluster,
+        volumes: &CsiVolumes,
+    ) -> Result<(), ReconcileError> {
+        let mut made = Vec::new();
+        let result = csi_volumes::delete(cloud, &volumes.deleted, &mut made).await;
+        for message in made {
+            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        }
+        result
     }
 
     /// Deletes the server groups of the cluster's machines. Their names say to which cluster they belong.

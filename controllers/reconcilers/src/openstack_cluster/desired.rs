@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_created_connected_or_only_reported() {
+    fn r5_7_a_router_is_created_connected_or_only_reported() {
         let subnets = json!([{"cidr": "10.6.0.0/24"}]);
         let table = [
             (json!({"managedSubnets": subnets}), "Managed"),

@@ -50,12 +50,65 @@ fn is_shared(balancer: &LoadBalancer, service: Option<&Service>) -> bool {
 }
 
 /// Returns true if a load balancer is to be deleted with the cluster.
-fn is_leftover(balancer: &LoadBalancer, network: Option<&str>, named: &[&str]) -> bool {
+fn is_leftover(balancer: &LoadBalancer, network: Option<&str>, named: &[String]) -> bool {
     let of_kubernetes = service(balancer).is_some()
         || ["kube_service_", "kube_ingress"].iter().any(|prefix| balancer.name.starts_with(prefix));
     let is_within = network.is_some_and(|network| balancer.vip_network_id == network);
     balancer.provisioning_status != "DELETED"
-        && ((of_kubernetes && is_within) || named.contains(&balancer.id.as_str()))
+        && ((of_kubernetes && is_within) || named.contains(&balancer.id))
+}
+
+/// Returns the ids of the load balancers that the user names.
+fn named(object: &OpenStackCluster) -> Vec<String> {
+    let text = object.annotations().get(DELETE).map(String::as_str).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns true if the user names load balancers.
+pub(super) fn are_named(object: &OpenStackCluster) -> bool {
+    !named(object).is_empty()
+}
+
+/// Load balancers of the project.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    balancers: Vec<LoadBalancer>,
+    /// Ids of those that are deleted with the cluster.
+    ids: Vec<String>,
+}
+
+impl Found {
+    /// Returns those that are deleted with the cluster.
+    pub(super) fn leftovers(&self) -> impl Iterator<Item = &LoadBalancer> {
+        self.balancers.iter().filter(|it| self.ids.contains(&it.id))
+    }
+}
+
+/// Finds the load balancers that are deleted with the cluster.
+pub(super) async fn find(
+    observer: &Observer<'_>,
+    object: &OpenStackCluster,
+    journal: &Journal,
+) -> Result<Found, ReconcileError> {
+    let named = named(object);
+    let name = &observer.desired.name;
+    let network = if journal.has(names::NETWORK, name) {
+        observer.owned_network(journal.id(names::NETWORK, name), name).await?
+    } else {
+        None
+    };
+    if network.is_none() && named.is_empty() {
+        return Ok(Found::default());
+    }
+    let network = network.map(|network| network.id);
+    let balancers = match observer.cloud.load_balancers(&LoadBalancerQuery::default()).await {
+        Err(error) if is_without_octavia(&error) => Vec::new(),
+        result => result?,
+    };
+    let ours = |it: &LoadBalancer| observer.tag.is_on(&it.tags, &it.description);
+    let leftovers = balancers.iter().filter(|it| is_leftover(it, network.as_deref(), &named) && !ours(it));
+    let ids = leftovers.map(|it| it.id.clone()).collect();
+    Ok(Found { balancers, ids })
 }
 
 /// Deletes the load balancers of Services, with their floating IPs. Marks their security groups, which the journal then
@@ -67,29 +120,13 @@ pub(super) async fn delete(
     observed: &mut Observed,
     made: &mut Vec<String>,
 ) -> Result<(), ReconcileError> {
-    let named = object.annotations().get(DELETE).cloned().unwrap_or_default();
-    let named: Vec<&str> = named.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
-    let name = &observer.desired.name;
-    let network = if observed.journal.has(names::NETWORK, name) {
-        observer.owned_network(observed.journal.id(names::NETWORK, name), name).await?
-    } else {
-        None
-    };
-    if network.is_none() && named.is_empty() {
-        return Ok(());
-    }
-    let network = network.map(|network| network.id);
-    let found = match observer.cloud.load_balancers(&LoadBalancerQuery::default()).await {
-        Err(error) if is_without_octavia(&error) => Vec::new(),
-        result => result?,
-    };
-    let ours = |it: &LoadBalancer| observer.tag.is_on(&it.tags, &it.description);
-    let leftovers = found.iter().filter(|it| is_leftover(it, network.as_deref(), &named) && !ours(it));
+    let found = find(observer, object, &observed.journal).await?;
+    let named = named(object);
     let mut pending = None;
-    for balancer in leftovers {
+    for balancer in found.leftovers() {
         let service = service(balancer);
         let title = format!("load balancer {} ({})", balancer.name, balancer.id);
-        if is_shared(balancer, service.as_ref()) && !named.contains(&balancer.id.as_str()) {
+        if is_shared(balancer, service.as_ref()) && !named.contains(&balancer.id) {
             let message = format!(
                 "{title} is on the cluster's network, and other workload clusters use it. Move it, or name it in the \
                  annotation {DELETE}"
@@ -101,7 +138,7 @@ pub(super) async fn delete(
             continue;
         }
         // Services of two workload clusters may look the same; then the groups go with the last one.
-        let present = found.iter().filter(|other| other.provisioning_status != "DELETED");
+        let present = found.balancers.iter().filter(|other| other.provisioning_status != "DELETED");
         let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
         let is_last = |own: &&Service| !alike.any(|other| other == **own);
         if let Some(service) = service.as_ref().filter(is_last) {
@@ -221,9 +258,10 @@ mod tests {
             (balancer("database", "of the user", "ours"), false),
             (balancer("named", "of the user", "theirs"), true),
         ];
+        let named = ["id-named".to_owned()];
         for (balancer, expected) in table {
-            assert_eq!(is_leftover(&balancer, Some("ours"), &["id-named"]), expected, "{}", balancer.name);
-            assert_eq!(is_leftover(&balancer, None, &["id-named"]), balancer.name == "named");
+            assert_eq!(is_leftover(&balancer, Some("ours"), &named), expected, "{}", balancer.name);
+            assert_eq!(is_leftover(&balancer, None, &named), balancer.name == "named");
         }
     }
 

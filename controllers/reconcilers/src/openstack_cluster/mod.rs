@@ -10,9 +10,12 @@ mod adoption;
 mod applied_rules;
 mod balancer;
 mod bastion;
+mod csi_volumes;
 mod decide;
 mod delete;
+mod deletion_plan;
 mod desired;
+mod expiry;
 mod leftovers;
 mod observe;
 mod owned;
@@ -32,6 +35,7 @@ use controllers_runtime::{
     ControllerContext, ControllerSpec, Journal, OwnershipTag, PolicyRule, ReconcileError, Requeue,
     RequeuePolicy, Severity, now, paused, write_status,
 };
+use jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 use act::Actor;
@@ -39,6 +43,7 @@ use balancer::BalancerView;
 use balancer::backends::backends;
 use bastion::Progress;
 use decide::Step;
+use deletion_plan::Announced;
 use desired::{Desired, EndpointWish};
 use observe::{Observed, Observer};
 use related::ObservedRelated;
@@ -64,6 +69,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["clusters", "machines"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusteridentities"],
             verbs: PolicyRule::READ,
         },
         PolicyRule::CREDENTIALS,
@@ -98,6 +108,7 @@ pub struct OpenStackClusterReconciler {
     requeue: RequeuePolicy,
     related: ObservedRelated,
     preflight: Preflight,
+    announced: Announced,
 }
 
 impl OpenStackClusterReconciler {
@@ -108,6 +119,7 @@ impl OpenStackClusterReconciler {
             requeue: RequeuePolicy::default(),
             related: ObservedRelated::default(),
             preflight: Preflight::default(),
+            announced: Announced::default(),
         }
     }
 
@@ -121,6 +133,7 @@ impl OpenStackClusterReconciler {
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             self.related.forget(&object.uid().unwrap_or_default());
+            self.announced.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
         // The members of a load balancer and the bastion are other objects than the cluster.
@@ -225,7 +238,14 @@ impl OpenStackClusterReconciler {
             Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
             _ => report::report(object, &desired, &observed, &ending, &now()),
         }
+        let expiry = match &observed.credentials_expire_at {
+            end if observed.logged_in => expiry::report(object, end.as_deref(), Timestamp::now(), &now()),
+            _ => None,
+        };
         *object = write_status(api, &before, object).await?;
+        if let Some(message) = expiry {
+            self.context.events.record(object, Severity::Warning, expiry::EXPIRING, &message).await;
+        }
         match result {
             Err(ReconcileError::Waiting { reason: balancer::PENDING, .. }) => Ok(Some(BUILDING)),
             Ok(interval) if observed.bastion.progress != Progress::Settled => {
@@ -245,6 +265,7 @@ impl OpenStackClusterReconciler {
     ) -> Result<Duration, ReconcileError> {
         let cloud = self.cloud(object).await?;
         observed.logged_in = true;
+        observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
         // Once for each change of the spec.
@@ -282,6 +303,10 @@ impl OpenStackClusterReconciler {
         }
         self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
         actor.write_journal(object, observed).await?;
+        if result.is_ok() && observed.endpoint.is_some() {
+            let cluster = cluster_name(object).unwrap_or_default();
+            csi_volumes::note(api, object, &cluster, &self.context.servers, &cloud).await?;
+        }
         result
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Observed {
     pub bastion: BastionView,
     /// Warnings of the pass: reasons and messages of Events.
     pub warnings: Vec<(&'static str, String)>,
+    /// Time at which the credentials end, if the cloud says so.
+    pub credentials_expire_at: Option<String>,
     /// The credentials were accepted.
     pub logged_in: bool,
     /// Everything has been observed.

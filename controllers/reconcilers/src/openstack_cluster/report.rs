@@ -123,6 +123,14 @@ pub(super) fn report_stopped(object: &mut OpenStackCluster, error: &ReconcileErr
     set_condition(conditions, condition.at_generation(generation));
 }
 
+/// Writes into the status what is left of the workload cluster in the cloud.
+pub(super) fn report_leftovers(object: &mut OpenStackCluster, kind: &str, message: &str, now: &Time) {
+    let generation = object.metadata.generation;
+    let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
+    let condition = Condition::new(kind, ConditionStatus::True, kind, message, now.clone());
+    set_condition(conditions, condition.at_generation(generation));
+}
+
 fn ready(unready: Option<&str>, parts: &[Condition], ending: &Ending<'_>, now: &Time) -> Condition {
     let failing = unready.and_then(|kind| parts.iter().find(|condition| condition.kind == kind));
     match (failing, ending) {

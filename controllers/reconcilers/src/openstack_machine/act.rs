@@ -13,6 +13,7 @@ use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::anti_affinity;
 use super::decide::{Desired, Holder, Observed, Step};
 use super::desired::{self, VolumeWish};
 use super::new_port::new_port;
@@ -253,10 +254,20 @@ impl Actor<'_> {
         }
         observed.server = None;
         observed.known_server = None;
-        let class =
-            if fault.contains("No valid host") { ErrorClass::NoValidHost } else { ErrorClass::Broken };
+        let class = if is_without_host(&fault) { ErrorClass::NoValidHost } else { ErrorClass::Broken };
         let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
-        Err(CloudError::new(class, format!("build server {}", self.desired.name), message).into())
+        let attempt = format!("build server {}", self.desired.name);
+        let group = match &self.resolved.server_group_id {
+            Some(group) if class == ErrorClass::NoValidHost => {
+                anti_affinity::strict_group(self.cloud, group, id).await
+            }
+            _ => None,
+        };
+        Err(match group {
+            Some(group) => anti_affinity::unsatisfiable(attempt, &message, &group),
+            None => CloudError::new(class, attempt, message),
+        }
+        .into())
     }
 
     /// Deletes a volume that Cinder could not create, so that the next pass creates another one.
@@ -307,6 +318,12 @@ pub(super) async fn write_journal(
     }});
     *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())
+}
+
+/// Returns true for Nova's faults of a server that no host took.
+fn is_without_host(fault: &str) -> bool {
+    let fault = fault.to_lowercase();
+    ["no valid host", "exhausted all hosts", "anti-affinity"].iter().any(|words| fault.contains(words))
 }
 
 fn hints(object: &OpenStackMachine) -> BTreeMap<String, String> {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{Cloud, ServerGroup};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, ServerGroup};
 use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
 
@@ -43,6 +43,32 @@ pub(super) fn wish(
 /// Returns the group of a name. Of several, which two processes can have created, all machines take the same.
 pub(super) fn group_of_name(groups: Vec<ServerGroup>, name: &str) -> Option<ServerGroup> {
     groups.into_iter().filter(|group| group.name == name).min_by(|a, b| a.id.cmp(&b.id))
+}
+
+/// Returns a server group without a server, if its servers must not share a host and it has others. Nova only says that
+/// there is no host, and without others the group is not the cause.
+pub(super) async fn strict_group(cloud: &Arc<dyn Cloud>, id: &str, server: &str) -> Option<ServerGroup> {
+    // Best effort: the fault of the server is reported in any case.
+    let groups = cloud.server_groups().await.unwrap_or_default();
+    let mut group = groups.into_iter().find(|group| group.id == id)?;
+    group.members.retain(|member| member != server);
+    is_strict(&group).then_some(group)
+}
+
+fn is_strict(group: &ServerGroup) -> bool {
+    group.policy == "anti-affinity" && !group.members.is_empty()
+}
+
+/// Returns the error of a server that no host can take beside the others of its group.
+pub(super) fn unsatisfiable(attempt: String, fault: &str, group: &ServerGroup) -> CloudError {
+    let (name, count) = (&group.name, group.members.len());
+    let message = format!(
+        "{}. Its server group {name:?} has {count} servers, which must not share a host. Free another host, or set the \
+         annotation {} of the OpenStackMachineTemplate to soft",
+        fault.trim_end_matches(['.', ' ']),
+        names::ANTI_AFFINITY
+    );
+    CloudError::new(ErrorClass::AntiAffinity, attempt, message)
 }
 
 impl OpenStackMachineReconciler {
@@ -88,6 +114,28 @@ mod tests {
         assert_eq!(wish(&object, &machine, &cluster).unwrap().policy, "anti-affinity");
         object.spec.server_group = Some(ServerGroupParam::default());
         assert_eq!(wish(&object, &machine, &cluster), None);
+    }
+
+    #[test]
+    fn a_server_without_a_host_beside_the_others_of_its_group_is_told_how_to_go_on() {
+        let group = |policy: &str, members: &[&str]| ServerGroup {
+            name: "n-c-workers-01234567".to_owned(),
+            policy: policy.to_owned(),
+            members: members.iter().map(|id| (*id).to_owned()).collect(),
+            ..ServerGroup::default()
+        };
+        assert!(is_strict(&group("anti-affinity", &["a"])));
+        assert!(!is_strict(&group("anti-affinity", &[])), "it would be the first on its host");
+        assert!(!is_strict(&group("soft-anti-affinity", &["a"])));
+        let fault = "server s went into ERROR: No valid host was found.";
+        let error = unsatisfiable("build server m".to_owned(), fault, &group("anti-affinity", &["a", "b"]));
+        assert_eq!(error.class.reason(), "AntiAffinityUnsatisfiable");
+        let expected = "build server m: server s went into ERROR: No valid host was found. Its server group \
+            \"n-c-workers-01234567\" has 2 servers, which must not share a host.";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(
+            error.to_string().ends_with("capstan.dev/anti-affinity of the OpenStackMachineTemplate to soft")
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_subports_on_the_network_of_the_cluster_are_deleted() {
+    fn r10_4_only_subports_on_the_network_of_the_cluster_are_deleted() {
         let port = |owner: &str, network: &str| Port {
             device_owner: owner.to_owned(),
             network_id: network.to_owned(),

@@ -31,7 +31,7 @@ pub(super) struct Resolver<'a> {
 impl Resolver<'_> {
     /// Resolves all names, or returns an error for the field that matches nothing or too much.
     pub(super) async fn resolve(&self) -> Result<(ResolvedMachineSpec, Sizes), ReconcileError> {
-        self.check_trunks().await?;
+        self.check_extensions().await?;
         self.check_key_pair().await?;
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
@@ -91,23 +91,37 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses trunks in a cloud without them.
-    async fn check_trunks(&self) -> Result<(), ReconcileError> {
-        let ports = desired::ports(self.object);
-        let Some(index) = ports.iter().position(|opts| desired::is_trunk(self.object, opts)) else {
-            return Ok(());
-        };
-        if self.cloud.network_extensions().await?.iter().any(|alias| alias == "trunk") {
+    /// Refuses what needs an extension that the cloud does not have, before anything is created.
+    async fn check_extensions(&self) -> Result<(), ReconcileError> {
+        let needed = extensions(self.object);
+        if needed.is_empty() {
             return Ok(());
         }
-        let field = if self.object.spec.trunk == Some(true) {
-            "spec.trunk".to_owned()
-        } else {
-            format!("spec.ports[{index}].trunk")
-        };
-        let message = "Neutron of this cloud has no extension \"trunk\". Set the field to false";
-        Err(CloudError::new(ErrorClass::InvalidSpec, format!("resolve {field}"), message).into())
+        let known = self.cloud.network_extensions().await?;
+        match needed.into_iter().find(|(alias, _)| !known.iter().any(|it| it == alias)) {
+            Some((alias, field)) => {
+                let message = format!("Neutron of this cloud has no extension {alias:?}. Remove the field");
+                Err(CloudError::new(ErrorClass::InvalidSpec, format!("resolve {field}"), message).into())
+            }
+            None => Ok(()),
+        }
     }
+}
+
+/// Returns the extensions of Neutron that a machine needs, each with the field. Pure.
+fn extensions(object: &OpenStackMachine) -> Vec<(&'static str, String)> {
+    let mut needed = Vec::new();
+    for (index, opts) in desired::ports(object).iter().enumerate() {
+        if desired::is_trunk(object, opts) {
+            let is_all = object.spec.trunk == Some(true) && opts.trunk.is_none();
+            let field = if is_all { "spec.trunk".to_owned() } else { format!("spec.ports[{index}].trunk") };
+            needed.push(("trunk", field));
+        }
+        if opts.propagate_uplink_status.is_some() {
+            needed.push(("uplink-status-propagation", format!("spec.ports[{index}].propagateUplinkStatus")));
+        }
+    }
+    needed
 }
 
 /// Returns the flavor of a spec.
@@ -163,5 +177,26 @@ mod tests {
             error.to_string().starts_with("resolve spec.flavor: nothing in the cloud matches flavor \"x\". ")
         );
         assert_eq!(only(vec!["1".to_owned()], "spec.flavor", "").unwrap(), "1");
+    }
+
+    #[test]
+    fn each_field_that_needs_an_extension_of_neutron_is_known_with_its_field() {
+        let of = |spec: serde_json::Value| {
+            let spec: apiserver_types::OpenStackMachineSpec = serde_json::from_value(spec).unwrap();
+            extensions(&OpenStackMachine::new("m", spec))
+        };
+        let base = |more: serde_json::Value| {
+            let mut spec = serde_json::json!({"flavor": {"id": "f"}, "image": {"id": "i"}});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            of(spec)
+        };
+        assert_eq!(base(serde_json::json!({})), []);
+        assert_eq!(base(serde_json::json!({"trunk": true})), [("trunk", "spec.trunk".to_owned())]);
+        let ports = serde_json::json!({"ports": [{}, {"trunk": true, "propagateUplinkStatus": false}]});
+        let expected = [
+            ("trunk", "spec.ports[1].trunk".to_owned()),
+            ("uplink-status-propagation", "spec.ports[1].propagateUplinkStatus".to_owned()),
+        ];
+        assert_eq!(base(ports), expected);
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn r13_1_the_capacity_is_that_of_the_disk_with_the_kubelets_files() {
+    fn r13_1_r13_2_the_capacity_is_that_of_the_disk_and_of_the_devices() {
         let image = Image { min_disk_gib: 7, ..Image::default() };
         let base = json!({"flavor": {"id": "f"}, "image": {"id": "i"}});
         let with = |key: &str, value: Value| {

@@ -8,7 +8,7 @@ const UNDELETABLE: &str = "Invalid volume: Volume status must be available or er
      or be disassociated from snapshots after volume transfer.";
 
 /// Error of a body that does not fit Cinder's schema.
-const MALFORMED: &str =
+pub(super) const MALFORMED: &str =
     "The server could not comply with the request since it is either malformed or otherwise incorrect.";
 
 fn view(volume: &Volume, context: &Context<'_>) -> Object {
@@ -44,7 +44,7 @@ fn view(volume: &Volume, context: &Context<'_>) -> Object {
     view
 }
 
-fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a Volume, Reply> {
+pub(super) fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a Volume, Reply> {
     let volume = state.volumes.get(id).filter(|volume| volume.project_id == context.caller.project_id);
     volume.ok_or_else(|| not_found(&format!("Volume {id} could not be found.")))
 }
@@ -193,7 +193,7 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
 /// `DELETE /volumes/{id}`.
 pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let volume = find(state, context, id)?;
-    if volume.status != Status::Available {
+    if volume.status != Status::Available || snapshots::exist(state, id) {
         return Err(bad_request(UNDELETABLE));
     }
     start_delete(state, id, context.now);

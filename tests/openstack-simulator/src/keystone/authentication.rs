@@ -55,7 +55,7 @@ fn prove(state: &CloudState, identity: &Object, request: &Request, now: Timestam
     let details = identity.get(&method).ok_or_else(|| expecting(&method, "identity"))?;
     let proof = match method.as_str() {
         "password" => by_password(state, details, methods),
-        "application_credential" => by_application_credential(state, details, methods),
+        "application_credential" => by_application_credential(state, details, methods, now),
         "token" => {
             let id = details.get("id").and_then(Value::as_str).unwrap_or_default();
             let token = state.tokens.get(id).filter(|token| token.expires_at > now);
@@ -92,14 +92,19 @@ fn is_default_domain(domain: Option<&Value>) -> bool {
     field("id") == Some("default") || field("name").is_some_and(|name| name.eq_ignore_ascii_case("default"))
 }
 
-fn by_application_credential(state: &CloudState, details: &Value, methods: Vec<String>) -> Option<Proof> {
+fn by_application_credential(
+    state: &CloudState,
+    details: &Value,
+    methods: Vec<String>,
+    now: Timestamp,
+) -> Option<Proof> {
     let field = |key| details.get(key).and_then(Value::as_str);
     let user = details.get("user").and_then(|requested| find_user(state, requested));
     let held = state.application_credentials.iter().find(|held| match (field("id"), field("name")) {
         (Some(id), _) => held.id == id,
         (None, name) => name == Some(&held.name) && user.as_ref().is_some_and(|user| user.id == held.user_id),
     })?;
-    if field("secret") != Some(&held.secret) {
+    if field("secret") != Some(&held.secret) || held.expires_at.is_some_and(|end| end <= now) {
         return None;
     }
     let user = state.users.iter().find(|user| user.id == held.user_id)?.clone();

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::object::new_id;
+
 /// A flavor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Flavor {
@@ -136,6 +138,19 @@ pub(crate) struct Attachment {
     pub(crate) mapping_id: String,
     pub(crate) device: String,
     pub(crate) delete_on_termination: bool,
+}
+
+impl Attachment {
+    /// Returns the attachment of a volume that a CSI driver has attached.
+    pub(crate) fn of_driver(volume: &str) -> Self {
+        Self {
+            volume_id: volume.to_owned(),
+            attachment_id: new_id(),
+            mapping_id: new_id(),
+            device: "/dev/vdz".to_owned(),
+            delete_on_termination: false,
+        }
+    }
 }
 
 /// A server.

@@ -66,6 +66,31 @@ async fn volumes_are_validated_listed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_volume_with_a_snapshot_is_not_deleted() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let base = format!("/volume/v3/{}", client.project);
+    let id = client.post(&format!("{base}/volumes"), json!({"volume": {"size": 1, "name": "v"}})).await.id();
+    let volume = format!("{base}/volumes/{id}");
+    client.until(&volume, |volume| volume["status"] == "available").await;
+    let snapshots = format!("{base}/snapshots");
+    let absent = client.post(&snapshots, json!({"snapshot": {"volume_id": "nothing"}})).await;
+    assert_eq!(absent.status, 404);
+    let made = client.post(&snapshots, json!({"snapshot": {"volume_id": id, "name": "s"}})).await;
+    assert_eq!((made.status, &made.object()["volume_id"]), (202, &json!(id)));
+    let refused = client.delete(&volume).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.message().contains("have snapshots"), "{}", refused.message());
+    let listed = client.get(&format!("{snapshots}/detail")).await.object();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["status"]), (1, &json!("available")));
+    assert_eq!(client.delete(&format!("{snapshots}/{}", made.id())).await.status, 202);
+    assert_eq!(client.delete(&format!("{snapshots}/{}", made.id())).await.status, 404);
+    assert_eq!(client.delete(&volume).await.status, 202);
+    client.until_gone(&volume).await;
+    assert!(simulator.inventory("demo").is_empty());
+}
+
+#[tokio::test]
 async fn images_are_listed_in_pages() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;

@@ -1,6 +1,8 @@
 //! Tests of the fields of OpenStackMachines and OpenStackServers: each is in the cloud, and wrong ones create nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod images;
+mod leftovers;
 mod provider_ids;
 mod quota;
 
@@ -10,7 +12,7 @@ use apiserver_types::{
     IPAddressClaim, Machine, OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate,
     OpenStackServer,
 };
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tests_scenarios::{World, run};

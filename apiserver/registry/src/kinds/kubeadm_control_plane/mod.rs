@@ -19,7 +19,7 @@ pub(crate) use rollout::validate as validate_rollout;
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
 use crate::rules::semver::Semver;
-use crate::rules::{name_template, template_metadata, version};
+use crate::rules::{name_template, provider_id_region, quota_shortage, template_metadata, version};
 
 /// Name of the owner in name templates, besides the cluster.
 pub(crate) const OWNER: &str = "kubeadmControlPlane";
@@ -89,7 +89,7 @@ impl Strategy for KubeadmControlPlaneStrategy {
         &self,
         new: &Value,
         old: Option<&Value>,
-        _others: &dyn ObjectReader,
+        others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
         let path = FieldPath::new("spec.kubeadmConfigSpec");
         let spec = new.get("spec");
@@ -99,8 +99,37 @@ impl Strategy for KubeadmControlPlaneStrategy {
         }
         let before = old.and_then(|old| old.get("spec"));
         warnings.extend(spec.zip(before).and_then(|(spec, before)| downgrade(spec, before)));
+        if spec != before
+            && let Some(spec) = spec
+        {
+            warnings.extend(related_warnings(new, spec, before, others).await?);
+        }
         Ok(Verdict { warnings, ..Verdict::default() })
     }
+}
+
+/// Returns the warnings about a changed spec that depend on the cluster.
+async fn related_warnings(
+    new: &Value,
+    spec: &Value,
+    before: Option<&Value>,
+    others: &dyn ObjectReader,
+) -> ApiResult<Vec<String>> {
+    let (namespace, name) = (object::namespace(new), object::name(new));
+    let is_of = |cluster: &Value| {
+        let reference = |field: &str| object::at(cluster, &format!("spec.controlPlaneRef.{field}"));
+        reference("kind") == Some(&json!("KubeadmControlPlane")) && reference("name") == Some(&json!(name))
+    };
+    let mut warnings = Vec::new();
+    if spec.get("kubeadmConfigSpec").is_some_and(provider_id_region::is_without_region) {
+        let path = "spec.kubeadmConfigSpec";
+        warnings.extend(provider_id_region::warning(path, namespace, others, is_of).await?);
+    }
+    let cluster = object::at(new, "metadata.labels").and_then(|labels| labels.get(quota_shortage::CLUSTER));
+    if let Some(cluster) = cluster.and_then(Value::as_str).filter(|_| quota_shortage::grows(spec, before)) {
+        warnings.extend(quota_shortage::warning(namespace, cluster, others).await?);
+    }
+    Ok(warnings)
 }
 
 /// Returns the warning about a version that goes down, which no kubeadm does.

@@ -1,10 +1,14 @@
 //! OpenStackCluster: strategy and validation.
 
 mod security_groups;
+mod warnings;
 
 use apiserver_machinery::object;
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::kinds::cluster::is_cidr;
@@ -14,6 +18,7 @@ use crate::rules::immutable;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackClusterStrategy;
 
+#[async_trait]
 impl Strategy for OpenStackClusterStrategy {
     /// An update can replace the controller's choices by the values in the status.
     fn reads_status(&self) -> bool {
@@ -29,6 +34,15 @@ impl Strategy for OpenStackClusterStrategy {
             errors.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
         }
         errors
+    }
+
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        Ok(Verdict { warnings: warnings::warnings(new, old), ..Verdict::default() })
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
+use super::lost_address::{self, Consequence};
 use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, allowed_cidrs, clients};
 use crate::names;
 
@@ -106,7 +107,18 @@ impl Actor<'_> {
         let address = observed.balancing.last_address.clone().or_else(|| wish.address.clone());
         let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: address };
         let new = self.address_port(wish.vip_name(), network_id, fixed_ip);
-        let port = self.cloud.create_port(&new).await?;
+        let last = observed.balancing.last_address.as_ref();
+        let port = match self.cloud.create_port(&new).await {
+            Err(error) => match lost_address::consequence(error, last, observed.endpoint.as_ref()) {
+                Consequence::Stop(error) => return Err(error),
+                Consequence::AnyAddress => {
+                    let any = new.fixed_ips.iter().map(|ip| FixedIp { ip_address: None, ..ip.clone() });
+                    let new = NewPort { fixed_ips: any.collect(), ..new.clone() };
+                    self.cloud.create_port(&new).await?
+                }
+            },
+            Ok(port) => port,
+        };
         observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
         let message = format!("created port {} ({}) for the load balancer", new.name, port.id);
         observed.balancing.vip_port = Some(port);
@@ -265,6 +277,11 @@ impl Actor<'_> {
             }
             Step::RemoveMember { pool, id, name } => {
                 gone(cloud.delete_member(&pool, &id).await)?;
+                if observed.balancing.is_last_member(&pool, &id) {
+                    let message =
+                        format!("{name} was the last member, so the API has no server behind its address");
+                    observed.warnings.push(("LoadBalancerEmpty", message));
+                }
                 Some(("MemberRemoved", format!("removed {name} from the load balancer")))
             }
             Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {

@@ -10,6 +10,7 @@ mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
 mod health;
+mod lost_address;
 mod members;
 pub(super) mod observe;
 #[cfg(test)]
@@ -126,6 +127,12 @@ impl BalancerView {
         of_balancer
             .filter(|id| !id.is_empty())
             .or_else(|| self.vip_port.as_ref().map(|port| port.id.as_str()))
+    }
+
+    /// Returns true if a pool has no other member.
+    pub(super) fn is_last_member(&self, pool: &str, member: &str) -> bool {
+        let found = self.pools.iter().find(|it| it.pool.id == pool);
+        found.is_some_and(|it| it.members.iter().all(|known| known.id == member))
     }
 
     /// Returns the listener of a port.

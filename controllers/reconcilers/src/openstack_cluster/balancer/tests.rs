@@ -96,7 +96,7 @@ fn the_spec_names_ports_numbers_and_addresses() {
 }
 
 #[test]
-fn members_follow_the_machines() {
+fn r8_20_to_r8_25_members_follow_the_machines() {
     let (wish, tag) = (wish(json!({}), true), tag());
     let one = || member("one", "10.6.0.11");
     let two = |weight| Member { weight, ..member("two", "10.6.0.12") };
@@ -136,6 +136,17 @@ fn members_follow_the_machines() {
         let step = step.map_or_else(|| "Nothing".to_owned(), |step| format!("{step:?}"));
         assert!(step.starts_with(expected), "{case}: {step}");
     }
+}
+
+#[test]
+fn r8_24_the_removal_of_the_last_member_is_noticed() {
+    let (one, two) = (member("one", "10.6.0.11"), member("two", "10.6.0.12"));
+    let last = view(vec![one.clone()], vec![]);
+    let pool = last.pools[0].pool.id.clone();
+    assert!(last.is_last_member(&pool, &one.id));
+    let others = Member { id: "two".to_owned(), ..two };
+    assert!(!view(vec![one.clone(), others], vec![]).is_last_member(&pool, &one.id));
+    assert!(!last.is_last_member("another", &one.id));
 }
 
 #[test]

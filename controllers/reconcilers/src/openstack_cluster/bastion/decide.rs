@@ -61,6 +61,10 @@ impl Step {
             Self::Release { floating_ip } => (DELETING, format!("release floating IP {floating_ip}")),
             Self::RemoveGroup { name, .. } => (DELETING, format!("delete security group {name:?}")),
             Self::Delete { .. } => (DELETING, format!("delete OpenStackServer {name:?}")),
+            Self::SetIdentity => {
+                ("BastionCreateFailed", format!("change spec.identityRef of OpenStackServer {name:?}"))
+            }
+            Self::SetTags => ("BastionCreateFailed", format!("change the tags of OpenStackServer {name:?}")),
             _ => ("BastionCreateFailed", format!("create OpenStackServer {name:?}")),
         }
     }
@@ -88,6 +92,10 @@ fn provide(wish: &BastionWish, tag: &OwnershipTag, observed: &Observed) -> Step 
         Some(server) if view.foreign => taken(server),
         Some(server) if server.annotations().get(HASH) != Some(&wish.hash) => {
             Step::Delete { why: "its spec has changed", failed: false }
+        }
+        // Another region is another cloud.
+        Some(server) if server.spec.identity_ref.region != wish.identity.region => {
+            Step::Delete { why: "its region has changed", failed: false }
         }
         Some(server) if server.spec.identity_ref != wish.identity => Step::SetIdentity,
         Some(server) if tags(server) != wish.tags() => Step::SetTags,

@@ -72,7 +72,7 @@ fn step(object: &OpenStackCluster, observed: &Observed) -> String {
 }
 
 #[test]
-fn a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
+fn r9_4_a_bastion_is_created_with_an_address_and_waits_for_what_it_needs() {
     let object = cluster(&plain());
     let active = view(&object, "ACTIVE");
     let with = |bastion: BastionView| Observed { bastion, ..observed() };
@@ -133,13 +133,15 @@ fn r9_3_only_a_change_of_the_server_itself_rebuilds_a_bastion() {
     assert!(changed("sshKeyName", json!("other")).starts_with("Delete"));
     assert_eq!(changed("tags", json!(["other"])), "SetTags");
     assert_eq!(changed("identityRef", json!({"name": "t", "cloudName": "c"})), "SetIdentity");
+    let elsewhere = json!({"name": "t", "cloudName": "c", "region": "r"});
+    assert!(changed("identityRef", elsewhere).starts_with("Delete"));
     let mut zoned = plain();
     zoned["availabilityZone"] = json!("az2");
     assert!(step(&cluster(&zoned), &observed).starts_with("Delete"));
 }
 
 #[test]
-fn a_disabled_bastion_leaves_nothing() {
+fn r6_8_a_disabled_bastion_leaves_nothing() {
     let mut bastion = plain();
     bastion["enabled"] = json!(false);
     let object = cluster(&bastion);

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_another_program_added_stay() {
+    fn r10_5_pairs_that_another_program_added_stay() {
         type Names = &'static [&'static str];
         let table: [(Names, Names, Names, Option<Names>); 6] = [
             (&["a"], &["a"], &["a"], None),

@@ -1,0 +1,98 @@
+//! Warning about a request for more Machines than the quota of the project has room for.
+//!
+//! Admission does not call the cloud. It knows that a quota is exhausted from a machine of the cluster that waits for it.
+
+use apiserver_machinery::object;
+use apiserver_machinery::related::ObjectReader;
+use apiserver_machinery::status::ApiResult;
+use serde_json::{Value, json};
+
+/// Label of all objects of a cluster with its name.
+pub(crate) const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Reason of a machine that waits for quota.
+const EXCEEDED: &str = "QuotaExceeded";
+
+/// Returns true if a spec requests more replicas than before. The first request is no scaling.
+pub(crate) fn grows(spec: &Value, before: Option<&Value>) -> bool {
+    let count = |spec: &Value| spec.get("replicas").and_then(Value::as_i64);
+    let counts = count(spec).zip(before.and_then(count));
+    counts.is_some_and(|(now, then)| now > then)
+}
+
+/// Returns the warning if a machine of the cluster waits for quota.
+///
+/// # Errors
+/// 503 if the related objects cannot be read.
+pub(crate) async fn warning(
+    namespace: &str,
+    cluster: &str,
+    others: &dyn ObjectReader,
+) -> ApiResult<Option<String>> {
+    let machines = others.all("infrastructure.cluster.x-k8s.io", "openstackmachines", namespace).await?;
+    let of_cluster = |machine: &&Value| {
+        let labels = object::at(machine, "metadata.labels");
+        labels.and_then(|labels| labels.get(CLUSTER)) == Some(&json!(cluster))
+    };
+    let waits = machines
+        .iter()
+        .filter(of_cluster)
+        .find_map(|machine| Some((object::name(machine), shortage(machine)?)));
+    Ok(waits.map(|(name, message)| {
+        format!(
+            "spec.replicas: more Machines have to wait for quota, as OpenStackMachine {name} does: {message}"
+        )
+    }))
+}
+
+/// Returns the message of a machine that waits for quota.
+fn shortage(machine: &Value) -> Option<&str> {
+    let conditions = object::at(machine, "status.conditions").and_then(Value::as_array)?;
+    let exceeded = conditions.iter().find(|condition| {
+        let is = |field: &str, value: &str| condition.get(field).is_some_and(|it| it == value);
+        is("type", "InstanceReady") && is("status", "False") && is("reason", EXCEEDED)
+    })?;
+    exceeded.get("message").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct World(&'static str);
+
+    #[async_trait]
+    impl ObjectReader for World {
+        async fn find(&self, _: &str, _: &str, _: &str, _: &str) -> ApiResult<Option<Value>> {
+            Ok(None)
+        }
+
+        async fn all(&self, _: &str, _: &str, _: &str) -> ApiResult<Vec<Value>> {
+            let condition = json!({
+                "type": "InstanceReady", "status": "False", "reason": self.0, "message": "needs 3 cores, 2 left of 40"});
+            let labels = json!({CLUSTER: "c"});
+            Ok(vec![
+                json!({"metadata": {"name": "m", "labels": labels}, "status": {"conditions": [condition]}}),
+            ])
+        }
+    }
+
+    #[tokio::test]
+    async fn r15_4_a_request_for_more_machines_is_warned_of_while_one_waits_for_quota() {
+        let warned = warning("n", "c", &World(EXCEEDED)).await.unwrap().unwrap();
+        assert!(warned.ends_with("as OpenStackMachine m does: needs 3 cores, 2 left of 40"), "{warned}");
+        assert_eq!(warning("n", "other", &World(EXCEEDED)).await.unwrap(), None);
+        assert_eq!(warning("n", "c", &World("Building")).await.unwrap(), None);
+    }
+
+    #[test]
+    fn r15_4_only_more_replicas_than_before_count() {
+        let spec = |replicas: Value| json!({"replicas": replicas});
+        assert!(grows(&spec(json!(3)), Some(&spec(json!(2)))));
+        assert!(!grows(&spec(json!(2)), Some(&spec(json!(3)))));
+        assert!(!grows(&spec(json!(3)), None) && !grows(&json!({}), Some(&spec(json!(1)))));
+    }
+}

@@ -1,0 +1,70 @@
+//! Tests of Image objects, whose images are created in the cloud.
+
+use apiserver_types::Image;
+
+use super::*;
+
+fn image(namespace: &str, name: &str, url: &str) -> Value {
+    json!({
+        "apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "cloudCredentialsRef": {"cloudName": "openstack", "secretName": "credentials"},
+            "resource": {"content": {"diskFormat": "qcow2", "download": {"url": url}}},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r12_3_a_machine_boots_from_an_image_that_its_object_had_glance_fetch() {
+    const NAMESPACE: &str = "images";
+    let mut spec = plain();
+    spec["image"] = json!({"imageRef": {"name": "node"}});
+    let [object, owner] = machine(NAMESPACE, "booted", &spec);
+    let documents = [
+        image(NAMESPACE, "node", "https://example.org/node.qcow2"),
+        image(NAMESPACE, "broken", "https://example.org/missing.qcow2"),
+        object,
+        owner,
+    ];
+    let world = world(NAMESPACE, &documents).await;
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let images: Api<Image> = Api::namespaced(world.admin(), NAMESPACE);
+    let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
+    let resolved = eventually("the machine has the image", || async {
+        machines.get("booted").await.unwrap().status?.resolved?.image_id
+    })
+    .await;
+    let node = images.get("node").await.unwrap();
+    assert_eq!(node.status.unwrap().id.as_ref(), Some(&resolved));
+    let of_name = |name: &str| {
+        let inventory = world.cloud.inventory("demo");
+        inventory
+            .images
+            .iter()
+            .filter(|image| image.name == name)
+            .map(|image| image.id.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of_name("node"), [resolved]);
+    eventually("the image without content has failed", || async {
+        let conditions = images.get("broken").await.unwrap().status?.conditions?;
+        let progressing = conditions.into_iter().find(|it| it.kind == "Progressing")?;
+        (progressing.reason == "UnrecoverableError" && progressing.message.contains("download.url"))
+            .then_some(())
+    })
+    .await;
+    assert_eq!(of_name("broken").len(), 1, "it is created once");
+    for name in ["node", "broken"] {
+        images.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    eventually("the images are gone", || async {
+        let left = of_name("node").len() + of_name("broken").len();
+        let objects = images.list(&ListParams::default()).await.unwrap().items.len();
+        (left + objects == 0).then_some(())
+    })
+    .await;
+    term.cancel();
+    running.join_all().await;
+}
