@@ -126,6 +126,11 @@ impl Calls {
         *lock(&self.endpoints)
     }
 
+    /// Ends the failures of one kind of call.
+    pub(crate) fn clear_faults_of(&self, call: &WorkloadCall) {
+        lock(&self.faults).retain(|fault| fault.call.as_ref() != Some(call));
+    }
+
     /// Ends all failures.
     pub(crate) fn clear_faults(&self) {
         lock(&self.faults).clear();

@@ -190,6 +190,11 @@ impl HollowClusters {
         self.lab.calls.set_endpoints(fault);
     }
 
+    /// Ends the failures of one kind of call.
+    pub fn clear_faults_of(&self, call: &WorkloadCall) {
+        self.lab.calls.clear_faults_of(call);
+    }
+
     /// Ends the failures of calls and of endpoints.
     pub fn clear_faults(&self) {
         self.lab.calls.clear_faults();

@@ -7,8 +7,8 @@ use anyhow::bail;
 use apiserver_access::User;
 use apiserver_http::InProcess;
 use apiserver_types::{
-    Cluster, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackCluster, OpenStackMachine,
-    OpenStackMachineTemplate, OperationPhase,
+    Cluster, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackCluster,
+    OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer, OperationPhase,
 };
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
@@ -18,8 +18,10 @@ use controllers_reconcilers::machine::{self, MachineReconciler};
 use controllers_reconcilers::machine_deployment::{self, MachineDeploymentReconciler};
 use controllers_reconcilers::machine_set::{self, MachineSetReconciler};
 use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
+use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatingIPPoolReconciler};
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
+use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
@@ -64,6 +66,8 @@ pub struct Controllers {
     openstack_cluster: Box<OpenStackClusterReconciler>,
     openstack_machine: Box<OpenStackMachineReconciler>,
     openstack_machine_template: OpenStackMachineTemplateReconciler,
+    openstack_server: Box<OpenStackServerReconciler>,
+    pool: OpenStackFloatingIPPoolReconciler,
     operations: controllers_operations::Controller,
     clock: Arc<Clock>,
 }
@@ -124,6 +128,12 @@ impl Controllers {
             ))),
             openstack_machine_template: OpenStackMachineTemplateReconciler::new(context(
                 openstack_machine_template::CONTROLLER.identity,
+            )),
+            openstack_server: Box::new(OpenStackServerReconciler::new(context(
+                openstack_server::CONTROLLER.identity,
+            ))),
+            pool: OpenStackFloatingIPPoolReconciler::new(context(
+                openstack_floating_ip_pool::CONTROLLER.identity,
             )),
             operations: controllers_operations::Controller::new(operations),
             clock: Arc::clone(&world.clock),
@@ -213,6 +223,12 @@ impl Controllers {
         }
         for object in Api::<OpenStackMachine>::all(self.client.clone()).list(&all).await? {
             self.openstack_machine.reconcile(&object).await?;
+        }
+        for object in Api::<OpenStackServer>::all(self.client.clone()).list(&all).await? {
+            self.openstack_server.reconcile(&object).await?;
+        }
+        for object in Api::<OpenStackFloatingIPPool>::all(self.client.clone()).list(&all).await? {
+            self.pool.reconcile(&object).await?;
         }
         for object in Api::<MachineOperation>::all(self.client.clone()).list(&all).await? {
             self.reconcile_operation(&object).await?;

@@ -1,8 +1,8 @@
 //! Crash point of a test: counts effects in the API and the cloud, and ends the simulated process at one of them.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -15,11 +15,51 @@ pub enum Side {
     After,
 }
 
+/// Effects at which one process after another crashes: each crashes at the next such effect, once before it and once
+/// after it.
+#[derive(Debug)]
+pub struct EachEffect {
+    parts: Vec<String>,
+    crashes: Mutex<BTreeMap<String, Vec<Side>>>,
+}
+
+impl EachEffect {
+    /// Selects the effects that contain one of these texts. An empty text selects all.
+    pub fn containing(parts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { parts: parts.into_iter().map(Into::into).collect(), crashes: Mutex::default() }
+    }
+
+    /// Returns the sides of the crashes so far, by the text of the effect.
+    pub fn crashes(&self) -> BTreeMap<String, Vec<Side>> {
+        self.crashes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the side on which the process crashes now.
+    fn side(&self, effect: &str) -> Option<Side> {
+        if !self.parts.iter().any(|part| effect.contains(part.as_str())) {
+            return None;
+        }
+        let mut crashes = self.crashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let sides = crashes.entry(effect.to_owned()).or_default();
+        let side = [Side::Before, Side::After].into_iter().nth(sides.len())?;
+        sides.push(side);
+        Some(side)
+    }
+}
+
+/// Position of a crash.
+#[derive(Debug)]
+enum Position {
+    Never,
+    Number(usize, Side),
+    Each(Arc<EachEffect>),
+}
+
 /// Point at which a simulated process crashes: before or after the n-th effect, in the API or in the cloud. After that
 /// no call of the process returns.
 #[derive(Debug)]
 pub struct CrashPoint {
-    position: Option<(usize, Side)>,
+    position: Position,
     effects: Mutex<Vec<String>>,
     crashed: AtomicBool,
     notify: Notify,
@@ -28,13 +68,18 @@ pub struct CrashPoint {
 impl CrashPoint {
     /// Creates a crash point at effect `n`, counted from 0.
     pub fn at(n: usize, side: Side) -> Self {
-        Self { position: Some((n, side)), ..Self::never() }
+        Self { position: Position::Number(n, side), ..Self::never() }
+    }
+
+    /// Creates a crash point at the next of several effects.
+    pub fn at_each(effects: &Arc<EachEffect>) -> Self {
+        Self { position: Position::Each(Arc::clone(effects)), ..Self::never() }
     }
 
     /// Creates a crash point for a process that never crashes.
     pub fn never() -> Self {
         Self {
-            position: None,
+            position: Position::Never,
             effects: Mutex::default(),
             crashed: AtomicBool::new(false),
             notify: Notify::new(),
@@ -65,19 +110,27 @@ impl CrashPoint {
     /// Makes an effect, unless the process crashes before it.
     pub(crate) async fn perform<T>(&self, effect: String, future: impl Future<Output = T>) -> T {
         self.alive().await;
-        let index = {
-            let mut effects = self.effects.lock().unwrap_or_else(PoisonError::into_inner);
-            effects.push(effect);
-            effects.len() - 1
-        };
-        match self.position {
-            Some((n, Side::Before)) if n == index => self.crash().await,
-            Some((n, Side::After)) if n == index => {
+        let side = self.side(effect);
+        match side {
+            Some(Side::Before) => self.crash().await,
+            Some(Side::After) => {
                 drop(future.await);
                 self.crash().await
             }
-            _ => future.await,
+            None => future.await,
         }
+    }
+
+    /// Records an effect. Returns the side on which the process crashes now.
+    fn side(&self, effect: String) -> Option<Side> {
+        let mut effects = self.effects.lock().unwrap_or_else(PoisonError::into_inner);
+        let side = match &self.position {
+            Position::Never => None,
+            Position::Number(n, side) => (*n == effects.len()).then_some(*side),
+            Position::Each(each) => each.side(&effect),
+        };
+        effects.push(effect);
+        side
     }
 
     /// Returns unless the process has crashed. After that it never returns, like a read of a process that has ended.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use apiserver_http::{InProcess, ResponseBody};
 use http::{Method, Request, Response};
 use kube::client::Body;
+use serde_json::Value;
 use tower::Service;
 
 use crate::CrashPoint;
@@ -36,8 +37,21 @@ impl Service<Request<Body>> for CrashingTransport {
                 crash_point.alive().await;
                 return transport.call(request).await;
             }
-            let effect = format!("{} {}", request.method(), request.uri().path());
+            let (effect, request) = described(request).await;
             crash_point.perform(effect, async move { transport.call(request).await }).await
         })
     }
+}
+
+/// Returns the text of an effect: the method, the path, and the name of an object that is created.
+async fn described(request: Request<Body>) -> (String, Request<Body>) {
+    let effect = format!("{} {}", request.method(), request.uri().path());
+    if request.method() != Method::POST {
+        return (effect, request);
+    }
+    let (parts, body) = request.into_parts();
+    let body = body.collect_bytes().await.unwrap_or_default();
+    let object: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    (format!("{effect} {name}"), Request::from_parts(parts, Body::from(body)))
 }

@@ -13,6 +13,6 @@ mod world;
 
 pub use clock::Clock;
 pub use controllers::{Controllers, RestingPass, is_over};
-pub use crash_point::{CrashPoint, Side};
+pub use crash_point::{CrashPoint, EachEffect, Side};
 pub use running::{run, run_until_crash};
 pub use world::World;

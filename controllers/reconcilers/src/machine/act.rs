@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
-use controllers_workload::describe;
 use controllers_workload::drain::{self, DrainProgress, VolumeProgress};
-use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -18,6 +16,7 @@ use super::FINALIZER;
 use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
 use super::node::{NodeObservation, cluster_key};
+use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
@@ -150,31 +149,33 @@ impl Actor<'_> {
         self.context.workloads.client(&cluster_key(machine)).map_err(|error| error.to_string())
     }
 
+    /// Writes labels, annotations and taints of the Node. A conflict mostly says that the watch is behind, so the newest
+    /// Node is read then, once in a pass. A failure is kept for the report.
     async fn update_node(
         &self,
         machine: &Machine,
         observed: &mut Observed,
         patch: &Value,
     ) -> Result<(), ReconcileError> {
-        let Some(name) = observed.node.found().map(ResourceExt::name_any) else { return Ok(()) };
+        let Some(known) = observed.node.found().cloned() else { return Ok(()) };
+        let name = known.name_any();
         let written = match self.workload(machine) {
-            Ok(client) => {
-                let api: Api<Node> = Api::all(client);
-                let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-                patched.map_err(|error| describe(&error))
-            }
+            Ok(client) => node_writes::write(&Api::all(client), &known, patch, observed.node_is_newest).await,
             Err(error) => Err(error),
         };
-        observed.node = match written {
-            Ok(node) => NodeObservation::Found(Box::new(node)),
-            // The watch has not reported the newest Node yet, or the API is gone: the next pass tries again.
+        match written {
+            Ok(Written::Done(node)) => observed.node = NodeObservation::Found(node),
+            Ok(Written::Overtaken(node)) => {
+                observed.node = NodeObservation::Found(node);
+                observed.node_is_newest = true;
+            }
             Err(error) => {
                 tracing::debug!(%error, machine = machine.name_any(), node = name, "the Node was not updated");
-                let message = format!("Node {name} cannot be updated: {error}");
-                let last_success = self.context.workloads.probe(&cluster_key(machine)).last_success;
-                NodeObservation::NotConnected { message, last_success }
+                let message =
+                    format!("labels, annotations and taints of Node {name} cannot be updated: {error}");
+                observed.node_failure = Some(message);
             }
-        };
+        }
         Ok(())
     }
 

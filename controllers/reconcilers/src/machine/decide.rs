@@ -125,7 +125,8 @@ pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
 
 /// Returns the interval after a pass that ended with `step`.
 pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
-    let complete = observed.obstacle.is_none() && observed.infrastructure.is_some();
+    let complete =
+        observed.obstacle.is_none() && observed.infrastructure.is_some() && observed.node_failure.is_none();
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::Nothing if complete => Some(RESYNC),
@@ -178,6 +179,8 @@ fn provider_id(machine: &Machine, observed: &Observed) -> Option<String> {
 
 fn node(machine: &Machine, observed: &Observed) -> Option<Value> {
     match &observed.node {
+        // The next pass tries again.
+        _ if observed.node_failure.is_some() => None,
         NodeObservation::Found(node) => node_metadata::patch(machine, observed, node),
         _ => None,
     }

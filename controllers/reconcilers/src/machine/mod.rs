@@ -10,6 +10,7 @@ mod deprecated;
 mod node;
 mod node_conditions;
 mod node_metadata;
+mod node_writes;
 mod observe;
 mod ready;
 mod report;

@@ -3,8 +3,10 @@
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
 use controllers_workload::health::{self, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 
 use super::node::{self, NodeObservation};
+use super::node_metadata;
 use super::observe::Observed;
 
 /// Time after the last successful probe for which the conditions keep their last value. Upstream's default.
@@ -16,10 +18,9 @@ const HEALTHY: &str = "NodeHealthy";
 /// Returns both conditions; one that is absent keeps its value.
 pub(super) fn conditions(machine: &Machine, observed: &Observed, now: &Time) -> Vec<Condition> {
     if let NodeObservation::Found(node) = &observed.node {
-        return vec![
-            of_node(READY, &health::node_ready(node), now),
-            of_node(HEALTHY, &health::node_healthy(node), now),
-        ];
+        let failure = observed.node_failure.as_deref();
+        let healthy = with_failure(health::node_healthy(node), node, failure);
+        return vec![of_node(READY, &health::node_ready(node), now), of_node(HEALTHY, &healthy, now)];
     }
     let verdict = absent(machine, observed);
     let both = [READY, HEALTHY].into_iter();
@@ -115,8 +116,75 @@ fn initialized_at(observed: &Observed) -> Option<Timestamp> {
     condition.holds().then(|| condition.last_transition_time.0.parse().ok()).flatten()
 }
 
+/// Adds the failure of the write to the Node. A Node to which nothing was ever written keeps pods away, so it does not
+/// count as healthy. Any other one is as healthy as it says.
+fn with_failure(of_node: NodeCondition, node: &Node, failure: Option<&str>) -> NodeCondition {
+    let Some(failure) = failure else { return of_node };
+    if of_node.status == ConditionStatus::True && !node_metadata::is_written(node) {
+        let (status, reason) = (ConditionStatus::Unknown, "InternalError");
+        return NodeCondition { status, reason, message: failure.to_owned(), transition: None };
+    }
+    let message = match of_node.message.as_str() {
+        "" => failure.to_owned(),
+        other => format!("{other}\n* {failure}"),
+    };
+    NodeCondition { message, ..of_node }
+}
+
 /// Returns a condition with the Node's own time of transition, where it has one.
 fn of_node(kind: &str, found: &NodeCondition, now: &Time) -> Condition {
     let at = found.transition.map(|at| Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
     Condition::new(kind, found.status, found.reason, &found.message, at.unwrap_or_else(|| now.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{NodeCondition as NodesOwn, NodeStatus};
+
+    use super::*;
+
+    /// Returns a Node that reports these values for the conditions that make it healthy.
+    fn node(ready: &str) -> Node {
+        let own = |kind: &str, status: &str| NodesOwn {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            message: Some("of the kubelet".to_owned()),
+            ..NodesOwn::default()
+        };
+        let pressures = ["MemoryPressure", "DiskPressure", "PIDPressure"].map(|kind| own(kind, "False"));
+        let conditions = [own("Ready", ready)].into_iter().chain(pressures).collect();
+        let status = Some(NodeStatus { conditions: Some(conditions), ..NodeStatus::default() });
+        Node { status, ..Node::default() }
+    }
+
+    #[test]
+    fn a_failed_write_to_a_node_is_told_and_only_the_first_one_makes_its_health_unknown() {
+        use ConditionStatus::{False, True, Unknown};
+        let mut written = node("True");
+        let annotation = ("cluster.x-k8s.io/taints-from-machine".to_owned(), String::new());
+        written.metadata.annotations = Some([annotation].into());
+        let table = [
+            ("healthy and new", node("True"), Unknown, "InternalError", "PATCH failed"),
+            ("healthy", written, True, "NodeHealthy", "PATCH failed"),
+            (
+                "not ready",
+                node("False"),
+                False,
+                "NodeNotHealthy",
+                "* Node.Ready: of the kubelet\n* PATCH failed",
+            ),
+        ];
+        for (case, node, status, reason, message) in table {
+            let machine = Machine::default();
+            let observed = Observed {
+                node: NodeObservation::Found(Box::new(node)),
+                node_failure: Some("PATCH failed".to_owned()),
+                ..Observed::default()
+            };
+            let conditions = conditions(&machine, &observed, &Time::default());
+            let healthy = conditions.iter().find(|it| it.kind == HEALTHY).unwrap();
+            let found = (healthy.status, healthy.reason.as_str(), healthy.message.as_str());
+            assert_eq!(found, (status, reason, message), "{case}");
+        }
+    }
 }

@@ -59,6 +59,11 @@ pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Opti
     Some(patch)
 }
 
+/// Reports whether a Machine wrote to the Node before.
+pub(super) fn is_written(node: &Node) -> bool {
+    node.annotations().contains_key(TAINTS_FROM_MACHINE)
+}
+
 /// Reports whether the domain of a key is `domain` or one of its sub-domains.
 fn within(key: &str, domain: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else { return false };
@@ -130,7 +135,7 @@ fn always_taints(machine: &Machine) -> String {
 }
 
 fn taints(machine: &Machine, observed: &Observed, node: &Node, present: &[Taint]) -> Vec<Taint> {
-    let first_pass = !node.annotations().contains_key(TAINTS_FROM_MACHINE);
+    let first_pass = !is_written(node);
     let (outdated, known) = (is_outdated(observed), tracked(node, TAINTS_FROM_MACHINE));
     let wanted: Vec<&MachineTaint> = machine.spec.taints.iter().flatten().collect();
     let kept = |taint: &&Taint| {

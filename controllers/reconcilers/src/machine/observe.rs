@@ -37,6 +37,10 @@ pub(super) struct Observed {
     /// MachineDeployment that controls the MachineSet.
     pub deployment: Option<MachineDeployment>,
     pub node: NodeObservation,
+    /// The Node was read in this pass, because the one of the watch was old.
+    pub node_is_newest: bool,
+    /// Failure of the write to the Node in this pass. For people.
+    pub node_failure: Option<String>,
     /// Read only while the Machine is being deleted.
     pub deletion: DeletionObservation,
     pub now: Timestamp,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time as MetaTime};
 use kube::ResourceExt;
 
-use super::decide::{Stage, Step, next_step};
+use super::decide::{self, Stage, Step, next_step};
 use super::node::NodeObservation;
 use super::observe::{DeletionObservation, Observed, Outcome};
 use super::{FINALIZER, deletion};
@@ -222,4 +222,22 @@ fn a_node_that_cannot_be_deleted_holds_its_machine_until_the_timeout() {
     assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)), "0 is for ever");
     observed.node = NodeObservation::NotFound;
     assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
+}
+
+#[test]
+fn a_node_that_cannot_be_written_is_tried_again_soon() {
+    let mut machine = machine();
+    machine.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+    machine.labels_mut().extend([label()]);
+    let mut observed = Observed {
+        cluster: Some(cluster()),
+        infrastructure: Some(owned(OpenStackMachine::new("m", OpenStackMachineSpec::default()))),
+        node: NodeObservation::Found(Box::default()),
+        ..Observed::default()
+    };
+    assert!(matches!(next_step(&machine, &observed), Step::UpdateNode(_)));
+    let at_rest = decide::interval(&Step::Nothing, &observed);
+    observed.node_failure = Some("PATCH failed".to_owned());
+    assert_eq!(next_step(&machine, &observed), Step::Nothing);
+    assert!(decide::interval(&Step::Nothing, &observed) < at_rest);
 }

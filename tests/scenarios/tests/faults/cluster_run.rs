@@ -1,71 +1,67 @@
 //! Creation and deletion of a cluster, with injected failures or without.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, ensure};
-use apiserver_types::{Cluster, ClusterPhase, Machine, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{
+    Cluster, ClusterPhase, Machine, OpenStackCluster, OpenStackFloatingIPPool, OpenStackMachine,
+};
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tests_scenarios::{Controllers, CrashPoint, World};
 
 use crate::Case;
 use crate::injection::{Spot, spots};
+use crate::scene::Scene;
 
 /// Password of the project's user, which is also its name.
 const PASSWORD: &str = "demo";
 
-/// Run without failures: its calls, and the project's resources between creation and deletion.
+/// Rounds without a change in the cloud after which a cluster is at rest.
+const QUIET: usize = 8;
+
+/// Run without failures: its calls, and the project's resources after each stage.
 #[derive(Debug)]
 pub(crate) struct CleanRun {
+    pub(crate) scene: Scene,
     pub(crate) creating: Vec<Spot>,
+    pub(crate) changing: Vec<Spot>,
     pub(crate) deleting: Vec<Spot>,
-    counts: String,
+    created: String,
+    changed: String,
     empty: String,
 }
 
-fn manifest(world: &World, namespace: &str) -> String {
-    let clouds = world.cloud.clouds_yaml("demo");
-    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
-    include_str!("../cluster.yaml").replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
-}
-
-async fn create_cluster(world: &World, namespace: &str) -> anyhow::Result<()> {
-    world.create(&manifest(world, namespace)).await?;
-    let controllers = Controllers::start(world, &Arc::new(CrashPoint::never()));
-    controllers.until("the cluster is provisioned", |client| is_up(client, namespace.to_owned())).await
-}
-
-async fn delete_cluster(world: &World, namespace: &str) -> anyhow::Result<()> {
-    let clusters: Api<Cluster> = Api::namespaced(world.admin(), namespace);
-    clusters.delete("c", &DeleteParams::background()).await?;
-    let controllers = Controllers::start(world, &Arc::new(CrashPoint::never()));
-    controllers.until("the cluster is deleted", |client| is_gone(client, namespace.to_owned())).await
-}
-
-/// Creates and deletes a cluster without failures.
-pub(crate) async fn run_without_failures() -> anyhow::Result<CleanRun> {
+/// Creates, changes and deletes a cluster without failures.
+pub(crate) async fn run_without_failures(scene: Scene) -> anyhow::Result<CleanRun> {
     let world = World::start().await?;
+    let run = Run { world: &world, scene, namespace: "without-failures" };
     let empty = world.counts();
-    create_cluster(&world, "without-failures").await?;
-    let (creating, counts) = (spots(&world.cloud.log()), world.counts());
+    run.create(None).await?;
+    let (creating, created) = (spots(&world.cloud.log()), world.counts());
     world.cloud.clear_log();
-    delete_cluster(&world, "without-failures").await?;
-    ensure!(world.counts() == empty, "a run without failures left {}", world.counts());
-    Ok(CleanRun { creating, deleting: spots(&world.cloud.log()), counts, empty })
+    run.change(None).await?;
+    let (changing, changed) = (spots(&world.cloud.log()), world.counts());
+    world.cloud.clear_log();
+    run.delete(&empty).await?;
+    let deleting = spots(&world.cloud.log());
+    Ok(CleanRun { scene, creating, changing, deleting, created, changed, empty })
 }
 
-/// Creates and deletes a cluster with failures.
+/// Creates, changes and deletes a cluster with failures.
 pub(crate) async fn run_with_failures(world: &World, whole: &CleanRun, case: &Case) -> anyhow::Result<()> {
     let namespace = format!("case-{}", case.number);
+    let run = Run { world, scene: whole.scene, namespace: &namespace };
     inject_failure(world, case.creating.as_ref(), case);
-    create_cluster(world, &namespace).await.context("creating the cluster")?;
-    ensure!(world.counts() == whole.counts, "the project has {} instead of {}", world.counts(), whole.counts);
+    run.create(Some(&whole.created)).await.context("creating the cluster")?;
     check_failure_occurred(world, case.creating.as_ref(), case)?;
+    inject_failure(world, case.changing.as_ref(), case);
+    run.change(Some(&whole.changed)).await.context("changing the cluster")?;
+    check_failure_occurred(world, case.changing.as_ref(), case)?;
     inject_failure(world, case.deleting.as_ref(), case);
-    delete_cluster(world, &namespace).await.context("deleting the cluster")?;
-    ensure!(world.counts() == whole.empty, "left are {} instead of {}", world.counts(), whole.empty);
+    run.delete(&whole.empty).await.context("deleting the cluster")?;
     check_failure_occurred(world, case.deleting.as_ref(), case)?;
     let events: Api<Event> = Api::namespaced(world.admin(), &namespace);
     for event in events.list(&ListParams::default()).await? {
@@ -88,22 +84,93 @@ fn check_failure_occurred(world: &World, spot: Option<&Spot>, case: &Case) -> an
     Ok(())
 }
 
-async fn is_up(client: Client, namespace: String) -> anyhow::Result<bool> {
+/// Cluster of one namespace.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    world: &'a World,
+    scene: Scene,
+    namespace: &'a str,
+}
+
+impl Run<'_> {
+    /// Creates the cluster, until the project has these resources.
+    async fn create(self, counts: Option<&str>) -> anyhow::Result<()> {
+        self.world.create(&self.scene.manifest(self.world, self.namespace)).await?;
+        self.until_at_rest("the cluster is provisioned", counts).await
+    }
+
+    /// Changes the cluster, until the project has these resources.
+    async fn change(self, counts: Option<&str>) -> anyhow::Result<()> {
+        let Some(change) = self.scene.change() else { return Ok(()) };
+        let clusters: Api<OpenStackCluster> = Api::namespaced(self.world.admin(), self.namespace);
+        clusters.patch("c", &PatchParams::default(), &Patch::Merge(&change)).await?;
+        self.until_at_rest("the cluster is changed", counts).await
+    }
+
+    /// Runs the controllers until everything is ready, and they change nothing any more.
+    async fn until_at_rest(self, state: &str, counts: Option<&str>) -> anyhow::Result<()> {
+        let controllers = Controllers::start(self.world, &Arc::new(CrashPoint::never()));
+        let rest = Mutex::new((0, 0));
+        let at_rest = |client: Client| async {
+            let log = self.world.cloud.log();
+            let changes = log.iter().filter(|call| call.method != "GET").count();
+            let quiet = {
+                let mut rest = rest.lock().unwrap();
+                *rest = if rest.1 == changes { (rest.0 + 1, changes) } else { (0, changes) };
+                rest.0
+            };
+            let complete = counts.is_none_or(|counts| self.world.counts() == counts);
+            Ok(is_up(client, self.namespace).await? && complete && quiet >= QUIET)
+        };
+        let reached = controllers.until(state, at_rest).await;
+        reached.with_context(|| format!("the project has {} instead of {counts:?}", self.world.counts()))
+    }
+
+    async fn delete(self, empty: &str) -> anyhow::Result<()> {
+        let clusters: Api<Cluster> = Api::namespaced(self.world.admin(), self.namespace);
+        clusters.delete("c", &DeleteParams::background()).await?;
+        if self.scene.has_pool() {
+            let pools: Api<OpenStackFloatingIPPool> = Api::namespaced(self.world.admin(), self.namespace);
+            pools.delete("pool", &DeleteParams::default()).await?;
+        }
+        let controllers = Controllers::start(self.world, &Arc::new(CrashPoint::never()));
+        controllers.until("the cluster is deleted", |client| is_gone(client, self.namespace)).await?;
+        ensure!(self.world.counts() == empty, "left are {} instead of {empty}", self.world.counts());
+        Ok(())
+    }
+}
+
+async fn is_up(client: Client, namespace: &str) -> anyhow::Result<bool> {
     let all = ListParams::default();
-    let clusters = Api::<Cluster>::namespaced(client.clone(), &namespace).list(&all).await?;
-    let machines = Api::<Machine>::namespaced(client.clone(), &namespace).list(&all).await?;
-    statuses_are_clean(client, &namespace).await?;
+    let clusters = Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await?;
+    let infrastructure = Api::<OpenStackCluster>::namespaced(client.clone(), namespace).list(&all).await?;
+    let machines = Api::<Machine>::namespaced(client.clone(), namespace).list(&all).await?;
+    let servers = Api::<OpenStackMachine>::namespaced(client.clone(), namespace).list(&all).await?;
+    statuses_are_clean(client, namespace).await?;
     let provisioned = |cluster: &Cluster| {
         cluster.status.as_ref().and_then(|status| status.phase) == Some(ClusterPhase::Provisioned)
     };
+    let current = |cluster: &OpenStackCluster| {
+        let ready = cluster.condition("Ready").filter(|ready| ready.holds());
+        ready.is_some_and(|ready| ready.observed_generation == cluster.metadata.generation)
+    };
     let ready = |machine: &Machine| machine.condition("InfrastructureReady").is_some_and(|it| it.holds());
-    Ok(clusters.iter().all(provisioned) && machines.iter().all(ready))
+    let complete = |server: &OpenStackMachine| {
+        let mut parts = ["FloatingAddressFromPoolReady", "APIServerIngressReady"].into_iter();
+        parts.all(|kind| server.condition(kind).is_none_or(|it| it.holds()))
+    };
+    Ok(clusters.iter().all(provisioned)
+        && infrastructure.iter().all(current)
+        && machines.iter().all(ready)
+        && servers.iter().all(complete))
 }
 
-async fn is_gone(client: Client, namespace: String) -> anyhow::Result<bool> {
-    statuses_are_clean(client.clone(), &namespace).await?;
-    let clusters = Api::<Cluster>::namespaced(client, &namespace);
-    Ok(clusters.list(&ListParams::default()).await?.items.is_empty())
+async fn is_gone(client: Client, namespace: &str) -> anyhow::Result<bool> {
+    statuses_are_clean(client.clone(), namespace).await?;
+    let all = ListParams::default();
+    let clusters = Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await?;
+    let pools = Api::<OpenStackFloatingIPPool>::namespaced(client, namespace).list(&all).await?;
+    Ok(clusters.items.is_empty() && pools.items.is_empty())
 }
 
 /// Checks that no status contains a secret or markup.

@@ -1,6 +1,7 @@
 //! Injected failures, and the calls that they hit.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, LoggedCall};
 use tests_scenarios::World;
@@ -77,7 +78,23 @@ pub(crate) struct Spot {
     before: u64,
 }
 
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.shape)
+    }
+}
+
 impl Spot {
+    /// Returns true for this method and a path that contains this text.
+    pub(crate) fn is_call(&self, method: &str, path: &str) -> bool {
+        self.method == method && self.shape.contains(path)
+    }
+
+    /// Returns true if both are the same kind of call.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.method == other.method && self.shape == other.shape
+    }
+
     /// Injects a failure into the first call of this kind.
     pub(crate) fn inject(&self, world: &World, mode: FailureMode) {
         let fault = |effect, count| InjectedFault {
@@ -134,6 +151,7 @@ fn service(path: &str) -> CloudService {
         Some("network") => CloudService::Network,
         Some("image") => CloudService::Image,
         Some("volume") => CloudService::Volume,
+        Some("load-balancer") => CloudService::LoadBalancer,
         _ => CloudService::Identity,
     }
 }

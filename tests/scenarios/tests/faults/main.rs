@@ -1,14 +1,15 @@
-//! Tests of error injection: every kind of call to the cloud fails in every way, once during the creation of a cluster
-//! and once during its deletion. Both succeed in the end.
+//! Tests of error injection: every kind of call to the cloud fails in every way, once during the creation of a cluster,
+//! once during a change, and once during its deletion. All succeed in the end.
 //!
-//! A third of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
-//! and `CAPSTAN_FAULTS=all` runs all of them, which takes four minutes.
+//! A part of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
+//! and `CAPSTAN_FAULTS=all` runs all of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cluster_run;
 mod injection;
+mod scene;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -17,29 +18,85 @@ use tokio::task::JoinSet;
 
 use cluster_run::{CleanRun, run_with_failures, run_without_failures};
 use injection::{FAILURE_MODES, FailureMode, Spot};
+use scene::Scene;
 
 /// Number of concurrent clouds: a case mostly waits for intervals that the cloud or the provider sets.
 const CLOUDS: usize = 6;
 
 /// Number of cases of which one is selected.
-const DRAWN: usize = 3;
+const DRAWN: usize = 6;
 
-/// Call of the creation that fails, call of the deletion that fails, and the way of failure.
+/// Calls of the clusters that must be among the cases: a part of the path of each kind of resource and of each lookup.
+const COVERED: [(&str, &str); 40] = [
+    ("GET", "/compute/v2.1/flavors"),
+    ("GET", "/compute/v2.1/limits"),
+    ("GET", "/compute/v2.1/os-availability-zone"),
+    ("GET", "/compute/v2.1/os-keypairs"),
+    ("GET", "/compute/v2.1/os-server-groups"),
+    ("POST", "/compute/v2.1/os-server-groups"),
+    ("DELETE", "/compute/v2.1/os-server-groups"),
+    ("GET", "/compute/v2.1/servers"),
+    ("POST", "/compute/v2.1/servers"),
+    ("DELETE", "/compute/v2.1/servers"),
+    ("GET", "/image/v2/images"),
+    ("GET", "/network/v2.0/quotas"),
+    ("GET", "/network/v2.0/extensions"),
+    ("POST", "/network/v2.0/networks"),
+    ("PUT", "/network/v2.0/subnets"),
+    ("PUT", "/network/v2.0/routers"),
+    ("POST", "/network/v2.0/security-group-rules"),
+    ("DELETE", "/network/v2.0/security-group-rules"),
+    ("POST", "/network/v2.0/floatingips"),
+    ("PUT", "/network/v2.0/floatingips"),
+    ("DELETE", "/network/v2.0/floatingips"),
+    ("GET", "/network/v2.0/trunks"),
+    ("POST", "/network/v2.0/trunks"),
+    ("DELETE", "/network/v2.0/trunks"),
+    ("GET", "/volume/v3/"),
+    ("POST", "/volume/v3/"),
+    ("GET", "/load-balancer/v2/lbaas/flavors"),
+    ("GET", "/load-balancer/v2/lbaas/providers"),
+    ("GET", "/load-balancer/v2/lbaas/availabilityzones"),
+    ("GET", "/load-balancer/v2/quotas"),
+    ("POST", "/load-balancer/v2/lbaas/loadbalancers"),
+    ("DELETE", "/load-balancer/v2/lbaas/loadbalancers"),
+    ("POST", "/load-balancer/v2/lbaas/listeners"),
+    ("PUT", "/load-balancer/v2/lbaas/listeners"),
+    ("DELETE", "/load-balancer/v2/lbaas/listeners"),
+    ("POST", "/load-balancer/v2/lbaas/pools"),
+    ("DELETE", "/load-balancer/v2/lbaas/pools"),
+    ("POST", "/load-balancer/v2/lbaas/healthmonitors"),
+    ("PUT", "/load-balancer/v2/lbaas/healthmonitors"),
+    ("GET", "/members"),
+];
+
+/// Calls that fail during the stages of a cluster, and the way of failure.
 #[derive(Debug, Clone)]
 struct Case {
     number: usize,
+    /// Place of the run without failures.
+    run: usize,
     mode: FailureMode,
     creating: Option<Spot>,
+    changing: Option<Spot>,
     deleting: Option<Spot>,
 }
 
-fn cases(whole: &CleanRun) -> VecDeque<Case> {
+/// Returns the cases of all runs. A kind of call that a stage of an earlier run has is not repeated.
+fn cases(runs: &[CleanRun]) -> VecDeque<Case> {
     let mut cases = VecDeque::new();
-    for mode in FAILURE_MODES {
-        for index in 0..whole.creating.len().max(whole.deleting.len()) {
-            let spot = |spots: &[Spot]| spots.get(index).cloned();
-            let (creating, deleting) = (spot(&whole.creating), spot(&whole.deleting));
-            cases.push_back(Case { number: cases.len(), mode, creating, deleting });
+    for (run, whole) in runs.iter().enumerate() {
+        let new = |of: fn(&CleanRun) -> &Vec<Spot>| -> Vec<Spot> {
+            let known = |spot: &&Spot| !runs[..run].iter().any(|it| of(it).iter().any(|it| it.is_like(spot)));
+            of(whole).iter().filter(known).cloned().collect()
+        };
+        let stages = [new(|it| &it.creating), new(|it| &it.changing), new(|it| &it.deleting)];
+        let longest = stages.iter().map(Vec::len).max().unwrap_or_default();
+        for mode in FAILURE_MODES {
+            for index in 0..longest {
+                let [creating, changing, deleting] = stages.clone().map(|spots| spots.get(index).cloned());
+                cases.push_back(Case { number: cases.len(), run, mode, creating, changing, deleting });
+            }
         }
     }
     cases
@@ -58,12 +115,12 @@ fn selected(cases: VecDeque<Case>) -> VecDeque<Case> {
 }
 
 /// Runs one case after another in a cloud of its own. Returns the failures.
-async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<CleanRun>) -> Vec<String> {
+async fn work(queue: Arc<Mutex<VecDeque<Case>>>, runs: Arc<Vec<CleanRun>>) -> Vec<String> {
     let next = || queue.lock().map(|mut queue| queue.pop_front()).unwrap_or_default();
     let mut wrong = Vec::new();
     let mut world = World::start().await.unwrap();
     while let Some(case) = next() {
-        if let Err(error) = run_with_failures(&world, &whole, &case).await {
+        if let Err(error) = run_with_failures(&world, &runs[case.run], &case).await {
             eprintln!("{case:?}: {error:#}");
             wrong.push(format!("{case:?}: {error:#}"));
             // Resources that this case left must not count against the next.
@@ -74,24 +131,34 @@ async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<CleanRun>) -> Vec<St
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_is_created_and_deleted_despite_any_cloud_error() {
+async fn a_cluster_is_created_changed_and_deleted_despite_any_cloud_error() {
     let begun = Instant::now();
-    let whole = Arc::new(run_without_failures().await.unwrap());
-    let cases = selected(cases(&whole));
-    let runs = cases.len();
-    let queue = Arc::new(Mutex::new(cases));
+    let mut runs = Vec::new();
+    for scene in Scene::ALL {
+        runs.push(run_without_failures(scene).await.unwrap());
+    }
+    every_kind_of_call_is_covered(&runs);
+    let cases = selected(cases(&runs));
+    let count = cases.len();
+    let (queue, runs) = (Arc::new(Mutex::new(cases)), Arc::new(runs));
     let mut workers = JoinSet::new();
     for _ in 0..CLOUDS {
-        workers.spawn(work(Arc::clone(&queue), Arc::clone(&whole)));
+        workers.spawn(work(Arc::clone(&queue), Arc::clone(&runs)));
     }
     let wrong = workers.join_all().await.concat();
-    eprintln!(
-        "{} kinds of calls of a creation and {} of a deletion, {} failure modes each: {runs} runs in {:?}",
-        whole.creating.len(),
-        whole.deleting.len(),
-        FAILURE_MODES.len(),
-        begun.elapsed()
-    );
-    assert!(whole.creating.len() > 25 && whole.deleting.len() > 18, "{whole:#?}");
-    assert!(wrong.is_empty(), "{} of {runs} runs failed:\n{}", wrong.len(), wrong.join("\n"));
+    for run in runs.iter() {
+        let counts = [&run.creating, &run.changing, &run.deleting].map(Vec::len);
+        eprintln!("{:?}: {counts:?} kinds of calls of a creation, a change and a deletion", run.scene);
+    }
+    eprintln!("{} failure modes each: {count} runs in {:?}", FAILURE_MODES.len(), begun.elapsed());
+    assert!(wrong.is_empty(), "{} of {count} runs failed:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn every_kind_of_call_is_covered(runs: &[CleanRun]) {
+    let spots = || runs.iter().flat_map(|run| [&run.creating, &run.changing, &run.deleting]).flatten();
+    let covered = |(method, path): &&(&str, &str)| spots().any(|spot| spot.is_call(method, path));
+    let missing: Vec<&(&str, &str)> = COVERED.iter().filter(|call| !covered(call)).collect();
+    let all: BTreeSet<String> = spots().map(ToString::to_string).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    assert!(missing.is_empty(), "no cluster makes {missing:?}, but:\n{}", all.join("\n"));
 }

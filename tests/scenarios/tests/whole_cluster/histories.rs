@@ -4,10 +4,13 @@
 //! Nothing of the cluster is left afterwards, and nothing of others is touched. `CAPSTAN_HISTORIES` is the number of
 //! lives, `CAPSTAN_SEED` the first seed. A failure prints its seed and its plan.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment};
+use controllers_infrastructure::{NetworkQuery, NewFloatingIp, NewNetwork, NewPort, NewVolume};
 use controllers_workload::Timing;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -17,6 +20,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tests_hollow_cluster::HollowClusters;
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 use tests_scenarios::{CrashPoint, Side, World, run_until_crash};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
@@ -25,6 +29,9 @@ use super::{manifest, scale};
 
 /// Lives in a run of all tests; a life takes about ten seconds.
 const LIVES: u64 = 4;
+
+/// Number of concurrent lives: a life mostly waits for intervals and boots.
+const CONCURRENT: usize = 4;
 
 /// Change of a cluster.
 #[derive(Debug, Clone)]
@@ -109,13 +116,48 @@ fn number(variable: &str, default: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_with_crashes_and_failures_come_change_and_go_without_a_trace() {
     let first = number("CAPSTAN_SEED", 1);
-    for seed in first..first + number("CAPSTAN_HISTORIES", LIVES) {
-        let plan = planned(seed);
-        eprintln!("seed {seed}: {plan:?}");
-        let begun = Instant::now();
-        Box::pin(live(&plan)).await;
-        eprintln!("seed {seed}: {:.1} s", begun.elapsed().as_secs_f64());
+    let lives = number("CAPSTAN_HISTORIES", LIVES);
+    let begun = Instant::now();
+    let seeds = Arc::new(Mutex::new(first..first + lives));
+    let mut workers = JoinSet::new();
+    for _ in 0..CONCURRENT {
+        workers.spawn(work(Arc::clone(&seeds)));
     }
+    let failed: BTreeMap<u64, String> = workers.join_all().await.into_iter().flatten().collect();
+    let seconds = begun.elapsed().as_secs();
+    eprintln!("{lives} lives from seed {first} on in {seconds} s, {} failed", failed.len());
+    let lines = failed.iter().map(|(seed, error)| {
+        format!("CAPSTAN_SEED={seed} CAPSTAN_HISTORIES=1: {error}\n{:?}", planned(*seed))
+    });
+    assert!(failed.is_empty(), "{}", lines.collect::<Vec<_>>().join("\n"));
+}
+
+/// Lives one life after another. Returns the seeds that failed, with the reason.
+async fn work(seeds: Arc<Mutex<Range<u64>>>) -> Vec<(u64, String)> {
+    let next = || seeds.lock().unwrap().next();
+    let mut failed = Vec::new();
+    while let Some(seed) = next() {
+        let begun = Instant::now();
+        // A task of its own, so that the lives after one that ends in a panic are lived, too.
+        let mut life = JoinSet::new();
+        life.spawn(async move { Box::pin(live(&planned(seed))).await });
+        let outcome = match life.join_next().await {
+            Some(Err(error)) => {
+                failed.push((seed, reason(error)));
+                "failed"
+            }
+            _ => "lived",
+        };
+        eprintln!("seed {seed} {outcome}: {:.1} s", begun.elapsed().as_secs_f64());
+    }
+    failed
+}
+
+/// Returns the text of a panic.
+fn reason(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
 async fn live(plan: &Plan) {
@@ -143,10 +185,22 @@ async fn live(plan: &Plan) {
     drop(hollow);
 }
 
-/// Makes a resource of another user in the same project, with a name like ours.
+/// Makes resources of another user in the same project, with names like ours.
 async fn foreign(world: &World) {
     let cloud = world.project().await.unwrap();
     cloud.create_security_group("k8s-cluster-life-blue2-secgroup-worker", "of another user").await.unwrap();
+    cloud.create_server_group("life-blue-blue-md-0-00000000", "anti-affinity").await.unwrap();
+    let name = "k8s-clusterapi-cluster-life-blue2".to_owned();
+    let network =
+        cloud.create_network(&NewNetwork { name: name.clone(), ..NewNetwork::default() }).await.unwrap();
+    let port = NewPort { name: "blue-md-0-x-0".to_owned(), network_id: network.id, ..NewPort::default() };
+    cloud.create_port(&port).await.unwrap();
+    let public = NetworkQuery { name: Some("public".to_owned()), ..NetworkQuery::default() };
+    let public = cloud.networks(&public).await.unwrap().remove(0);
+    let floating_ip = NewFloatingIp { network_id: public.id, description: name, ..NewFloatingIp::default() };
+    cloud.create_floating_ip(&floating_ip).await.unwrap();
+    let volume = NewVolume { name: "blue-md-0-x-root".to_owned(), size_gib: 1, ..NewVolume::default() };
+    cloud.create_volume(&volume).await.unwrap();
 }
 
 struct Life<'a> {

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bad_input;
+mod crashes;
 mod histories;
 mod observer;
 mod outages;
+mod pods;
 mod slow;
 mod upgrade;
 mod workload_faults;

@@ -15,6 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+#[derive(Clone)]
 pub(crate) struct Observer {
     client: Client,
     namespace: String,
@@ -44,6 +45,11 @@ impl Observer {
             assert!(begun.elapsed() < LIMIT, "not available after {LIMIT:?}:\n{}", missing.join("\n"));
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Returns true if that is so now.
+    pub(crate) async fn is_available(&self, control_plane: usize, workers: usize) -> bool {
+        self.unavailable(control_plane, workers).await.is_empty()
     }
 
     /// Waits until each control plane Machine says when its certificates expire.
@@ -167,6 +173,13 @@ impl Observer {
         let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         Client::try_from(config.unwrap()).unwrap()
+    }
+
+    /// Returns true if nothing of the cluster is left in the API.
+    pub(crate) async fn is_gone(&self) -> bool {
+        let all = ListParams::default();
+        let clusters = self.clusters().list(&all).await.unwrap().items;
+        clusters.is_empty() && self.machines().list(&all).await.unwrap().items.is_empty()
     }
 
     /// Waits until nothing of the cluster is left in the API.

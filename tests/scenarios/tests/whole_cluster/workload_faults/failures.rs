@@ -30,6 +30,14 @@ impl Failure {
         }
     }
 
+    /// Lets these calls work again.
+    pub(crate) fn end(&self, hollow: &HollowClusters, call: &WorkloadCall) {
+        match self.kind {
+            Kind::Call(_) => hollow.clear_faults_of(call),
+            Kind::Endpoint(_) => hollow.endpoint_fault(None),
+        }
+    }
+
     /// Returns true if no call succeeds.
     pub(crate) fn is_of_endpoint(&self) -> bool {
         matches!(self.kind, Kind::Endpoint(_))
@@ -56,21 +64,14 @@ const fn failure(name: &'static str, kind: Kind, words: &'static [&'static str])
     Failure { name, kind, words }
 }
 
-pub(crate) const FAILURES: [Failure; 14] = [
-    failure("refused", Kind::Endpoint(EndpointFault::Refuse), &["Connection refused"]),
-    failure(
-        "other authority",
-        Kind::Endpoint(EndpointFault::OtherAuthority),
-        &["authority that the kubeconfig"],
-    ),
-    failure("expired", Kind::Endpoint(EndpointFault::ExpiredCertificate), &["certificate expired"]),
+/// Failures of single calls. Those that messages tell alike are at least three positions apart, because three calls fail
+/// during one change.
+pub(crate) const OF_CALLS: [Failure; 11] = [
     failure("reset", Kind::Call(WorkloadEffect::ResetBefore), &["reset by peer"]),
-    failure("unanswered", Kind::Call(WorkloadEffect::ResetAfter), &["reset by peer"]),
-    failure("half an answer", Kind::Call(WorkloadEffect::HalfAnswer), &["body", "reset by peer"]),
     failure("hang", Kind::Call(WorkloadEffect::Hang), &["no complete answer within", "no answer to GET /"]),
     failure("page", Kind::Call(WorkloadEffect::Html { code: 502 }), &["HTML"]),
-    failure("page without error", Kind::Call(WorkloadEffect::Html { code: 200 }), &["HTML"]),
     failure("500", status(500, "InternalError", "etcdserver: leader changed", None), &["leader changed"]),
+    failure("unanswered", Kind::Call(WorkloadEffect::ResetAfter), &["reset by peer"]),
     failure(
         "503",
         status(503, "ServiceUnavailable", "apiserver not ready", Some(1)),
@@ -81,6 +82,19 @@ pub(crate) const FAILURES: [Failure; 14] = [
         status(429, "TooManyRequests", "too many requests, wait", Some(1)),
         &["too many requests"],
     ),
+    failure("page without error", Kind::Call(WorkloadEffect::Html { code: 200 }), &["HTML"]),
+    failure("half an answer", Kind::Call(WorkloadEffect::HalfAnswer), &["body", "reset by peer"]),
     failure("403", status(403, "Forbidden", "user admin cannot do it", None), &["user admin cannot"]),
     failure("409", status(409, "Conflict", "the object has been modified", None), &["has been modified"]),
+];
+
+/// Failures of all calls.
+pub(crate) const OF_ENDPOINTS: [Failure; 3] = [
+    failure("refused", Kind::Endpoint(EndpointFault::Refuse), &["Connection refused"]),
+    failure(
+        "other authority",
+        Kind::Endpoint(EndpointFault::OtherAuthority),
+        &["authority that the kubeconfig"],
+    ),
+    failure("expired", Kind::Endpoint(EndpointFault::ExpiredCertificate), &["certificate expired"]),
 ];

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment};
 use controllers_workload::Timing;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, ResourceExt};
-use serde_json::json;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
 use tests_hollow_cluster::{HollowClusters, WorkloadCall};
 use tests_scenarios::World;
 use tokio::task::JoinSet;
@@ -17,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::failures::Failure;
 use super::said::Messages;
 use crate::observer::Observer;
-use crate::{manifest, scale};
+use crate::{manifest, pods, scale};
 
-/// Time in which a failure must be told. The longest takes five calls of ten seconds.
+/// Time in which the next failure must be told. The longest takes five calls of ten seconds.
 const TOLD: Duration = Duration::from_secs(75);
 
 /// Time for which a failed call must have failed before its message is looked for.
@@ -49,6 +47,24 @@ impl Phase {
     ];
 }
 
+/// Kind of call, and the way in which it fails.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) call: WorkloadCall,
+    pub(crate) failure: Failure,
+}
+
+/// Outcome of a failure during a change.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// These messages tell it, or there is nothing to tell.
+    Told(Vec<String>),
+    /// The call failed, and none of these messages tells it.
+    Untold(Vec<String>),
+    /// The change took no such call.
+    NotCalled,
+}
+
 pub(crate) struct Life {
     world: World,
     hollow: HollowClusters,
@@ -76,52 +92,80 @@ impl Life {
         self.begin(phase).await;
         self.run();
         self.reached(phase).await;
+        self.calls()
+    }
+
+    /// Returns the kinds of calls of the last change.
+    pub(crate) fn calls(&self) -> Vec<WorkloadCall> {
         self.hollow.calls().into_keys().collect()
     }
 
-    /// Makes a change during which a kind of call fails, until a message names the failure. Returns the messages.
-    pub(crate) async fn fail(
-        &mut self,
-        phase: Phase,
-        call: &WorkloadCall,
-        failure: &Failure,
-    ) -> Result<BTreeSet<String>, String> {
+    /// Makes a change during which kinds of calls fail, each until a message tells its failure. Returns an outcome for
+    /// each.
+    pub(crate) async fn fail(&mut self, phase: Phase, cases: &[Case]) -> Vec<(Case, Outcome)> {
         self.stop().await;
         self.prepare(phase).await;
         self.messages.forget_events().await;
         let known = if phase == Phase::Creation { BTreeSet::new() } else { self.messages.all().await };
         self.hollow.forget_calls();
-        failure.plant(&self.hollow, call);
+        cases.iter().for_each(|case| case.failure.plant(&self.hollow, &case.call));
         self.begin(phase).await;
         self.run();
-        let told = self.until_told(call, failure, &known).await;
+        let told = self.until_told(phase, cases, &known).await;
         self.hollow.clear_faults();
         self.reached(phase).await;
         told
     }
 
-    /// Waits until a new message tells the failure.
+    /// Waits until new messages tell all failures that occur. A call works again once its failure is told.
     async fn until_told(
         &self,
-        call: &WorkloadCall,
-        failure: &Failure,
+        phase: Phase,
+        cases: &[Case],
         known: &BTreeSet<String>,
-    ) -> Result<BTreeSet<String>, String> {
-        let begun = Instant::now();
+    ) -> Vec<(Case, Outcome)> {
+        let mut open: Vec<Case> = cases.to_vec();
+        let mut outcomes = Vec::new();
+        let mut since = Instant::now();
         loop {
-            let hit = failure.is_of_endpoint() || self.hollow.failed_calls().contains_key(call);
+            let failed = self.hollow.failed_calls();
+            let hit = |case: &Case| case.failure.is_of_endpoint() || failed.contains_key(&case.call);
             let all = self.messages.all().await;
             let new: BTreeSet<String> = all.difference(known).cloned().collect();
-            let told: BTreeSet<String> = new.iter().filter(|it| failure.is_told_by(it)).cloned().collect();
-            if hit && (failure.has_effect(call) || !told.is_empty()) {
-                return Ok(told);
+            let mut left = Vec::new();
+            for case in open {
+                let told: Vec<String> =
+                    new.iter().filter(|it| case.failure.is_told_by(it)).cloned().collect();
+                if hit(&case) && (case.failure.has_effect(&case.call) || !told.is_empty()) {
+                    case.failure.end(&self.hollow, &case.call);
+                    outcomes.push((case, Outcome::Told(told)));
+                    since = Instant::now();
+                } else {
+                    left.push(case);
+                }
             }
-            if begun.elapsed() > TOLD {
+            open = left;
+            let is_over = open.is_empty() || !open.iter().any(hit) && self.is_reached(phase).await;
+            if is_over || since.elapsed() > TOLD {
                 let new: Vec<String> = new.into_iter().collect();
-                let calls = self.hollow.failed_calls();
-                return Err(format!("failed calls {calls:?}; new messages:\n    {}", new.join("\n    ")));
+                outcomes.extend(open.into_iter().map(|case| match hit(&case) {
+                    true => (case, Outcome::Untold(new.clone())),
+                    false => (case, Outcome::NotCalled),
+                }));
+                return outcomes;
             }
             tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn is_reached(&self, phase: Phase) -> bool {
+        match phase {
+            Phase::Creation | Phase::WorkerGoes | Phase::ControlPlaneShrinks => {
+                self.observer.is_available(1, 1).await
+            }
+            Phase::WorkerComes => self.observer.is_available(1, 2).await,
+            Phase::ControlPlaneGrows => self.observer.is_available(3, 1).await,
+            Phase::Deletion => self.observer.is_gone().await,
         }
     }
 
@@ -138,27 +182,8 @@ impl Life {
 
     /// Runs a pod on each worker, so that the one that goes has something to evict.
     async fn prepare(&self, phase: Phase) {
-        if phase != Phase::WorkerGoes {
-            return;
-        }
-        let client = self.observer.workload().await;
-        let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.unwrap();
-        let pods: Api<Pod> = Api::default_namespaced(client);
-        for node in nodes.iter().filter(|node| !node.name_any().contains("control-plane")) {
-            let name = format!("web-{}", node.name_any());
-            let owner = json!({
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true
-            });
-            let pod = json!({
-                "metadata": {"name": name, "labels": {"app": "web"}, "ownerReferences": [owner]},
-                "spec": {"nodeName": node.name_any(), "containers": [{"name": "web", "image": "web"}]},
-            });
-            let pod: Pod = serde_json::from_value(pod).unwrap();
-            match pods.create(&PostParams::default(), &pod).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => panic!("{error}"),
-            }
+        if phase == Phase::WorkerGoes {
+            pods::run_on_workers(&self.observer.workload().await).await;
         }
     }
 
