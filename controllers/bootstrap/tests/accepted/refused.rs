@@ -22,14 +22,16 @@ enum Part {
 }
 
 fn cases() -> Vec<Case> {
-    use Part::{Cluster, Init, Join, Network};
-    let token = |fields: Value| {
-        let mut token = json!({"token": "abcdef.0123456789abcdef"});
-        token.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        json!({"bootstrapTokens": [token]})
+    [of_cluster(), of_networks(), of_first_node(), of_joining_nodes()].concat()
+}
+
+fn of_cluster() -> Vec<Case> {
+    use Part::Cluster;
+    let external = |endpoint: &str, ca: &str| {
+        let (endpoints, certificate, key) = (json!([endpoint]), "/c", "/k");
+        json!({"etcd": {"external":
+            {"endpoints": endpoints, "caFile": ca, "certFile": certificate, "keyFile": key}}})
     };
-    let blocks = |name: &str, block: &str| json!({name: {"cidrBlocks": [block]}});
-    let external = |endpoint: &str, ca: &str| json!({"etcd": {"external": {"endpoints": [endpoint], "caFile": ca, "certFile": "/c", "keyFile": "/k"}}});
     vec![
         ("path", Cluster, json!({"certificatesDir": "pki"}), "certificatesDir"),
         ("endpoint", Cluster, json!({"controlPlaneEndpoint": "api.lab:70000"}), "controlPlaneEndpoint"),
@@ -50,6 +52,30 @@ fn cases() -> Vec<Case> {
         ("etcd-path", Cluster, json!({"etcd": {"local": {"dataDir": "etcd"}}}), "etcd.local.dataDir"),
         ("etcd-url", Cluster, external("http://192.0.2.1:2379", "/a"), "etcd.external.endpoints[0]"),
         ("etcd-ca", Cluster, external("https://192.0.2.1:2379", "a"), "etcd.external.caFile"),
+    ]
+}
+
+fn of_networks() -> Vec<Case> {
+    use Part::Network;
+    let blocks = |name: &str, block: &str| json!({name: {"cidrBlocks": [block]}});
+    vec![
+        ("services", Network, blocks("services", "10.0.0.0/8"), "services.cidrBlocks"),
+        ("few-services", Network, blocks("services", "10.96.0.0/29"), "services.cidrBlocks"),
+        ("pods", Network, blocks("pods", "10.244.0.0/25"), "pods.cidrBlocks"),
+        ("many-pods", Network, blocks("pods", "10.0.0.0/7"), "pods.cidrBlocks"),
+        ("few-pods", Network, blocks("pods", "10.0.0.0/27"), "pods.cidrBlocks"),
+        ("domain", Network, json!({"serviceDomain": "Cluster.local"}), "serviceDomain"),
+    ]
+}
+
+fn of_first_node() -> Vec<Case> {
+    use Part::Init;
+    let token = |fields: Value| {
+        let mut token = json!({"token": "abcdef.0123456789abcdef"});
+        token.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        json!({"bootstrapTokens": [token]})
+    };
+    vec![
         ("name", Init, json!({"nodeRegistration": {"name": "Node_1"}}), "nodeRegistration.name"),
         ("address", Init, json!({"localAPIEndpoint": {"advertiseAddress": "a.lab"}}), "advertiseAddress"),
         ("port", Init, json!({"localAPIEndpoint": {"bindPort": 70000}}), "localAPIEndpoint.bindPort"),
@@ -61,12 +87,12 @@ fn cases() -> Vec<Case> {
             "bootstrapTokens[0].expires",
         ),
         ("group", Init, token(json!({"groups": ["system:masters"]})), "bootstrapTokens[0].groups[0]"),
-        ("services", Network, blocks("services", "10.0.0.0/8"), "services.cidrBlocks"),
-        ("few-services", Network, blocks("services", "10.96.0.0/29"), "services.cidrBlocks"),
-        ("pods", Network, blocks("pods", "10.244.0.0/25"), "pods.cidrBlocks"),
-        ("many-pods", Network, blocks("pods", "10.0.0.0/7"), "pods.cidrBlocks"),
-        ("few-pods", Network, blocks("pods", "10.0.0.0/27"), "pods.cidrBlocks"),
-        ("domain", Network, json!({"serviceDomain": "Cluster.local"}), "serviceDomain"),
+    ]
+}
+
+fn of_joining_nodes() -> Vec<Case> {
+    use Part::Join;
+    vec![
         ("ca-path", Join, json!({"caCertPath": "/etc/ca.pem"}), "caCertPath"),
         ("join-name", Join, json!({"nodeRegistration": {"name": "-a"}}), "nodeRegistration.name"),
         (

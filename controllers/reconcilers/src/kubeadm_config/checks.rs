@@ -5,8 +5,8 @@ use controllers_bootstrap::kubeadm::{self, Refusal};
 
 use super::stop::Failure;
 
-/// Refuses a gate that the kubeadm of this version does not know, because it would refuse the whole file on the machine,
-/// and a flag that the API server does not have.
+/// Refuses a gate that the kubeadm of this version does not know, and a flag that its API server does not have. With
+/// either, the machine would not become a node.
 pub(super) fn versioned(version: &str, configuration: &ClusterConfiguration) -> Result<(), Failure> {
     let given = configuration.feature_gates.iter().flatten().map(|(name, on)| (name.clone(), *on));
     let unknown = kubeadm::unknown_feature_gates(version, &given.collect());

@@ -19,15 +19,7 @@ const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
     let generation = machine.metadata.generation;
-    let mut parts = vec![
-        conditions::bootstrap(machine, observed, now),
-        conditions::infrastructure(machine, observed, now),
-        conditions::updating(machine, now),
-        conditions::deleting(machine, step, now),
-        paused::condition(machine, observed.cluster.as_ref(), now),
-    ];
-    parts.extend(node_conditions::conditions(machine, observed, now));
-    parts.extend(up_to_date::condition(machine, observed, now));
+    let parts = parts(machine, observed, step, now);
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
     let phase = phase(machine, observed);
     let bootstrapped = is_bootstrapped(machine);
@@ -60,6 +52,20 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     }
     status.observed_generation = generation;
     deprecated::report(machine, observed, now);
+}
+
+/// Returns every condition but those that sum up others.
+fn parts(machine: &Machine, observed: &Observed, step: &Step, now: &Time) -> Vec<Condition> {
+    let mut parts = vec![
+        conditions::bootstrap(machine, observed, now),
+        conditions::infrastructure(machine, observed, now),
+        conditions::updating(machine, now),
+        conditions::deleting(machine, step, now),
+        paused::condition(machine, observed.cluster.as_ref(), now),
+    ];
+    parts.extend(node_conditions::conditions(machine, observed, now));
+    parts.extend(up_to_date::condition(machine, observed, now));
+    parts
 }
 
 /// Writes only that the Machine is paused: a paused object is not touched otherwise.

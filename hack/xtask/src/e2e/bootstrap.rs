@@ -41,23 +41,7 @@ pub(super) fn run(tests: &[Program]) -> anyhow::Result<()> {
     render(tests, &folder, &versions.join(","))?;
     say("the programs are built, and the documents are written", started);
 
-    let started = Instant::now();
-    for kubeadm in &programs {
-        for document in documents(&folder.join(&kubeadm.version), ".kubeadm.yaml")? {
-            let mut command = Command::new(&kubeadm.program);
-            accepts(command.args(["config", "validate", "--config"]).arg(&document), &document)?;
-        }
-    }
-    say("kubeadm of three minors accepts every file that is rendered for it", started);
-
-    let started = Instant::now();
-    for kubeadm in &programs {
-        for document in documents(&folder.join(&kubeadm.version), ".refused.yaml")? {
-            let mut command = Command::new(&kubeadm.program);
-            refuses(command.args(["config", "validate", "--config"]).arg(&document), &document)?;
-        }
-    }
-    say("kubeadm of three minors refuses every value that a KubeadmConfig is refused for", started);
+    validate(&programs, &folder)?;
 
     let started = Instant::now();
     for kubeadm in &programs {
@@ -68,6 +52,28 @@ pub(super) fn run(tests: &[Program]) -> anyhow::Result<()> {
         }
     }
     say("cloud-init accepts every cloud-config", started);
+    Ok(())
+}
+
+/// Gives each kubeadm its files. It must accept those that are rendered for it, and refuse those with a bad value.
+fn validate(programs: &[Kubeadm], folder: &Path) -> anyhow::Result<()> {
+    let started = Instant::now();
+    for kubeadm in programs {
+        for document in documents(&folder.join(&kubeadm.version), ".kubeadm.yaml")? {
+            let mut command = Command::new(&kubeadm.program);
+            accepts(command.args(["config", "validate", "--config"]).arg(&document), &document)?;
+        }
+    }
+    say("kubeadm of three minors accepts every file that is rendered for it", started);
+
+    let started = Instant::now();
+    for kubeadm in programs {
+        for document in documents(&folder.join(&kubeadm.version), ".refused.yaml")? {
+            let mut command = Command::new(&kubeadm.program);
+            refuses(command.args(["config", "validate", "--config"]).arg(&document), &document)?;
+        }
+    }
+    say("kubeadm of three minors refuses every value that a KubeadmConfig is refused for", started);
     Ok(())
 }
 
