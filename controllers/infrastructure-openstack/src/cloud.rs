@@ -239,6 +239,10 @@ impl Cloud for OpenStackCloud {
         compute::delete_server(&self.0, id).await
     }
 
+    async fn purge_server(&self, id: &str) -> CloudResult<()> {
+        compute::purge_server(&self.0, id).await
+    }
+
     async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>> {
         compute::reboot_server(&self.0, id, kind).await
     }

@@ -146,6 +146,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_server(&self, new: &NewServer) -> CloudResult<String>;
     /// Deletes a server. Nova responds before it is deleted.
     async fn delete_server(&self, id: &str) -> CloudResult<()>;
+    /// Deletes a server that Nova has deleted and still keeps, with all that it uses.
+    async fn purge_server(&self, id: &str) -> CloudResult<()>;
     /// Requests a reboot. Returns Nova's request id of the call, by which [`Cloud::actions`] names it.
     async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>>;
     /// Requests another power state. A server that has it already is an error of class `Conflict`.

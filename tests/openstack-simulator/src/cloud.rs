@@ -116,6 +116,11 @@ impl SimulatedCloud {
         held.map(|held| held.expires_at = Some(expires_at)).is_some()
     }
 
+    /// Has Nova keep deleted servers.
+    pub(crate) fn keep_deleted_servers(&self) {
+        crate::lock(&self.state).keeps_deleted_servers = true;
+    }
+
     /// Attaches a volume to a server, as a CSI driver does.
     pub(crate) fn attach_volume(&self, volume: &str, server: &str) -> bool {
         let mut state = crate::lock(&self.state);

@@ -182,7 +182,7 @@ fn is_running(server: &Server) -> bool {
     let on = match server.vm_state {
         VmState::Active => true,
         VmState::Error => server.launched.is_some(),
-        VmState::Building | VmState::Stopped | VmState::Deleted => false,
+        VmState::Building | VmState::Stopped | VmState::SoftDeleted | VmState::Deleted => false,
     };
     on && !server.task().is_some_and(|task| stopped.contains(&task))
 }

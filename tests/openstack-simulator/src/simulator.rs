@@ -134,6 +134,11 @@ impl Simulator {
         self.cloud.set_credential_expiry(project, expires_at)
     }
 
+    /// Has Nova keep deleted servers, with their ports and volumes, as its option `reclaim_instance_interval` does.
+    pub fn keep_deleted_servers(&self) {
+        self.cloud.keep_deleted_servers();
+    }
+
     /// Attaches a volume to a server, as a CSI driver does. Returns false if one of them does not exist.
     pub fn attach_volume(&self, volume: &str, server: &str) -> bool {
         self.cloud.attach_volume(volume, server)

@@ -38,6 +38,9 @@ pub(crate) struct CloudState {
     /// Changes in progress, by load balancer.
     #[serde(default)]
     pub(crate) balancer_transitions: BTreeMap<String, Transition>,
+    /// Deleted servers are kept until they are purged, with their ports and volumes.
+    #[serde(default)]
+    pub(crate) keeps_deleted_servers: bool,
     /// Limits by project and resource; a resource without an entry is unlimited.
     pub(crate) quotas: BTreeMap<String, BTreeMap<String, i64>>,
     /// Ids of the initial resources, which an inventory omits.

@@ -131,6 +131,7 @@ forward! {
         delete_server_group(id: &str) -> ();
         create_server(new: &NewServer) -> String;
         delete_server(id: &str) -> ();
+        purge_server(id: &str) -> ();
         reboot_server(id: &str, kind: RebootKind) -> Option<String>;
         set_power_state(id: &str, state: PowerState) -> Option<String>;
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;

@@ -122,6 +122,12 @@ pub(crate) async fn delete_server(session: &Session, id: &str) -> CloudResult<()
     session.done(&Request::delete(Service::Compute, path(id))).await.map(drop)
 }
 
+pub(crate) async fn purge_server(session: &Session, id: &str) -> CloudResult<()> {
+    let request =
+        Request::post(Service::Compute, format!("{}/action", path(id)), json!({"forceDelete": null}));
+    session.done(&request).await.map(drop)
+}
+
 pub(crate) async fn reboot_server(
     session: &Session,
     id: &str,

@@ -310,6 +310,10 @@ impl Cloud for FakeCloud {
         })
     }
 
+    async fn purge_server(&self, _: &str) -> CloudResult<()> {
+        unused("purge_server")
+    }
+
     async fn image_import_methods(&self) -> CloudResult<Vec<String>> {
         unused("image_import_methods")
     }

@@ -18,7 +18,7 @@ pub(super) struct Wish {
     pub(super) query: ImageQuery,
     /// Required visibility; `None` for any.
     visibility: Option<String>,
-    /// What the object describes, if it stands for an image that is to be created.
+    /// Image that the object describes, if it is to be created.
     managed: Option<Managed>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Wish {
 struct Managed {
     /// Tag of an image that was created for the object.
     tag: String,
-    /// Why Glance cannot fetch its content; `None` if it can.
+    /// Reason for which Glance cannot fetch its content; `None` if it can.
     unsupported: Option<&'static str>,
 }
 

@@ -1,6 +1,6 @@
 //! Volumes that the Cinder CSI driver of the workload cluster made.
 //!
-//! They hold data, so they stay when the cluster is deleted, and the user is told which. An annotation has them deleted.
+//! They hold data, so they stay when the cluster is deleted, and an Event names them. An annotation has them deleted.
 //! Several workload clusters of a project may have the same name, so a volume is the cluster's only if it was seen on
 //! one of its servers.
 

@@ -130,10 +130,12 @@ impl OpenStackClusterReconciler {
         journal: &Journal,
         volumes: &CsiVolumes,
     ) -> Result<(), ReconcileError> {
-        if !self.announced.is_new(&object.uid().unwrap_or_default()) {
+        let uid = object.uid().unwrap_or_default();
+        if !self.announced.is_new(&uid) {
             return Ok(());
         }
-        let found = leftovers::find(observer, object, journal).await?;
+        let found = leftovers::find(observer, object, journal).await;
+        let found = found.inspect_err(|_| self.announced.forget(&uid))?;
         let balancers: Vec<_> = found.leftovers().collect();
         let plan = deletion_plan::text(journal, &balancers, volumes);
         self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &plan).await;

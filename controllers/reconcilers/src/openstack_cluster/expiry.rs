@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 /// Condition, and reason of its Events.
 pub(super) const EXPIRING: &str = "CredentialsExpiring";
 
-/// Time before the end at which the user is told: enough to replace them even over a holiday.
+/// Time before the end at which the condition is set: enough to replace them even over a holiday.
 const NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 /// Length of a day. Unit: seconds.

@@ -85,7 +85,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
 /// Finalizer that keeps the object until its cloud resources are deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";
 
-/// Interval in which a complete cluster is compared with the cloud. Upstream has the same.
+/// Interval in which a complete cluster is compared with the cloud. Upstream has the same. At 5 minutes, a cluster of a
+/// few machines would exceed 7 calls per Machine and hour at rest, and changes of its objects trigger passes anyway.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// Interval while Octavia changes a load balancer: it takes seconds.

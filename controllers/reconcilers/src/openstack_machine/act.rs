@@ -320,7 +320,7 @@ pub(super) async fn write_journal(
     Ok(())
 }
 
-/// Returns true for Nova's faults of a server that no host took.
+/// Returns true for Nova's errors of a server that no host took.
 fn is_without_host(fault: &str) -> bool {
     let fault = fault.to_lowercase();
     ["no valid host", "exhausted all hosts", "anti-affinity"].iter().any(|words| fault.contains(words))

@@ -48,7 +48,7 @@ pub(super) fn group_of_name(groups: Vec<ServerGroup>, name: &str) -> Option<Serv
 /// Returns a server group without a server, if its servers must not share a host and it has others. Nova only says that
 /// there is no host, and without others the group is not the cause.
 pub(super) async fn strict_group(cloud: &Arc<dyn Cloud>, id: &str, server: &str) -> Option<ServerGroup> {
-    // Best effort: the fault of the server is reported in any case.
+    // Best effort: the error of the server is reported in any case.
     let groups = cloud.server_groups().await.unwrap_or_default();
     let mut group = groups.into_iter().find(|group| group.id == id)?;
     group.members.retain(|member| member != server);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::LoadBalancerQuery;
+use controllers_infrastructure::{LoadBalancerQuery, Server};
 use controllers_runtime::{Entry, ReconcileError, Severity, now};
 use kube::ResourceExt;
 
@@ -212,14 +212,38 @@ async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, Reconcil
     let description = format!("volume {} ({})", volume.name, volume.id);
     match volume.status.as_str() {
         // It is deleted with its server, or its deletion is in progress.
-        "deleting" | "in-use" | "detaching" | "attaching" | "creating" | "downloading" => {
+        "in-use" => {
+            purge_servers(observer, &volume.servers).await?;
             Ok(Gone::NotYet(description))
         }
+        "deleting" | "detaching" | "attaching" | "creating" | "downloading" => Ok(Gone::NotYet(description)),
         _ => match observer.cloud.delete_volume(&volume.id).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(Gone::NotYet(description)),
         },
     }
+}
+
+/// Has Nova give up servers of ours that it has deleted and still keeps: they hold the volume until then.
+async fn purge_servers(observer: &Observer<'_>, servers: &[String]) -> Result<(), ReconcileError> {
+    for id in servers {
+        let server = match observer.cloud.server(id).await {
+            Err(error) if error.is_not_found() => continue,
+            result => result?,
+        };
+        if server.tags.contains(&observer.tag.text()) && is_kept(&server) {
+            match observer.cloud.purge_server(id).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => tracing::info!(server = id, "purging server"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for a server that Nova has deleted, and keeps for a while.
+fn is_kept(server: &Server) -> bool {
+    server.status == "SOFT_DELETED" && server.task_state.is_none()
 }
 
 /// Adds the entries that the journal must have had, in case the annotation was lost. The ownership tag

@@ -27,6 +27,7 @@ pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, id: &str) ->
         "os-start" => power(state, context, id, ServerTask::PowerOn),
         "os-stop" => power(state, context, id, ServerTask::PowerOff),
         "os-resetState" => reset(state, context, id, &object(details)),
+        "forceDelete" => super::servers::purge(state, context, id),
         "os-getConsoleOutput" => console(state, context, id, &object(details)),
         _ => Err(bad_request(&format!("There is no such action: {name}"))),
     }

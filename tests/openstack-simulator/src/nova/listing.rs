@@ -131,7 +131,7 @@ fn matches(state: &CloudState, server: &Server, filters: &Filters<'_>, context: 
     let project = filters.all_projects || server.project_id == context.caller.project_id;
     let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
     project
-        && (filters.deleted || server.vm_state != VmState::Deleted)
+        && (filters.deleted || !matches!(server.vm_state, VmState::SoftDeleted | VmState::Deleted))
         && filters.since.is_none_or(|since| server.updated >= since)
         && filters.before.is_none_or(|before| server.updated <= before)
         && filters.name.as_ref().is_none_or(|pattern| pattern.is_match(&server.name))

@@ -46,6 +46,7 @@ pub(crate) enum VmState {
     Active,
     Stopped,
     Error,
+    SoftDeleted,
     Deleted,
 }
 
@@ -57,6 +58,7 @@ impl VmState {
             Self::Active => "active",
             Self::Stopped => "stopped",
             Self::Error => "error",
+            Self::SoftDeleted => "soft-delete",
             Self::Deleted => "deleted",
         }
     }
@@ -226,6 +228,7 @@ impl Server {
     pub(crate) fn status(&self) -> &'static str {
         match (self.vm_state, self.task()) {
             (VmState::Deleted, _) => "DELETED",
+            (VmState::SoftDeleted, _) => "SOFT_DELETED",
             (VmState::Building, _) => "BUILD",
             (VmState::Active, Some(ServerTask::Reboot)) => "REBOOT",
             (VmState::Active | VmState::Stopped | VmState::Error, Some(ServerTask::HardReboot)) => {
@@ -272,7 +275,7 @@ impl Server {
             VmState::Active => 1,
             VmState::Stopped => 4,
             VmState::Error if self.launched.is_some() => 1,
-            VmState::Building | VmState::Error | VmState::Deleted => 0,
+            VmState::Building | VmState::Error | VmState::SoftDeleted | VmState::Deleted => 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::model::{InstanceAction, Pending, Server, ServerTask};
+use super::model::{InstanceAction, Pending, Server, ServerTask, VmState};
 use super::{bad_request, not_found, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
@@ -81,6 +81,15 @@ pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: ServerTask
 
 /// `DELETE /servers/{id}`. A second call during the deletion succeeds and changes nothing.
 pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
+    if !state.keeps_deleted_servers {
+        return purge(state, context, id);
+    }
+    find_mut(state, context, id)?.vm_state = VmState::SoftDeleted;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// Deletes a server with all that it uses.
+pub(super) fn purge(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let time = context.options.delete_time;
     let server = find_mut(state, context, id)?;
     if server.task() != Some(ServerTask::Delete) {

@@ -147,3 +147,29 @@ async fn a_bastion_follows_the_credentials_of_its_cluster_and_keeps_its_server()
     term.cancel();
     running.join_all().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r10_7_a_deleted_server_that_nova_keeps_is_purged_because_it_holds_volumes() {
+    const NAMESPACE: &str = "kept";
+    let world = world(NAMESPACE, &[]).await;
+    world.cloud.keep_deleted_servers();
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
+    eventually("the machine runs", || async {
+        let object = machines.get("m").await.unwrap();
+        object.condition("Ready").is_some_and(apiserver_types::Condition::holds).then_some(())
+    })
+    .await;
+    let owners: Api<Machine> = Api::namespaced(world.admin(), NAMESPACE);
+    owners.delete("m", &DeleteParams::default()).await.unwrap();
+    eventually("the machine is gone with its volumes and ports", || async {
+        let gone = machines.get_opt("m").await.unwrap().is_none();
+        let left = world.cloud.inventory("demo");
+        let ports = left.ports.iter().any(|port| port.name.starts_with("m-"));
+        (gone && left.servers.is_empty() && left.volumes.is_empty() && !ports).then_some(())
+    })
+    .await;
+    term.cancel();
+    running.join_all().await;
+}

@@ -5,6 +5,7 @@ mod images;
 mod leftovers;
 mod provider_ids;
 mod quota;
+mod templates;
 
 use std::time::Duration;
 
@@ -187,6 +188,12 @@ async fn a_wrong_name_is_reported_with_its_field_and_nothing_is_created() {
             "identityRef",
             json!({"name": "no-such-secret", "cloudName": "openstack"}),
             "Secret wrong/no-such-secret does not exist",
+        ),
+        (
+            "shared",
+            "identityRef",
+            json!({"name": "no-such-identity", "cloudName": "openstack", "type": "ClusterIdentity"}),
+            "OpenStackClusterIdentity no-such-identity does not exist. Create it",
         ),
     ];
     let documents: Vec<Value> = table
