@@ -41,6 +41,7 @@ pub(crate) async fn run_without_failures(scene: Scene) -> anyhow::Result<CleanRu
     let empty = world.counts();
     run.create(None).await?;
     let (creating, created) = (spots(&world.cloud.log()), world.counts());
+    scene.change_monitors(&world).await?;
     world.cloud.clear_log();
     run.change(None).await?;
     let (changing, changed) = (spots(&world.cloud.log()), world.counts());
@@ -57,6 +58,8 @@ pub(crate) async fn run_with_failures(world: &World, whole: &CleanRun, case: &Ca
     inject_failure(world, case.creating.as_ref(), case);
     run.create(Some(&whole.created)).await.context("creating the cluster")?;
     check_failure_occurred(world, case.creating.as_ref(), case)?;
+    world.cloud.clear_faults();
+    whole.scene.change_monitors(world).await?;
     inject_failure(world, case.changing.as_ref(), case);
     run.change(Some(&whole.changed)).await.context("changing the cluster")?;
     check_failure_occurred(world, case.changing.as_ref(), case)?;
@@ -123,7 +126,19 @@ impl Run<'_> {
             Ok(is_up(client, self.namespace).await? && complete && quiet >= QUIET)
         };
         let reached = controllers.until(state, at_rest).await;
-        reached.with_context(|| format!("the project has {} instead of {counts:?}", self.world.counts()))
+        let clusters: Api<OpenStackCluster> = Api::namespaced(self.world.admin(), self.namespace);
+        let cluster = clusters.get("c").await?;
+        reached.with_context(|| {
+            let log = self.world.cloud.log();
+            let last: Vec<String> = log
+                .iter()
+                .rev()
+                .take(10)
+                .map(|it| format!("{} {} {}", it.method, it.path, it.status))
+                .collect();
+            let counts = format!("the project has {} instead of {counts:?}", self.world.counts());
+            format!("{counts}\n{}\nlast calls:\n{}", json!(cluster.status), last.join("\n"))
+        })
     }
 
     async fn delete(self, empty: &str) -> anyhow::Result<()> {
