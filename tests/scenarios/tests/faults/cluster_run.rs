@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, ensure};
 use apiserver_types::{
-    Cluster, ClusterPhase, Machine, OpenStackCluster, OpenStackFloatingIPPool, OpenStackMachine,
+    Cluster, ClusterPhase, IPAddress, IPAddressClaim, Machine, OpenStackCluster, OpenStackFloatingIPPool,
+    OpenStackMachine,
 };
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tests_scenarios::{Controllers, CrashPoint, World};
 
@@ -149,7 +150,9 @@ impl Run<'_> {
             pools.delete("pool", &DeleteParams::default()).await?;
         }
         let controllers = Controllers::start(self.world, &Arc::new(CrashPoint::never()));
-        controllers.until("the cluster is deleted", |client| is_gone(client, self.namespace)).await?;
+        let gone =
+            controllers.until("the cluster is deleted", |client| is_gone(client, self.namespace)).await;
+        gone.with_context(|| format!("left are {} instead of {empty}", self.world.counts()))?;
         ensure!(self.world.counts() == empty, "left are {} instead of {empty}", self.world.counts());
         Ok(())
     }
@@ -180,8 +183,22 @@ async fn is_up(client: Client, namespace: &str) -> anyhow::Result<bool> {
         && servers.iter().all(complete))
 }
 
+/// Deletes the addresses without a claim, as the garbage collector does.
+async fn collect_addresses(client: Client, namespace: &str) -> anyhow::Result<()> {
+    let addresses: Api<IPAddress> = Api::namespaced(client.clone(), namespace);
+    let claims: Api<IPAddressClaim> = Api::namespaced(client, namespace);
+    for address in addresses.list(&ListParams::default()).await? {
+        let is_deleted = address.metadata.deletion_timestamp.is_some();
+        if !is_deleted && claims.get_opt(&address.spec.claim_ref.name).await?.is_none() {
+            addresses.delete(&address.name_any(), &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn is_gone(client: Client, namespace: &str) -> anyhow::Result<bool> {
     statuses_are_clean(client.clone(), namespace).await?;
+    collect_addresses(client.clone(), namespace).await?;
     let all = ListParams::default();
     let clusters = Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await?;
     let pools = Api::<OpenStackFloatingIPPool>::namespaced(client, namespace).list(&all).await?;

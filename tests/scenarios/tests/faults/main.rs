@@ -57,7 +57,7 @@ const COVERED: [(&str, &str); 38] = [
     ("GET", "/load-balancer/v2/lbaas/flavors"),
     ("GET", "/load-balancer/v2/lbaas/providers"),
     ("GET", "/load-balancer/v2/lbaas/availabilityzones"),
-    ("GET", "/load-balancer/v2/quotas"),
+    ("GET", "/load-balancer/v2/lbaas/quotas"),
     ("POST", "/load-balancer/v2/lbaas/loadbalancers"),
     ("DELETE", "/load-balancer/v2/lbaas/loadbalancers"),
     ("POST", "/load-balancer/v2/lbaas/listeners"),
