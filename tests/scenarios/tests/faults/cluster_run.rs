@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, ensure};
 use apiserver_types::{
-    Cluster, ClusterPhase, Machine, OpenStackCluster, OpenStackFloatingIPPool, OpenStackMachine,
+    Cluster, ClusterPhase, IPAddress, IPAddressClaim, Machine, OpenStackCluster, OpenStackFloatingIPPool,
+    OpenStackMachine,
 };
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tests_scenarios::{Controllers, CrashPoint, World};
 
@@ -41,6 +42,7 @@ pub(crate) async fn run_without_failures(scene: Scene) -> anyhow::Result<CleanRu
     let empty = world.counts();
     run.create(None).await?;
     let (creating, created) = (spots(&world.cloud.log()), world.counts());
+    scene.change_monitors(&world).await?;
     world.cloud.clear_log();
     run.change(None).await?;
     let (changing, changed) = (spots(&world.cloud.log()), world.counts());
@@ -57,6 +59,8 @@ pub(crate) async fn run_with_failures(world: &World, whole: &CleanRun, case: &Ca
     inject_failure(world, case.creating.as_ref(), case);
     run.create(Some(&whole.created)).await.context("creating the cluster")?;
     check_failure_occurred(world, case.creating.as_ref(), case)?;
+    world.cloud.clear_faults();
+    whole.scene.change_monitors(world).await?;
     inject_failure(world, case.changing.as_ref(), case);
     run.change(Some(&whole.changed)).await.context("changing the cluster")?;
     check_failure_occurred(world, case.changing.as_ref(), case)?;
@@ -123,7 +127,19 @@ impl Run<'_> {
             Ok(is_up(client, self.namespace).await? && complete && quiet >= QUIET)
         };
         let reached = controllers.until(state, at_rest).await;
-        reached.with_context(|| format!("the project has {} instead of {counts:?}", self.world.counts()))
+        let clusters: Api<OpenStackCluster> = Api::namespaced(self.world.admin(), self.namespace);
+        let cluster = clusters.get("c").await?;
+        reached.with_context(|| {
+            let log = self.world.cloud.log();
+            let last: Vec<String> = log
+                .iter()
+                .rev()
+                .take(10)
+                .map(|it| format!("{} {} {}", it.method, it.path, it.status))
+                .collect();
+            let counts = format!("the project has {} instead of {counts:?}", self.world.counts());
+            format!("{counts}\n{}\nlast calls:\n{}", json!(cluster.status), last.join("\n"))
+        })
     }
 
     async fn delete(self, empty: &str) -> anyhow::Result<()> {
@@ -134,7 +150,9 @@ impl Run<'_> {
             pools.delete("pool", &DeleteParams::default()).await?;
         }
         let controllers = Controllers::start(self.world, &Arc::new(CrashPoint::never()));
-        controllers.until("the cluster is deleted", |client| is_gone(client, self.namespace)).await?;
+        let gone =
+            controllers.until("the cluster is deleted", |client| is_gone(client, self.namespace)).await;
+        gone.with_context(|| format!("left are {} instead of {empty}", self.world.counts()))?;
         ensure!(self.world.counts() == empty, "left are {} instead of {empty}", self.world.counts());
         Ok(())
     }
@@ -165,8 +183,22 @@ async fn is_up(client: Client, namespace: &str) -> anyhow::Result<bool> {
         && servers.iter().all(complete))
 }
 
+/// Deletes the addresses without a claim, as the garbage collector does.
+async fn collect_addresses(client: Client, namespace: &str) -> anyhow::Result<()> {
+    let addresses: Api<IPAddress> = Api::namespaced(client.clone(), namespace);
+    let claims: Api<IPAddressClaim> = Api::namespaced(client, namespace);
+    for address in addresses.list(&ListParams::default()).await? {
+        let is_deleted = address.metadata.deletion_timestamp.is_some();
+        if !is_deleted && claims.get_opt(&address.spec.claim_ref.name).await?.is_none() {
+            addresses.delete(&address.name_any(), &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn is_gone(client: Client, namespace: &str) -> anyhow::Result<bool> {
     statuses_are_clean(client.clone(), namespace).await?;
+    collect_addresses(client.clone(), namespace).await?;
     let all = ListParams::default();
     let clusters = Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await?;
     let pools = Api::<OpenStackFloatingIPPool>::namespaced(client, namespace).list(&all).await?;

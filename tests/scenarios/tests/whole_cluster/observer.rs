@@ -9,8 +9,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
 
-/// Time limit of a state. A quiet machine needs a tenth of it.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Time limit of a state. A quiet machine needs a twentieth of it.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
