@@ -30,7 +30,7 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     fn canonicalize(&self, _new: &mut Value) {}
 
     /// Returns true if a null means the same as an absent field, also in an applied configuration. This holds for kinds
-    /// with a defaulting webhook upstream: the webhook decodes the object, which then has no nulls.
+    /// that upstream decodes into a type before it stores them: those with a defaulting webhook, and Kubernetes' own.
     fn drops_nulls(&self) -> bool {
         false
     }

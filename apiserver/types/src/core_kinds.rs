@@ -78,11 +78,15 @@ fn namespace() -> Value {
     object("Namespace: scope of names, permissions and deletion.", Some(spec), Some(status), false)
 }
 
+/// Returns the schema of a map of texts, in which a null stands for an empty text.
+fn texts() -> Value {
+    json!({"type": "object", "additionalProperties": {"type": "string", "default": ""}})
+}
+
 fn secret() -> Value {
     let mut schema = object("Secret data. It is encrypted at rest.", None, None, false);
-    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    schema["properties"]["data"] = map.clone();
-    schema["properties"]["stringData"] = map;
+    schema["properties"]["data"] = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    schema["properties"]["stringData"] = texts();
     schema["properties"]["type"] = json!({"type": "string"});
     schema["properties"]["immutable"] = json!({"type": "boolean"});
     schema
@@ -90,9 +94,8 @@ fn secret() -> Value {
 
 fn config_map() -> Value {
     let mut schema = object("Configuration data that is not confidential.", None, None, false);
-    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    schema["properties"]["data"] = map.clone();
-    schema["properties"]["binaryData"] = map;
+    schema["properties"]["data"] = texts();
+    schema["properties"]["binaryData"] = json!({"type": "object", "additionalProperties": {"type": "string"}});
     schema["properties"]["immutable"] = json!({"type": "boolean"});
     schema
 }

@@ -143,8 +143,8 @@ impl Cloud for OpenStackCloud {
         network::delete_security_group(&self.0, id).await
     }
 
-    async fn create_security_group_rule(&self, new: &NewSecurityGroupRule) -> CloudResult<String> {
-        network::create_security_group_rule(&self.0, new).await
+    async fn create_security_group_rules(&self, new: &[NewSecurityGroupRule]) -> CloudResult<Vec<String>> {
+        network::create_security_group_rules(&self.0, new).await
     }
 
     async fn delete_security_group_rule(&self, id: &str) -> CloudResult<()> {

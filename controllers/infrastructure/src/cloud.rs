@@ -99,8 +99,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_security_group(&self, name: &str, description: &str) -> CloudResult<SecurityGroup>;
     /// Deletes a security group.
     async fn delete_security_group(&self, id: &str) -> CloudResult<()>;
-    /// Adds a rule; one that exists already is an error of class `Conflict`.
-    async fn create_security_group_rule(&self, new: &NewSecurityGroupRule) -> CloudResult<String>;
+    /// Adds rules to one group, and returns their ids in the same order. If one exists already, none is added, and the
+    /// error has the class `Conflict`.
+    async fn create_security_group_rules(&self, new: &[NewSecurityGroupRule]) -> CloudResult<Vec<String>>;
     /// Removes a rule.
     async fn delete_security_group_rule(&self, id: &str) -> CloudResult<()>;
     /// Lists ports that match.

@@ -175,8 +175,9 @@ async fn required(context: &ControllerContext, wish: &Clone<'_>) -> Result<Dynam
 fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> DynamicObject {
     let inner = template.data.pointer("/spec/template").cloned().unwrap_or_default();
     let mut object = DynamicObject::new(wish.name, resource).within(wish.namespace);
-    let spec = inner.get("spec").cloned().unwrap_or_else(|| json!({}));
-    object.data = json!({ "spec": spec });
+    // A template may lack a spec; the schema of a KubeadmConfig accepts no empty one.
+    let spec = inner.get("spec").filter(|spec| spec.as_object().is_some_and(|fields| !fields.is_empty()));
+    object.data = spec.map_or_else(|| json!({}), |spec| json!({ "spec": spec }));
     object.labels_mut().extend(pairs(inner.pointer("/metadata/labels")));
     object.labels_mut().extend(wish.labels.clone());
     object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), wish.cluster.to_owned());
@@ -196,4 +197,45 @@ fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> D
 fn pairs(map: Option<&Value>) -> BTreeMap<String, String> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_a_template_without_a_spec_has_none() {
+        let resource = |kind: &str| ApiResource {
+            group: "bootstrap.cluster.x-k8s.io".to_owned(),
+            version: "v1beta2".to_owned(),
+            api_version: "bootstrap.cluster.x-k8s.io/v1beta2".to_owned(),
+            kind: kind.to_owned(),
+            plural: format!("{}s", kind.to_lowercase()),
+        };
+        let reference = ContractVersionedObjectReference {
+            api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
+            kind: "KubeadmConfigTemplate".to_owned(),
+            name: "md-0".to_owned(),
+        };
+        let wish = Clone {
+            template: &reference,
+            namespace: "n",
+            name: "md-0-a",
+            cluster: "c",
+            labels: &BTreeMap::new(),
+            annotations: &BTreeMap::new(),
+            owner: OwnerReference::default(),
+        };
+        for (template, spec) in [
+            (json!({}), Value::Null),
+            (json!({"spec": {"template": {"spec": {}}}}), Value::Null),
+            (json!({"spec": {"template": {"spec": {"verbosity": 2}}}}), json!({"verbosity": 2})),
+        ] {
+            let mut object = DynamicObject::new("md-0", &resource("KubeadmConfigTemplate")).within("n");
+            object.data = template;
+            let made = made(&object, &resource("KubeadmConfig"), &wish);
+            assert_eq!(made.data.get("spec").cloned().unwrap_or_default(), spec);
+            assert_eq!(made.labels()[CLUSTER_NAME_LABEL], "c");
+        }
+    }
 }

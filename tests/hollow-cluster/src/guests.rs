@@ -130,8 +130,17 @@ fn power_off(lab: &Lab, guest: &Guest) {
     }
 }
 
-fn boot_delay(lab: &Lab) -> Duration {
-    lock(&lab.faults).boot_delay.unwrap_or(lab.options.boot_delay)
+/// Waits for the delay of a boot. A test may change it in between.
+async fn boot_delay(lab: &Lab) {
+    let begun = Instant::now();
+    loop {
+        let delay = lock(&lab.faults).boot_delay.unwrap_or(lab.options.boot_delay);
+        let left = delay.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(TICK)).await;
+    }
 }
 
 /// Runs a task until it ends, is replaced by the next boot, or the lab stops.
@@ -153,7 +162,7 @@ fn first_boot(lab: &Arc<Lab>, server: &GuestServer) -> CancellationToken {
     lock(&lab.boots).insert(server.id.clone(), record);
     let (own, server) = (Arc::clone(lab), server.clone());
     spawn(lab, async move {
-        tokio::time::sleep(boot_delay(&own)).await;
+        boot_delay(&own).await;
         let result = configure(&own, &server).await;
         if let Err(error) = &result {
             own.console(&server, error);
@@ -187,7 +196,7 @@ fn later_boot(lab: &Arc<Lab>, server: &GuestServer) -> CancellationToken {
     interrupted(lab, server);
     let (own, server) = (Arc::clone(lab), server.clone());
     spawn(lab, async move {
-        tokio::time::sleep(boot_delay(&own)).await;
+        boot_delay(&own).await;
         own.console(&server, "Cloud-init v. 25.1 running 'init'");
         let Some(cluster) = own.cluster_of(&server.id) else { return };
         let mut nodes = lock(&cluster.nodes);

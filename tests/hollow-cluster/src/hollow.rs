@@ -165,7 +165,8 @@ impl HollowClusters {
         lock(&self.lab.faults).refuses_joins = refuse;
     }
 
-    /// Sets the time from the start of a server to its first look at the user data.
+    /// Sets the time from the start of a server to its first look at the user data. It also applies to servers that
+    /// boot now.
     pub fn boot_delay(&self, delay: Duration) {
         lock(&self.lab.faults).boot_delay = Some(delay);
     }

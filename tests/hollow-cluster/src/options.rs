@@ -43,6 +43,9 @@ pub struct HollowOptions {
     pub pod_grace: Duration,
     /// Time from the join of an etcd member until it may vote.
     pub promotion_delay: Duration,
+    /// If true, each Node gets a provider id, and not only those that are registered with `cloud-provider=external`.
+    /// Cluster API's own tests have a provider that sets the id of every Node.
+    pub sets_provider_ids: bool,
     /// File for the state of all clusters, as JSON. Without it the state is not saved.
     pub state_file: Option<PathBuf>,
     /// Programs of real API servers, which each cluster gets then. Without them the API is a part of this process.
@@ -61,6 +64,7 @@ impl Default for HollowOptions {
             heartbeat: Duration::from_secs(10),
             pod_grace: Duration::from_millis(200),
             promotion_delay: Duration::from_millis(100),
+            sets_provider_ids: false,
             state_file: None,
             real: None,
             routes: Arc::new(CloudRoutes),

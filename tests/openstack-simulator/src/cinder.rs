@@ -71,10 +71,11 @@ pub(crate) struct Volume {
     pub(crate) sequence: u64,
 }
 
-/// The volume types.
-const TYPES: [(&str, &str, &str); 3] = [
+/// The volume types. `lvmdriver-1` is the one of a DevStack, which templates for one name.
+const TYPES: [(&str, &str, &str); 4] = [
     ("7d97ddc2-d372-4dfe-a8ba-8e2936aa14ab", "lab", ""),
     ("57ca6557-7493-4a91-97a2-bd952b79fc23", "ssd", ""),
+    ("b1f0a8d4-53c6-4a5e-9a8e-6f2f0f1f7c33", "lvmdriver-1", ""),
     ("4887ae57-8169-4e55-ac86-34dd1f6ade7e", "__DEFAULT__", "Default Volume Type"),
 ];
 

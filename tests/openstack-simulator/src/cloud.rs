@@ -146,9 +146,13 @@ impl SimulatedCloud {
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
+        let cleared = self.faults.cleared();
         let effect = self.faults.take(request);
         if let Some(delay) = effect.as_ref().and_then(FaultEffect::delay) {
-            tokio::time::sleep(delay).await;
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = cleared => {}
+            }
         }
         match effect {
             Some(FaultEffect::DropBeforeEffect) => {

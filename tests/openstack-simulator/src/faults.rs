@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::http::{Reply, Request};
 
@@ -57,7 +59,7 @@ pub enum FaultEffect {
         #[serde(default)]
         retry_after: Option<u64>,
     },
-    /// Executes the call after a delay.
+    /// Executes the call after a delay, or when all injected errors are removed.
     Delay {
         /// The delay.
         milliseconds: u64,
@@ -137,26 +139,37 @@ impl FaultEffect {
     }
 }
 
-/// Active injected errors, oldest first.
+/// Active injected errors.
 #[derive(Debug, Default)]
-pub(crate) struct InjectedFaults(Mutex<Vec<InjectedFault>>);
+pub(crate) struct InjectedFaults {
+    /// The errors, oldest first.
+    active: Mutex<Vec<InjectedFault>>,
+    /// Notified when all are removed.
+    cleared: Notify,
+}
 
 impl InjectedFaults {
     pub(crate) fn inject(&self, fault: InjectedFault) {
-        crate::lock(&self.0).push(fault);
+        crate::lock(&self.active).push(fault);
     }
 
     pub(crate) fn clear(&self) {
-        crate::lock(&self.0).clear();
+        crate::lock(&self.active).clear();
+        self.cleared.notify_waiters();
+    }
+
+    /// Returns a future that ends when all errors are removed, counted from now.
+    pub(crate) fn cleared(&self) -> Notified<'_> {
+        self.cleared.notified()
     }
 
     pub(crate) fn all(&self) -> Vec<InjectedFault> {
-        crate::lock(&self.0).clone()
+        crate::lock(&self.active).clone()
     }
 
     /// Returns the effect of the first injected error that matches the request, and counts it as used.
     pub(crate) fn take(&self, request: &Request) -> Option<FaultEffect> {
-        let mut faults = crate::lock(&self.0);
+        let mut faults = crate::lock(&self.active);
         let fault = faults.iter_mut().find(|fault| fault.matches(request))?;
         fault.count = fault.count.map(|count| count.saturating_sub(1));
         let effect = fault.effect.clone();

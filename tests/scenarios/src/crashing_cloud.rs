@@ -114,7 +114,7 @@ forward! {
         delete_router(id: &str) -> ();
         create_security_group(name: &str, description: &str) -> SecurityGroup;
         delete_security_group(id: &str) -> ();
-        create_security_group_rule(new: &NewSecurityGroupRule) -> String;
+        create_security_group_rules(new: &[NewSecurityGroupRule]) -> Vec<String>;
         delete_security_group_rule(id: &str) -> ();
         create_port(new: &NewPort) -> Port;
         update_port(id: &str, change: &PortUpdate) -> Port;

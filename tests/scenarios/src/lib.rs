@@ -11,8 +11,9 @@ mod crashing_workloads;
 mod running;
 mod world;
 
+pub use apply::apply;
 pub use clock::Clock;
 pub use controllers::{Controllers, RestingPass, is_over};
 pub use crash_point::{CrashPoint, EachEffect, Side};
 pub use running::{run, run_until_crash};
-pub use world::World;
+pub use world::{World, counts};

@@ -48,11 +48,21 @@ impl World {
     /// # Errors
     /// The failure of a start.
     pub async fn start_with_hollow_clusters() -> anyhow::Result<(Self, HollowClusters)> {
+        Self::start_with_hollow_clusters_of(HollowOptions::default()).await
+    }
+
+    /// Starts both, and programs with these options that play nodes.
+    ///
+    /// # Errors
+    /// The failure of a start.
+    pub async fn start_with_hollow_clusters_of(
+        hollow: HollowOptions,
+    ) -> anyhow::Result<(Self, HollowClusters)> {
         let instantly = Duration::from_millis(1);
         let options =
             SimulatorOptions { external_cidr: tests_hollow_cluster::loopback_range(), ..options(instantly) };
         let world = Self::start_on(options).await?;
-        let hollow = HollowClusters::start(world.cloud.hypervisor(), HollowOptions::default());
+        let hollow = HollowClusters::start(world.cloud.hypervisor(), hollow);
         Ok((world, hollow))
     }
 
@@ -169,12 +179,17 @@ impl World {
 
     /// Returns the number of resources of each kind in the project.
     pub fn counts(&self) -> String {
-        let inventory = serde_json::to_value(self.cloud.inventory("demo")).unwrap_or_default();
-        let kinds = inventory.as_object().cloned().unwrap_or_default();
-        let lists = kinds.iter().filter_map(|(kind, things)| Some((kind, things.as_array()?)));
-        let counts = lists.map(|(kind, things)| format!("{kind}={}", things.len()));
-        counts.collect::<Vec<_>>().join(" ")
+        counts(&self.cloud)
     }
+}
+
+/// Returns the number of resources of each kind in the project of the clusters.
+pub fn counts(cloud: &Simulator) -> String {
+    let inventory = serde_json::to_value(cloud.inventory("demo")).unwrap_or_default();
+    let kinds = inventory.as_object().cloned().unwrap_or_default();
+    let lists = kinds.iter().filter_map(|(kind, things)| Some((kind, things.as_array()?)));
+    let counts = lists.map(|(kind, things)| format!("{kind}={}", things.len()));
+    counts.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the options of a cloud that does everything but reboots at once.

@@ -21,6 +21,10 @@ const LARGEST: u32 = 1024 * 1024;
 pub(crate) struct ConfigMapStrategy;
 
 impl Strategy for ConfigMapStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut total: usize = 0;

@@ -14,6 +14,10 @@ impl Strategy for LeaseStrategy {
         true
     }
 
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let path = FieldPath::new("spec");

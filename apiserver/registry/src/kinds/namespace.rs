@@ -26,6 +26,10 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         let name = object::name(new).to_owned();
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };

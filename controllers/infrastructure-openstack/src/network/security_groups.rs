@@ -4,7 +4,7 @@ use controllers_infrastructure::{
     CloudResult, NewSecurityGroupRule, SecurityGroup, SecurityGroupQuery, SecurityGroupRule,
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{delete, object, tagged, text};
 use crate::{
@@ -101,12 +101,20 @@ pub(crate) async fn delete_security_group(session: &Session, id: &str) -> CloudR
     delete(session, "security-groups", id).await
 }
 
-/// Returns the rule's id.
-pub(crate) async fn create_security_group_rule(
+/// Returns the ids of the rules, which Neutron adds all or none.
+pub(crate) async fn create_security_group_rules(
     session: &Session,
-    new: &NewSecurityGroupRule,
-) -> CloudResult<String> {
-    let rule = object([
+    new: &[NewSecurityGroupRule],
+) -> CloudResult<Vec<String>> {
+    let rules: Vec<Value> = new.iter().map(rule).collect();
+    let request =
+        Request::post(Service::Network, "/security-group-rules", json!({"security_group_rules": rules}));
+    let made = session.under::<Vec<Rule>>(&request, "security_group_rules").await?;
+    Ok(made.into_iter().map(|rule| rule.id).collect())
+}
+
+fn rule(new: &NewSecurityGroupRule) -> Value {
+    object([
         ("security_group_id", Some(json!(new.group_id))),
         ("direction", Some(json!(new.direction))),
         ("ethertype", Some(json!(new.ether_type))),
@@ -116,10 +124,8 @@ pub(crate) async fn create_security_group_rule(
         ("remote_group_id", text(new.remote_group_id.as_ref())),
         ("remote_ip_prefix", text(new.remote_ip_prefix.as_ref())),
         ("description", Some(json!(new.description))),
-    ]);
-    let request =
-        Request::post(Service::Network, "/security-group-rules", json!({"security_group_rule": rule}));
-    Ok(session.under::<Rule>(&request, "security_group_rule").await?.id)
+    ])
+    .into()
 }
 
 pub(crate) async fn delete_security_group_rule(session: &Session, id: &str) -> CloudResult<()> {

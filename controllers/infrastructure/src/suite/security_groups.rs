@@ -1,5 +1,7 @@
 //! Suite cases about security groups and rules.
 
+use std::slice::from_ref;
+
 use super::{UNKNOWN_ID, World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NewSecurityGroupRule, SecurityGroupQuery, TaggedKind};
 
@@ -55,16 +57,26 @@ pub(super) async fn rules(world: World) {
     };
     let query = SecurityGroupQuery { id: Some(group.id.clone()), ..SecurityGroupQuery::default() };
     for rule in [&api, &peers] {
-        let id = cloud.create_security_group_rule(rule).await.unwrap();
+        let id = cloud.create_security_group_rules(from_ref(rule)).await.unwrap().remove(0);
         let seen = cloud.security_groups(&query).await.unwrap().remove(0).rules;
         let seen = seen.into_iter().find(|seen| seen.id == id).unwrap();
         assert_eq!(&seen.rule, rule, "the rule differs from the created one");
-        refused(cloud.create_security_group_rule(rule).await, ErrorClass::Conflict);
+        refused(cloud.create_security_group_rules(from_ref(rule)).await, ErrorClass::Conflict);
         cloud.delete_security_group_rule(&id).await.unwrap();
         refused(cloud.delete_security_group_rule(&id).await, ErrorClass::NotFound);
     }
     let backwards = NewSecurityGroupRule { port_min: Some(7000), ..api.clone() };
-    refused(cloud.create_security_group_rule(&backwards).await, ErrorClass::Invalid);
+    refused(cloud.create_security_group_rules(&[backwards]).await, ErrorClass::Invalid);
+    // Several at once: all or none.
+    let ids = cloud.create_security_group_rules(&[api.clone(), peers.clone()]).await.unwrap();
+    let seen = cloud.security_groups(&query).await.unwrap().remove(0).rules;
+    for (id, rule) in ids.iter().zip([&api, &peers]) {
+        assert!(seen.iter().any(|seen| seen.id == *id && seen.rule == *rule), "{rule:?} is not in {seen:?}");
+    }
+    let ssh = NewSecurityGroupRule { port_min: Some(22), port_max: Some(22), ..api.clone() };
+    refused(cloud.create_security_group_rules(&[ssh, peers]).await, ErrorClass::Conflict);
+    let left = cloud.security_groups(&query).await.unwrap().remove(0).rules;
+    assert_eq!(left.len(), seen.len(), "a rule was added although another one exists");
     cloud.delete_security_group(&group.id).await.unwrap();
-    refused(cloud.create_security_group_rule(&api).await, ErrorClass::NotFound);
+    refused(cloud.create_security_group_rules(&[api]).await, ErrorClass::NotFound);
 }

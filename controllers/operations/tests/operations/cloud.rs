@@ -203,8 +203,8 @@ impl Cloud for FakeCloud {
         unused("delete_security_group")
     }
 
-    async fn create_security_group_rule(&self, _: &NewSecurityGroupRule) -> CloudResult<String> {
-        unused("create_security_group_rule")
+    async fn create_security_group_rules(&self, _: &[NewSecurityGroupRule]) -> CloudResult<Vec<String>> {
+        unused("create_security_group_rules")
     }
 
     async fn delete_security_group_rule(&self, _: &str) -> CloudResult<()> {

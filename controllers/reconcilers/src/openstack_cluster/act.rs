@@ -1,11 +1,12 @@
 //! Effects of the steps of an OpenStackCluster, each recorded in the observed state.
 
+use std::slice;
 use std::sync::Arc;
 
 use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
-    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule,
-    TaggedKind,
+    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSecurityGroupRule, NewSubnet,
+    SecurityGroupRule, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
@@ -86,18 +87,8 @@ impl Actor<'_> {
                 Some(("RouterConnected", format!("connected subnet {subnet} to router {router}")))
             }
             Step::CreateGroup(role) => self.create_group(observed, role).await?,
-            Step::AddRule { role, rule } => {
-                let id = match self.cloud.create_security_group_rule(&rule).await {
-                    // Neutron has the rule in another notation.
-                    Err(error) if error.class == ErrorClass::Conflict => {
-                        observed.rules_read_otherwise = true;
-                        String::new()
-                    }
-                    result => result?,
-                };
-                if let Some(group) = observed.groups.get_mut(&role) {
-                    group.rules.push(SecurityGroupRule { id, rule });
-                }
+            Step::AddRules { role, rules } => {
+                self.add_rules(observed, role, rules).await?;
                 None
             }
             Step::RemoveRule { role, id } => {
@@ -125,6 +116,39 @@ impl Actor<'_> {
             | Step::Nothing => None,
         };
         Ok(event)
+    }
+
+    /// Adds rules with one call. If one of them exists already, each gets a call of its own.
+    async fn add_rules(
+        &self,
+        observed: &mut Observed,
+        role: Role,
+        rules: Vec<NewSecurityGroupRule>,
+    ) -> Result<(), ReconcileError> {
+        let mut added = Vec::new();
+        match self.cloud.create_security_group_rules(&rules).await {
+            Err(error) if error.class == ErrorClass::Conflict => {
+                for rule in rules {
+                    let id = match self.cloud.create_security_group_rules(slice::from_ref(&rule)).await {
+                        // Neutron has the rule in another notation.
+                        Err(error) if error.class == ErrorClass::Conflict => {
+                            observed.rules_read_otherwise = true;
+                            String::new()
+                        }
+                        ids => ids?.pop().unwrap_or_default(),
+                    };
+                    added.push(SecurityGroupRule { id, rule });
+                }
+            }
+            ids => {
+                let made = ids?.into_iter().zip(rules);
+                added.extend(made.map(|(id, rule)| SecurityGroupRule { id, rule }));
+            }
+        }
+        if let Some(group) = observed.groups.get_mut(&role) {
+            group.rules.extend(added);
+        }
+        Ok(())
     }
 
     async fn create_network(&self, observed: &mut Observed) -> Result<EventText, ReconcileError> {

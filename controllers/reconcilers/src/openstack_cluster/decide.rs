@@ -26,8 +26,8 @@ pub(super) enum Step {
     Connect { router: String, subnet: String },
     /// Create a security group.
     CreateGroup(Role),
-    /// Add a rule to a group.
-    AddRule { role: Role, rule: NewSecurityGroupRule },
+    /// Add rules to a group.
+    AddRules { role: Role, rules: Vec<NewSecurityGroupRule> },
     /// Remove a rule from a group.
     RemoveRule { role: Role, id: String },
     /// Keep the fixed address of the API from all other ports.
@@ -61,8 +61,9 @@ impl Step {
             Self::CreateRouter { .. } => format!("create router {name:?}"),
             Self::Connect { router, subnet } => format!("connect subnet {subnet} to router {router}"),
             Self::CreateGroup(role) => format!("create security group {:?}", group(role)),
-            Self::AddRule { role, rule } => {
-                format!("add rule {:?} to security group {:?}", rule.description, group(role))
+            Self::AddRules { role, rules } => {
+                let names: Vec<_> = rules.iter().map(|rule| format!("{:?}", rule.description)).collect();
+                format!("add the rules {} to security group {:?}", names.join(", "), group(role))
             }
             Self::RemoveRule { role, id } => {
                 format!("remove rule {id} from security group {:?}", group(role))
@@ -139,9 +140,15 @@ fn rules(wish: &GroupWish, desired: &Desired, observed: &Observed) -> Option<Ste
     let group = observed.groups.get(&wish.role)?;
     let clients = clients(desired, observed);
     let wanted = observed.rule_context(&clients).resolve(&wish.rules, &group.id);
-    let add = wanted.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
-    if let Some(rule) = add {
-        return Some(Step::AddRule { role: wish.role, rule: rule.clone() });
+    let mut rules: Vec<NewSecurityGroupRule> = Vec::new();
+    for rule in &wanted {
+        let mut known = group.rules.iter().map(|known| &known.rule).chain(&rules);
+        if !known.any(|known| same_traffic(known, rule)) {
+            rules.push(rule.clone());
+        }
+    }
+    if !rules.is_empty() {
+        return Some(Step::AddRules { role: wish.role, rules });
     }
     if observed.rules_read_otherwise {
         return None;

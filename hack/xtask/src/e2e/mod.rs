@@ -15,6 +15,7 @@ mod openstack;
 mod process;
 mod reference;
 mod takeover;
+mod templates;
 mod workflows;
 
 use std::io::Write;
@@ -182,7 +183,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let starting = beside.then(|| scope.spawn(start));
         let lab = start_lab(&mut outcome)?;
-        in_lab(&lab, arguments, &mut outcome)?;
+        in_lab(&lab, &programs, arguments, &mut outcome)?;
         let started = match starting {
             Some(starting) => Some(starting.join().map_err(|_| anyhow!("the start of OpenStack panicked"))??),
             None => first,
@@ -285,7 +286,12 @@ impl Outcome {
 }
 
 /// Runs the scenarios that need the lab alone.
-fn in_lab(lab: &Lab, arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<()> {
+fn in_lab(
+    lab: &Lab,
+    programs: &[programs::Program],
+    arguments: &Arguments,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
     for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
         if arguments.wants(part) {
             let started = Instant::now();
@@ -295,6 +301,12 @@ fn in_lab(lab: &Lab, arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Re
             }
             outcome.add(part.name(), started.elapsed());
         }
+    }
+    if arguments.wants(Part::Host) && templates::SENTENCE.contains(&arguments.scenario) {
+        let started = Instant::now();
+        one(lab, templates::SENTENCE, || templates::run(lab, programs))?;
+        outcome.passed += 1;
+        outcome.add("host, templates", started.elapsed());
     }
     Ok(())
 }

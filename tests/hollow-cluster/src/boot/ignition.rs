@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::{BootPlan, commands};
+use super::shell::Shell;
+use super::{BootPlan, Metadata, commands};
 use crate::json::{flag, list, text};
 
 /// The only version that is read, as Flatcar has it.
@@ -14,8 +15,14 @@ const VERSION: &str = "2.3.0";
 /// Unit that runs kubeadm.
 const UNIT: &str = "kubeadm.service";
 
-/// Reads a document.
-pub(super) fn plan(document: &str) -> Result<BootPlan, String> {
+/// File with the identity of the server, which the unit of its agent writes.
+const METADATA_FILE: &str = "/run/metadata/flatcar";
+
+/// Unit of that agent.
+const METADATA_UNIT: &str = "coreos-metadata.service";
+
+/// Reads a document, and runs the commands before kubeadm.
+pub(super) fn plan(document: &str, metadata: Metadata<'_>) -> Result<BootPlan, String> {
     let parsed: Value =
         serde_json::from_str(document).map_err(|error| format!("failed to parse config: {error}"))?;
     let version = text(&parsed, "/ignition/version");
@@ -33,13 +40,31 @@ pub(super) fn plan(document: &str) -> Result<BootPlan, String> {
         held.extend(content);
     }
     let units = list(&parsed, "/systemd/units").iter();
-    let enabled = units.filter(|unit| text(unit, "/name") == UNIT && flag(unit, "/enabled"));
-    let lines: Vec<&str> =
-        enabled.flat_map(|unit| text(unit, "/contents").lines()).filter_map(executed).collect();
+    let enabled: Vec<&Value> =
+        units.filter(|unit| text(unit, "/name") == UNIT && flag(unit, "/enabled")).collect();
+    let mut shell = shell(&enabled, metadata)?;
+    let lines = enabled.iter().flat_map(|unit| text(unit, "/contents").lines()).filter_map(executed);
     for line in lines {
-        run(&mut plan, line)?;
+        run(&mut plan, &mut shell, line)?;
     }
     Ok(plan)
+}
+
+/// Returns the shell of the unit, with the variables of its environment file.
+fn shell(units: &[&Value], metadata: Metadata<'_>) -> Result<Shell, String> {
+    let additions = units.iter().flat_map(|unit| list(unit, "/dropins")).map(|it| text(it, "/contents"));
+    let contents = units.iter().map(|unit| text(unit, "/contents")).chain(additions);
+    let lines: Vec<&str> = contents.flat_map(str::lines).map(str::trim).collect();
+    let mut shell = Shell::default();
+    if lines.contains(&format!("EnvironmentFile={METADATA_FILE}").as_str()) {
+        let mut required = lines.iter().filter_map(|line| line.strip_prefix("Requires="));
+        if !required.any(|units| units.split_whitespace().any(|unit| unit == METADATA_UNIT)) {
+            return Err(format!("{UNIT}: Failed to load environment files: No such file or directory"));
+        }
+        shell.export("COREOS_OPENSTACK_HOSTNAME", metadata.hostname);
+        shell.export("COREOS_OPENSTACK_INSTANCE_UUID", metadata.id);
+    }
+    Ok(shell)
 }
 
 /// Returns the command of a line of a unit.
@@ -47,8 +72,8 @@ fn executed(line: &str) -> Option<&str> {
     line.trim().strip_prefix("ExecStart=").map(str::trim)
 }
 
-/// Reads the script that a unit runs.
-fn run(plan: &mut BootPlan, command: &str) -> Result<(), String> {
+/// Reads the script that a unit runs. The commands before kubeadm may change its configuration.
+fn run(plan: &mut BootPlan, shell: &mut Shell, command: &str) -> Result<(), String> {
     let script = command.split_whitespace().find(|word| plan.files.contains_key(*word));
     let script = match script {
         Some(path) => super::text_file(plan, path)?.to_owned(),
@@ -57,6 +82,9 @@ fn run(plan: &mut BootPlan, command: &str) -> Result<(), String> {
     for line in script.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         if plan.kubeadm.is_none() {
             plan.kubeadm = commands::kubeadm(line);
+        }
+        if plan.kubeadm.is_none() {
+            shell.run(plan, line)?;
         }
         plan.commands.push(line.to_owned());
     }
@@ -68,7 +96,13 @@ fn decode(file: &Value) -> Result<Vec<u8>, String> {
     if source.is_empty() {
         return Ok(Vec::new());
     }
-    let data = source.strip_prefix("data:").ok_or_else(|| format!("source {source:?} is no data URL"))?;
+    if source.starts_with("https://") || source.starts_with("http://") {
+        // A hollow node has no network, and needs no programs.
+        return Ok(Vec::new());
+    }
+    let data = source
+        .strip_prefix("data:")
+        .ok_or_else(|| format!("source {source:?} is neither a data URL nor a web address"))?;
     let (kind, content) = data.split_once(',').ok_or("the data URL has no comma")?;
     let decoded: Vec<u8> = percent_decode_str(content).collect();
     let bytes = if kind.ends_with(";base64") {
@@ -94,23 +128,53 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_script_of_the_unit_runs_kubeadm() {
-        let unit =
-            "[Unit]\nConditionPathExists=/etc/kubeadm.yml\n[Service]\nExecStart=/bin/bash /etc/kubeadm.sh\n";
+    const METADATA: Metadata<'static> = Metadata { id: "1-2", hostname: "node-0.novalocal" };
+
+    fn document(script: &str, units: &Value) -> String {
+        let script = percent_encoding::utf8_percent_encode(script, percent_encoding::NON_ALPHANUMERIC);
         let document = json!({
             "ignition": {"version": "2.3.0"},
             "storage": {"files": [
                 {"filesystem": "root", "path": "/etc/kubeadm.sh", "mode": 448, "contents":
-                    {"source": "data:,%23!%2Fbin%2Fbash%0Aset%20-e%0Akubeadm%20init%20--config%20%2Fetc%2Fkubeadm.yml%0A"}},
-                {"filesystem": "root", "path": "/etc/kubeadm.yml", "contents": {"source": "data:;base64,YTogYg=="}},
+                    {"source": format!("data:,{script}")}},
+                {"filesystem": "root", "path": "/etc/kubeadm.yml", "contents":
+                    {"source": "data:,a%3A%20%24%7BCOREOS_OPENSTACK_HOSTNAME%7D"}},
+                {"filesystem": "root", "path": "/opt/k.raw", "contents": {"source": "https://example.com/k.raw"}},
             ]},
-            "systemd": {"units": [{"name": "kubeadm.service", "enabled": true, "contents": unit}]},
+            "systemd": {"units": units},
         });
-        let plan = plan(&document.to_string()).unwrap();
-        assert_eq!(plan.files["/etc/kubeadm.yml"], b"a: b");
+        document.to_string()
+    }
+
+    #[test]
+    fn the_script_of_the_unit_runs_kubeadm() {
+        let unit =
+            "[Unit]\nConditionPathExists=/etc/kubeadm.yml\n[Service]\nExecStart=/bin/bash /etc/kubeadm.sh\n";
+        let units = json!([{"name": "kubeadm.service", "enabled": true, "contents": unit}]);
+        let script =
+            "#!/bin/bash\nset -e\nkubeadm init --config /etc/kubeadm.yml\nmv /etc/kubeadm.yml /tmp/\n";
+        let plan = plan(&document(script, &units), METADATA).unwrap();
+        assert_eq!(plan.files["/etc/kubeadm.yml"], b"a: ${COREOS_OPENSTACK_HOSTNAME}");
         assert_eq!(plan.kubeadm.unwrap().config, "/etc/kubeadm.yml");
-        assert_eq!(plan.commands.len(), 2);
-        assert!(super::plan("{\"ignition\": {\"version\": \"3.1.0\"}}").is_err());
+        assert_eq!(plan.commands.len(), 3);
+        assert!(super::plan("{\"ignition\": {\"version\": \"3.1.0\"}}", METADATA).is_err());
+    }
+
+    #[test]
+    fn the_script_reads_the_identity_of_the_server_if_its_agent_has_run() {
+        let script = "export COREOS_OPENSTACK_HOSTNAME=${COREOS_OPENSTACK_HOSTNAME%.*}\n\
+            envsubst < /etc/kubeadm.yml > /etc/kubeadm.yml.tmp\nmv /etc/kubeadm.yml.tmp /etc/kubeadm.yml\n\
+            kubeadm join --config /etc/kubeadm.yml\n";
+        let units = |dropin: &str| {
+            let unit = "[Service]\nExecStart=/bin/bash /etc/kubeadm.sh\n";
+            json!([{"name": "kubeadm.service", "enabled": true, "contents": unit},
+                {"name": "kubeadm.service", "enabled": true, "dropins": [{"name": "a.conf", "contents": dropin}]}])
+        };
+        let dropin = "[Unit]\nRequires=containerd.service coreos-metadata.service\n[Service]\n\
+            EnvironmentFile=/run/metadata/flatcar\n";
+        let found = plan(&document(script, &units(dropin)), METADATA).unwrap();
+        assert_eq!(found.files["/etc/kubeadm.yml"], b"a: node-0");
+        let dropin = "[Service]\nEnvironmentFile=/run/metadata/flatcar\n";
+        assert!(plan(&document(script, &units(dropin)), METADATA).is_err());
     }
 }

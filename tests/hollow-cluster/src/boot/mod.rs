@@ -4,6 +4,7 @@ mod cloud_config;
 mod commands;
 mod ignition;
 mod jinja;
+mod shell;
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,7 @@ pub(crate) fn plan(user_data: &[u8], metadata: Metadata<'_>) -> Option<Result<Bo
     if first == CLOUD_CONFIG {
         return Some(cloud_config::plan(text));
     }
-    text.trim_start().starts_with('{').then(|| ignition::plan(text))
+    text.trim_start().starts_with('{').then(|| ignition::plan(text, metadata))
 }
 
 /// Returns the text of a file.

@@ -52,8 +52,13 @@ pub(super) async fn run(
     lab.check_fault(server, BootStep::Preflight)?;
     let pki = certificates::read(plan, cluster, PHASE)?;
     let own = json!({});
-    let node =
-        registration::of(server, init.get("nodeRegistration").unwrap_or(&own), true, &kubelet_version.text)?;
+    let node = registration::of(
+        &lab.options,
+        server,
+        init.get("nodeRegistration").unwrap_or(&own),
+        true,
+        &kubelet_version.text,
+    )?;
     lab.console(server, "[certs] Using existing ca certificate authority");
     let endpoint = text(cluster, "/controlPlaneEndpoint");
     let (host, address) = lab.endpoint(endpoint)?;

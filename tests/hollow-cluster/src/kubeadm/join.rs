@@ -52,8 +52,13 @@ pub(super) async fn run(
     check_skew(&own, &wanted)?;
     let control_plane = join.get("controlPlane").is_some_and(|part| !part.is_null());
     let empty = json!({});
-    let node =
-        registration::of(server, join.get("nodeRegistration").unwrap_or(&empty), control_plane, &own.text)?;
+    let node = registration::of(
+        &lab.options,
+        server,
+        join.get("nodeRegistration").unwrap_or(&empty),
+        control_plane,
+        &own.text,
+    )?;
     check_name_is_free(lab, &cluster, server, &node)?;
     if control_plane {
         let pki =

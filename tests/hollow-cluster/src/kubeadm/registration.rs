@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tests_openstack_simulator::GuestServer;
 
 use crate::json::{set, text};
+use crate::options::HollowOptions;
 
 /// Label and taint of control plane nodes.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -108,6 +109,7 @@ fn taints(registration: &Value, control_plane: bool) -> Vec<Value> {
 
 /// Returns the registration of a server.
 pub(crate) fn of(
+    options: &HollowOptions,
     server: &GuestServer,
     registration: &Value,
     control_plane: bool,
@@ -117,7 +119,8 @@ pub(crate) fn of(
     let name = if configured.is_empty() { server.hostname.as_str() } else { configured };
     let name = name.trim().to_lowercase();
     check_name(&name)?;
-    let external = argument(registration, "cloud-provider").as_deref() == Some("external");
+    let external =
+        argument(registration, "cloud-provider").as_deref() == Some("external") || options.sets_provider_ids;
     // The fixture plays the cloud controller manager, which fills in the id at once.
     let provider = argument(registration, "provider-id")
         .filter(|id| !id.is_empty())
@@ -202,7 +205,7 @@ mod tests {
             json!({"name": "Node-A", "kubeletExtraArgs": [{"name": "provider-id", "value": "openstack:///'11-22'"}]}),
         ];
         for form in forms {
-            let registered = of(&server(), &form, true, "v1.33.0").unwrap();
+            let registered = of(&HollowOptions::default(), &server(), &form, true, "v1.33.0").unwrap();
             assert_eq!(registered.name, "node-a");
             assert_eq!(registered.node["spec"]["providerID"], "openstack:///11-22");
             assert_eq!(
@@ -216,11 +219,13 @@ mod tests {
     #[test]
     fn taints_and_labels_follow_the_configuration() {
         let form = json!({"taints": [], "kubeletExtraArgs": {"node-labels": "a=b,node.kubernetes.io/c=d"}});
-        let registered = of(&server(), &form, true, "v1.33.0").unwrap();
+        let registered = of(&HollowOptions::default(), &server(), &form, true, "v1.33.0").unwrap();
         assert_eq!(registered.node["spec"], json!({}));
         assert_eq!(registered.node["metadata"]["labels"]["node.kubernetes.io/c"], "d");
         let form = json!({"kubeletExtraArgs": {"node-labels": "node-role.kubernetes.io/x="}});
-        assert!(of(&server(), &form, false, "v1.33.0").is_err());
-        assert!(of(&server(), &json!({"name": "{{ x }}"}), false, "v1.33.0").is_err());
+        assert!(of(&HollowOptions::default(), &server(), &form, false, "v1.33.0").is_err());
+        assert!(
+            of(&HollowOptions::default(), &server(), &json!({"name": "{{ x }}"}), false, "v1.33.0").is_err()
+        );
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn reply(state: &CloudState, kind: ResourceKind, id: &str, status: St
 }
 
 /// Returns the attributes in the body.
-fn body(context: &Context<'_>, kind: ResourceKind) -> Result<Object, Reply> {
+pub(super) fn body(context: &Context<'_>, kind: ResourceKind) -> Result<Object, Reply> {
     let name = kind.singular();
     let missing = || bad_request("HTTPBadRequest", &format!("Unable to find '{name}' in request body"));
     context.body(name).ok_or_else(missing)
@@ -146,7 +146,17 @@ pub(super) fn draft(
     defaults: Value,
     required: &[&str],
 ) -> Result<Object, Reply> {
-    let body = body(context, kind)?;
+    draft_of(context, body(context, kind)?, kind, defaults, required)
+}
+
+/// Creates a new object from attributes, as [`draft`] does.
+pub(super) fn draft_of(
+    context: &Context<'_>,
+    body: Object,
+    kind: ResourceKind,
+    defaults: Value,
+    required: &[&str],
+) -> Result<Object, Reply> {
     let mut draft = object(defaults);
     for key in required {
         if !body.contains_key(*key) {

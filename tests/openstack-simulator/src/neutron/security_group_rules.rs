@@ -4,7 +4,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::resource::{check_quota, draft, find_own, reply, stamp};
+use super::resource::{body, check_quota, draft_of, find_own, reply, stamp, view};
 use super::{ResourceKind, bad_request, conflict};
 use crate::address::Network;
 use crate::context::Context;
@@ -32,10 +32,46 @@ const IDENTITY: [&str; 8] = [
     "normalized_cidr",
 ];
 
-/// `POST /security-group-rules`.
+/// `POST /security-group-rules`, with one rule or with several.
 pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
+    let kind = ResourceKind::SecurityGroupRule;
+    if let Some(Value::Array(bodies)) = context.whole_body().remove("security_group_rules") {
+        let ids = add_all(state, context, bodies)?;
+        let rules: Vec<Object> =
+            ids.iter().filter_map(|id| Some(view(state, kind, state.find(kind, id)?))).collect();
+        return Ok(Reply::json(StatusCode::CREATED, &json!({"security_group_rules": rules})));
+    }
+    let id = add(state, context, body(context, kind)?)?;
+    reply(state, kind, &id, StatusCode::CREATED)
+}
+
+/// Adds all rules or none.
+fn add_all(state: &mut CloudState, context: &Context<'_>, bodies: Vec<Value>) -> Result<Vec<String>, Reply> {
+    let bodies: Vec<Object> = bodies.into_iter().map(object).collect();
+    let group = |body: &Object| text(body, "security_group_id").to_owned();
+    if bodies.iter().any(|body| Some(group(body)) != bodies.first().map(group)) {
+        let words = "Only allowed to update rules for one security profile at a time";
+        return Err(bad_request("SecurityGroupNotSingleGroupRules", words));
+    }
+    let mut ids = Vec::new();
+    for body in bodies {
+        match add(state, context, body) {
+            Ok(id) => ids.push(id),
+            Err(refusal) => {
+                if let Some(rules) = state.network.get_mut(&ResourceKind::SecurityGroupRule) {
+                    rules.retain(|id, _| !ids.contains(id));
+                }
+                return Err(refusal);
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// Adds a rule, and returns its id.
+fn add(state: &mut CloudState, context: &Context<'_>, body: Object) -> Result<String, Reply> {
     let required = ["security_group_id", "direction"];
-    let mut rule = draft(context, ResourceKind::SecurityGroupRule, defaults(), &required)?;
+    let mut rule = draft_of(context, body, ResourceKind::SecurityGroupRule, defaults(), &required)?;
     check_words(&mut rule)?;
     check_ports(&rule)?;
     let group = text(&rule, "security_group_id").to_owned();
@@ -58,7 +94,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     if let Some(group) = state.find_mut(ResourceKind::SecurityGroup, &group) {
         touch(group, context.now);
     }
-    reply(state, ResourceKind::SecurityGroupRule, &id, StatusCode::CREATED)
+    Ok(id)
 }
 
 /// Inserts a rule that needs no checks.

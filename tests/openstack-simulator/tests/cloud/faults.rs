@@ -91,6 +91,19 @@ async fn a_delay_comes_before_the_effect() {
 }
 
 #[tokio::test]
+async fn a_delay_ends_when_the_errors_are_removed() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    simulator.inject(InjectedFault::new(FaultEffect::Delay { milliseconds: 3_600_000 }));
+    let remove = async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        simulator.clear_faults();
+    };
+    let (answer, ()) = tokio::join!(client.get(SERVERS), remove);
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
 async fn the_log_records_every_call() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;

@@ -59,6 +59,14 @@ async fn duplicate_rules_are_refused() {
     let again = client.post(&path, rule).await;
     let words = format!("Security group rule already exists. Rule id is {id}.");
     assert_eq!((again.status, again.message()), (409, words));
+    let rule = |port: u16| {
+        json!({"security_group_id": group.id(), "direction": "ingress", "protocol": "tcp",
+            "port_range_min": port, "port_range_max": port, "remote_ip_prefix": "10.0.0.0/8"})
+    };
+    let several = json!({"security_group_rules": [rule(80), rule(22)]});
+    assert_eq!(client.post(&path, several).await.status, 409, "one of them exists");
+    let several = json!({"security_group_rules": [rule(80), rule(81)]});
+    assert_eq!(client.post(&path, several).await.status, 201, "none of them exists");
     let egress = json!({"security_group_rule": {"security_group_id": group.id(), "direction": "egress"}});
     assert_eq!(client.post(&path, egress).await.status, 409, "like the rules that groups begin with");
 }

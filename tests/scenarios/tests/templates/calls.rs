@@ -163,10 +163,10 @@ async fn a_cluster_makes_at_most_a_quarter_of_the_calls_of_upstream() {
     let term = CancellationToken::new();
     let running = tests_scenarios::run(&world, &term);
     let template = template(&world);
-    let progress = Progress::new(&world, &template);
+    let progress = Progress::new(world.admin(), &template);
     let mut table = Table::default();
 
-    world.apply("calls", &template.documents(&world.cloud.address(), "")).await.unwrap();
+    world.apply("calls", &template.documents(&world.cloud.address())).await.unwrap();
     progress.until_available().await.unwrap();
     table.add(0, &phase(&world).await);
     tokio::time::sleep(SETTLING).await;
@@ -182,7 +182,7 @@ async fn a_cluster_makes_at_most_a_quarter_of_the_calls_of_upstream() {
     let running = tests_scenarios::run(&world, &term);
     phase(&world).await;
     progress.clusters().delete(&progress.cluster, &DeleteParams::background()).await.unwrap();
-    progress.until_gone().await.unwrap();
+    progress.until_gone(false).await.unwrap();
     table.add(2, &phase(&world).await);
     term.cancel();
     running.join_all().await;

@@ -4,21 +4,25 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiserver_types::{Machine, MachineDeployment};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 use tests_scenarios::World;
 use tokio_util::sync::CancellationToken;
 
+use crate::objects::{INTERVAL, Namespace, PATIENCE, STILL, Stillness, text};
 use crate::progress::Progress;
 use crate::source::Template;
 
 /// Cluster with one control plane Machine and one worker.
 const MANIFEST: &str = include_str!("../whole_cluster/cluster.yaml");
+
+/// Name of its MachineDeployment.
+const WORKERS: &str = "blue-md-0";
 
 /// Kinds that users put into a repository, or look at in a dashboard.
 const KINDS: [(&str, &str); 6] = [
@@ -30,37 +34,28 @@ const KINDS: [(&str, &str); 6] = [
     ("infrastructure.cluster.x-k8s.io", "openstackmachines"),
 ];
 
-/// Delay of a call to the cloud, during which the objects come to rest. Unit: milliseconds.
-const DELAY: u64 = 15_000;
+/// Longest delay of a call to the cloud, until the objects have been read. It is shorter than the time limit of a call.
+/// Unit: milliseconds.
+const DELAY: u64 = 50_000;
 
-/// Time in which the server of the control plane Machine boots.
-const BOOT: Duration = Duration::from_secs(25);
+/// Delay of boots until the objects have been read.
+const UNTIL_READ: Duration = Duration::from_secs(3600);
 
-/// Time without a change after which the objects are at rest.
-const STILL: Duration = Duration::from_millis(1500);
+/// Delay of boots otherwise.
+const SOON: Duration = Duration::from_millis(50);
 
-/// Time limit of a rest.
-const LIMIT: Duration = Duration::from_secs(180);
+/// Time without a change after which lines are recorded that are not the expected ones.
+const SETTLED: Duration = Duration::from_secs(10);
 
-/// Interval between two looks.
-const INTERVAL: Duration = Duration::from_millis(250);
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns status of a condition.
+/// Returns the status of a condition.
 fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let found = conditions.into_iter().flatten().find(|it| it["type"] == kind);
-    found.map(|it| text(it, "/status")).unwrap_or_default()
+    crate::objects::condition(object, kind).map(|it| text(it, "/status")).unwrap_or_default()
 }
 
 /// Returns true if an object is not ready, and not only on its way.
 fn is_degraded(object: &Value) -> bool {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|it| it["type"] == "Ready" && it["status"] == "False" && it["severity"] != "Info")
+    crate::objects::conditions(object)
+        .any(|it| it["type"] == "Ready" && it["status"] == "False" && it["severity"] != "Info")
 }
 
 /// Returns the health that Argo CD computes with its rules for this kind; `-` for a kind without rules.
@@ -103,50 +98,104 @@ fn flux(object: &Value) -> &'static str {
     }
 }
 
-struct Looker {
-    client: Client,
-    namespace: &'static str,
+/// Reader of the health.
+struct Reader {
+    namespace: Namespace,
+    /// Recorded lines.
+    golden: String,
     lines: Vec<String>,
 }
 
-impl Looker {
+impl Reader {
     async fn objects(&self, version: &str) -> Vec<Value> {
         let mut objects = Vec::new();
         for (group, plural) in KINDS {
-            let path = format!("/apis/{group}/{version}/namespaces/{}/{plural}", self.namespace);
-            let request = http::Request::get(path).body(Vec::new()).unwrap();
-            let mut list: Value = self.client.request(request).await.unwrap();
-            let kind = text(&list, "/kind").trim_end_matches("List").to_owned();
-            for mut object in list["items"].as_array_mut().map(std::mem::take).unwrap_or_default() {
-                object["kind"] = kind.clone().into();
-                objects.push(object);
-            }
+            objects.extend(self.namespace.list(&format!("/apis/{group}/{version}"), plural).await);
         }
         objects
     }
 
-    /// Waits until nothing changes any more, with at least one Machine in this phase. Records the health of all objects.
+    /// Records the health of all objects when nothing changes any more, and a Machine is in this phase. If the health
+    /// is not the expected one, it waits longer.
     async fn rest(&mut self, step: &str, phase: &str) {
-        let begun = Instant::now();
-        let (mut revisions, mut since) = (Vec::new(), Instant::now());
+        let mut stillness = Stillness::new();
+        let is_there = |it: &Value| it["kind"] == "Machine" && text(it, "/status/phase") == phase;
         loop {
             let objects = self.objects("v1beta2").await;
-            let now: Vec<Value> =
-                objects.iter().map(|it| it["metadata"]["resourceVersion"].clone()).collect();
-            if now != revisions {
-                (revisions, since) = (now, Instant::now());
+            let still = stillness.of(&objects);
+            if still >= STILL && objects.iter().any(is_there) {
+                let lines = self.health(step).await;
+                if still >= SETTLED || lines == self.expected(step) {
+                    self.lines.extend(lines);
+                    return;
+                }
             }
-            let is_there = |it: &Value| it["kind"] == "Machine" && text(it, "/status/phase") == phase;
-            if objects.iter().any(is_there) && since.elapsed() > STILL {
-                break;
-            }
-            assert!(begun.elapsed() < LIMIT, "{step}: no rest with a Machine that is {phase}");
+            assert!(still < PATIENCE, "{step}: nothing changes any more, and no Machine is {phase}");
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    async fn health(&self, step: &str) -> Vec<String> {
+        let mut lines = Vec::new();
         for version in ["v1beta2", "v1beta1"] {
             let objects = self.objects(version).await;
-            let lines: BTreeSet<String> = objects.iter().map(|it| line(step, version, it)).collect();
-            self.lines.extend(lines);
+            lines.extend(objects.iter().map(|it| line(step, version, it)).collect::<BTreeSet<_>>());
+        }
+        lines
+    }
+
+    fn expected(&self, step: &str) -> Vec<String> {
+        let of_step = |line: &&str| line.split(' ').next() == Some(step);
+        self.golden.lines().filter(of_step).map(str::to_owned).collect()
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.namespace.client.clone(), &self.namespace.name)
+    }
+
+    /// Scales the MachineDeployment up and down with the requests of cluster-autoscaler. Records what it reads.
+    async fn autoscale(&mut self) {
+        let (deployments, machines) = (self.api::<MachineDeployment>(), self.api::<Machine>());
+        let mut marked = String::new();
+        for (replicas, is_down) in [(2, false), (1, true)] {
+            let scale = deployments.get_scale(WORKERS).await.unwrap();
+            let selector = scale.status.as_ref().and_then(|it| it.selector.clone()).unwrap();
+            let workers = machines.list(&ListParams::default().labels(&selector)).await.unwrap().items;
+            self.lines.push(format!(
+                "autoscaler: spec={:?} status={:?} selected={}",
+                scale.spec.and_then(|it| it.replicas),
+                scale.status.map(|it| it.replicas),
+                workers.len()
+            ));
+            assert!(workers.iter().all(|it| it.spec.provider_id.is_some()), "a worker has no provider id");
+            if is_down {
+                marked = workers.iter().map(ResourceExt::name_any).min().unwrap();
+                let mark = json!({"metadata": {"annotations": {"cluster.x-k8s.io/delete-machine": "now"}}});
+                machines.patch(&marked, &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
+            }
+            let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+            deployments.patch_scale(WORKERS, &PatchParams::default(), &change).await.unwrap();
+            self.until_workers(replicas, &selector).await;
+        }
+        assert!(machines.get_opt(&marked).await.unwrap().is_none(), "the marked Machine still exists");
+    }
+
+    /// Waits until this number of workers exists, and all are available.
+    async fn until_workers(&self, replicas: usize, selector: &str) {
+        let wanted = ListParams::default().labels(selector);
+        let mut stillness = Stillness::new();
+        loop {
+            let workers = self.api::<Machine>().list(&wanted).await.unwrap().items;
+            let deployment = self.api::<MachineDeployment>().get(WORKERS).await.unwrap();
+            let available = deployment.status.unwrap_or_default().available_replicas;
+            if workers.len() == replicas && available == i32::try_from(replicas).ok() {
+                return;
+            }
+            assert!(stillness.of(&self.objects("v1beta2").await) < PATIENCE, "no {replicas} workers");
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 }
@@ -161,46 +210,6 @@ fn line(step: &str, version: &str, object: &Value) -> String {
     format!("{step} {version} {kind}{role}: phase={phase} argo-cd={} flux={}", argo_cd(object), flux(object))
 }
 
-/// Scales the MachineDeployment up and down with the requests of cluster-autoscaler. Returns what it reads.
-async fn autoscale(client: &Client, namespace: &str) -> Vec<String> {
-    let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), namespace);
-    let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
-    let mut lines = Vec::new();
-    let mut marked = String::new();
-    for (replicas, is_down) in [(2, false), (1, true)] {
-        let scale = deployments.get_scale("blue-md-0").await.unwrap();
-        let selector = scale.status.as_ref().and_then(|it| it.selector.clone()).unwrap();
-        let workers = machines.list(&ListParams::default().labels(&selector)).await.unwrap().items;
-        lines.push(format!(
-            "autoscaler: spec={:?} status={:?} selected={}",
-            scale.spec.and_then(|it| it.replicas),
-            scale.status.map(|it| it.replicas),
-            workers.len()
-        ));
-        assert!(workers.iter().all(|it| it.spec.provider_id.is_some()), "a worker has no provider id");
-        if is_down {
-            marked = workers.iter().map(ResourceExt::name_any).min().unwrap();
-            let mark = json!({"metadata": {"annotations": {"cluster.x-k8s.io/delete-machine": "now"}}});
-            machines.patch(&marked, &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
-        }
-        let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        deployments.patch_scale("blue-md-0", &PatchParams::default(), &change).await.unwrap();
-        let begun = Instant::now();
-        let wanted = ListParams::default().labels(&selector);
-        loop {
-            let workers = machines.list(&wanted).await.unwrap().items;
-            let status = deployments.get("blue-md-0").await.unwrap().status.unwrap_or_default();
-            if workers.len() == replicas && status.available_replicas == i32::try_from(replicas).ok() {
-                break;
-            }
-            assert!(begun.elapsed() < LIMIT, "no {replicas} workers");
-            tokio::time::sleep(INTERVAL).await;
-        }
-    }
-    assert!(machines.get_opt(&marked).await.unwrap().is_none(), "the marked Machine still exists");
-    lines
-}
-
 fn delay(world: &World, method: &str, path: &str) {
     world.cloud.inject(InjectedFault {
         method: Some(method.to_owned()),
@@ -209,44 +218,50 @@ fn delay(world: &World, method: &str, path: &str) {
     });
 }
 
+fn template(world: &World) -> Template {
+    let clouds = world.cloud.clouds_yaml("demo");
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    Template::new("health", &MANIFEST.replace("NAMESPACE", "health").replace("CLOUDS\n", &clouds))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "its golden was recorded before the boots became slower; record it again with CAPSTAN_WRITE_GOLDENS=1"]
 async fn argo_cd_flux_and_cluster_autoscaler_read_what_they_expect_at_each_phase() {
+    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
+    let path = manifest.join("tests/templates/health.txt");
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
     let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
     let term = CancellationToken::new();
     let running = tests_scenarios::run(&world, &term);
-    let clouds = world.cloud.clouds_yaml("demo");
-    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
-    let manifest = MANIFEST.replace("NAMESPACE", "health").replace("CLOUDS\n", &clouds);
-    let template = Template::new("health", &manifest);
-    let progress = Progress::new(&world, &template);
-    let mut looker = Looker { client: world.admin(), namespace: "health", lines: Vec::new() };
+    let template = template(&world);
+    let progress = Progress::new(world.admin(), &template);
+    let namespace = Namespace { client: world.admin(), name: "health".to_owned() };
+    let mut reader = Reader { namespace, golden, lines: Vec::new() };
 
-    hollow.boot_delay(BOOT);
-    world.apply("health", &template.documents(&world.cloud.address(), "")).await.unwrap();
-    looker.rest("pending", "Pending").await;
+    hollow.boot_delay(UNTIL_READ);
+    world.apply("health", &template.documents(&world.cloud.address())).await.unwrap();
+    // The control plane boots, and the workers wait for it.
+    reader.rest("pending", "Pending").await;
     delay(&world, "POST", "/servers");
-    looker.rest("provisioning", "Provisioning").await;
+    hollow.boot_delay(SOON);
+    reader.rest("provisioning", "Provisioning").await;
+    hollow.boot_delay(UNTIL_READ);
     world.cloud.clear_faults();
-    looker.rest("provisioned", "Provisioned").await;
-    hollow.boot_delay(Duration::from_millis(50));
+    reader.rest("provisioned", "Provisioned").await;
+    hollow.boot_delay(SOON);
     progress.until_available().await.unwrap();
-    looker.rest("running", "Running").await;
-    let autoscaled = autoscale(&world.admin(), "health").await;
-    looker.lines.extend(autoscaled);
+    reader.rest("running", "Running").await;
+    reader.autoscale().await;
     delay(&world, "DELETE", "/servers/");
     progress.clusters().delete(&progress.cluster, &DeleteParams::background()).await.unwrap();
-    looker.rest("deleting", "Deleting").await;
+    reader.rest("deleting", "Deleting").await;
     world.cloud.clear_faults();
-    progress.until_gone().await.unwrap();
+    progress.until_gone(false).await.unwrap();
     term.cancel();
     running.join_all().await;
 
-    let found = looker.lines.join("\n") + "\n";
-    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
-    let golden = manifest.join("tests/templates/health.txt");
+    let found = reader.lines.join("\n") + "\n";
     if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {
-        std::fs::write(&golden, &found).unwrap();
+        std::fs::write(&path, &found).unwrap();
     }
-    assert_eq!(found, std::fs::read_to_string(golden).unwrap());
+    assert_eq!(found, std::fs::read_to_string(&path).unwrap());
 }

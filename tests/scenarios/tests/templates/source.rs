@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 /// Folders whose templates are for OpenStack. Those of `capi` are for a provider that exists in upstream's tests only.
 const FOLDERS: [&str; 3] = ["capo", "capo-e2e", "capi-openstack"];
 
-/// Placeholder of the external network in templates that can only name it by id.
-const EXTERNAL_NETWORK: &str = "11111111-2222-4333-8444-555555555555";
-
 /// Address of the cloud in the credentials of the templates.
 const CLOUD: &str = "http://127.0.0.1:15000";
 
@@ -57,11 +54,11 @@ impl Template {
         usize::try_from(counts.sum::<u64>()).unwrap()
     }
 
-    /// Returns the documents for a cloud: with its address and the id of its external network.
-    pub(crate) fn documents(&self, cloud: &SocketAddr, external_network: &str) -> Vec<Value> {
+    /// Returns the documents with the address of a cloud in the credentials.
+    pub(crate) fn documents(&self, cloud: &SocketAddr) -> Vec<Value> {
         let address = format!("http://{cloud}");
         let text = serde_json::to_string(&self.documents).unwrap();
-        let text = text.replace(EXTERNAL_NETWORK, external_network).replace(CLOUD, &address);
+        let text = text.replace(CLOUD, &address);
         let mut documents: Vec<Value> = serde_json::from_str(&text).unwrap();
         for clouds in documents.iter_mut().filter_map(|it| it.pointer_mut("/data/clouds.yaml")) {
             let text = BASE64_STANDARD.decode(clouds.as_str().unwrap()).unwrap();
@@ -83,7 +80,8 @@ pub(crate) fn all() -> (Vec<Template>, Vec<String>) {
         templates.extend(files(&folder).iter().map(|file| read(file)));
     }
     if let Ok(only) = std::env::var("CAPSTAN_TEMPLATE") {
-        templates.retain(|template| template.name.contains(&only));
+        let wanted: Vec<&str> = only.split(',').collect();
+        templates.retain(|template| wanted.iter().any(|part| template.name.contains(part)));
     }
     templates.retain(|template| template.cluster().is_some());
     let (topologies, plain): (Vec<_>, Vec<_>) = templates.into_iter().partition(Template::is_of_a_class);

@@ -47,6 +47,10 @@ impl Strategy for EventStrategy {
         true
     }
 
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let dated = new.get("eventTime").is_some_and(|time| !time.is_null());

@@ -43,6 +43,10 @@ impl Strategy for SecretStrategy {
         }
     }
 
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         validate_data(new, &mut errors);

@@ -1,21 +1,16 @@
 //! Steps in which Machines are deleted: the remediation of a lost Node, and the deletion of the cluster.
 //!
-//! Both recordings were made while Nova deleted servers, so the replay delays that call.
-
-use std::collections::BTreeSet;
-use std::path::Path;
+//! Both recordings were made while Nova deleted servers, so the replay delays that call until the comparison.
 
 use serde_json::json;
-use tests_hollow_cluster::HollowClusters;
 use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault};
 use tests_scenarios::World;
 
-use super::differences::Comparison;
-use super::stage::Stage;
-use super::{compare, find, recorded};
+use super::stage::Machines;
+use super::{Replay, find};
 
-/// Delay of the deletion of a server. The objects come to rest before its end. Unit: milliseconds.
-const DELAY: u64 = 12_000;
+/// Longest delay of the deletion of a server. It is shorter than the time limit of a call. Unit: milliseconds.
+const DELAY: u64 = 50_000;
 
 fn delay_deletions(world: &World) {
     world.cloud.inject(InjectedFault {
@@ -27,38 +22,27 @@ fn delay_deletions(world: &World) {
 }
 
 /// Kills a worker and replaces it. Health checks of Machines have no controller yet, so the user deletes the Machine.
-pub(super) async fn remediate(
-    world: &World,
-    hollow: &HollowClusters,
-    stage: &Stage,
-    comparison: &mut Comparison,
-    folder: &Path,
-) {
-    let objects = recorded(folder, "7-remediating");
+pub(super) async fn remediate(replay: &mut Replay<'_>) {
+    let objects = replay.recorded("7-remediating");
     let made = find(&objects, "MachineHealthCheck", "capo-without-lb-mhc");
     let health_check = json!({"apiVersion": made["apiVersion"], "kind": made["kind"],
         "metadata": {"name": made["metadata"]["name"]}, "spec": made["spec"]});
-    world.apply(stage.namespace(), &[health_check]).await.unwrap();
-    let worker = stage.worker().await;
-    hollow.kubelet_dead(&worker, true);
-    stage.until_unhealthy(&worker).await;
-    delay_deletions(world);
-    stage.delete_machine(&worker).await;
-    let rest = stage.rest(3, "Deleting", 1).await;
-    compare(comparison, folder, "7-remediating", &rest);
-    world.cloud.clear_faults();
-    let rest = stage.rest(3, "Running", 3).await;
-    compare(comparison, folder, "8-remediated", &rest);
+    replay.world.apply(replay.stage.namespace(), &[health_check]).await.unwrap();
+    let worker = replay.stage.worker().await;
+    replay.hollow.kubelet_dead(&worker, true);
+    replay.stage.until_unhealthy(&worker).await;
+    delay_deletions(replay.world);
+    replay.stage.delete_machine(&worker).await;
+    replay.compare("7-remediating", Machines(3, "Deleting", 1)).await;
+    replay.world.cloud.clear_faults();
+    replay.compare("8-remediated", Machines(3, "Running", 3)).await;
 }
 
 /// Deletes the cluster.
-pub(super) async fn delete(world: &World, stage: &Stage, comparison: &mut Comparison, folder: &Path) {
-    delay_deletions(world);
-    stage.begin_to_delete().await;
-    let rest = stage.rest(3, "Deleting", 2).await;
-    compare(comparison, folder, "9-deleting", &rest);
-    world.cloud.clear_faults();
-    stage.until_gone().await;
-    let left: BTreeSet<String> = stage.names().await;
-    assert!(left.is_empty(), "objects are left: {left:?}");
+pub(super) async fn delete(replay: &mut Replay<'_>) {
+    delay_deletions(replay.world);
+    replay.stage.begin_to_delete().await;
+    replay.compare("9-deleting", Machines(3, "Deleting", 2)).await;
+    replay.world.cloud.clear_faults();
+    replay.stage.until_gone().await;
 }

@@ -13,6 +13,19 @@ struct Known {
     is_used: bool,
 }
 
+impl Known {
+    fn covers(&self, step: &str, difference: &str) -> bool {
+        ["*", step].contains(&self.step) && matches(self.pattern, difference)
+    }
+}
+
+/// Returns the facts of one side alone, each with its sign.
+fn differences(theirs: &BTreeSet<String>, ours: &BTreeSet<String>) -> Vec<String> {
+    let missing = theirs.difference(ours).map(|fact| format!("- {fact}"));
+    let more = ours.difference(theirs).map(|fact| format!("+ {fact}"));
+    missing.chain(more).collect()
+}
+
 /// Comparison of all steps.
 pub(crate) struct Comparison {
     known: Vec<Known>,
@@ -31,17 +44,21 @@ impl Comparison {
         Self { known: known.collect(), unknown: Vec::new() }
     }
 
+    /// Returns true if all differences of a step are known, and all known ones of this step are there.
+    pub(crate) fn fits(&self, step: &str, theirs: &BTreeSet<String>, ours: &BTreeSet<String>) -> bool {
+        let found = differences(theirs, ours);
+        let is_known = |difference: &String| self.known.iter().any(|known| known.covers(step, difference));
+        let mut expected = self.known.iter().filter(|known| known.step == step);
+        found.iter().all(is_known) && expected.all(|known| found.iter().any(|it| known.covers(step, it)))
+    }
+
     /// Compares the facts of one step.
     pub(crate) fn add(&mut self, step: &str, theirs: &BTreeSet<String>, ours: &BTreeSet<String>) {
-        let missing = theirs.difference(ours).map(|fact| format!("- {fact}"));
-        let more = ours.difference(theirs).map(|fact| format!("+ {fact}"));
-        for difference in missing.chain(more) {
+        for difference in differences(theirs, ours) {
             let mut is_known = false;
-            for known in &mut self.known {
-                if ["*", step].contains(&known.step) && matches(known.pattern, &difference) {
-                    known.is_used = true;
-                    is_known = true;
-                }
+            for known in self.known.iter_mut().filter(|known| known.covers(step, &difference)) {
+                known.is_used = true;
+                is_known = true;
             }
             if !is_known {
                 self.unknown.push(format!("{step} {difference}"));
