@@ -24,7 +24,7 @@ use scene::Scene;
 const CLOUDS: usize = 6;
 
 /// Number of cases of which one is selected.
-const DRAWN: usize = 6;
+const DRAWN: usize = 8;
 
 /// Calls of the clusters that must be among the cases: a part of the path of each kind of resource and of each lookup.
 const COVERED: [(&str, &str); 38] = [

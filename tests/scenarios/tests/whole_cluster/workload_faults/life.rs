@@ -17,8 +17,11 @@ use super::said::Messages;
 use crate::observer::Observer;
 use crate::{manifest, pods, scale};
 
-/// Time in which the next failure must be told. The longest takes five calls of ten seconds.
-const TOLD: Duration = Duration::from_secs(75);
+/// Time in which a failure must be told. The longest takes five calls of ten seconds, and longer on a busy machine.
+const TOLD: Duration = Duration::from_secs(120);
+
+/// Time in which all calls of a change are made. A quiet machine needs a tenth of it.
+const CALLED: Duration = Duration::from_secs(300);
 
 /// Time for which a failed call must have failed before its message is looked for.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -126,7 +129,8 @@ impl Life {
     ) -> Vec<(Case, Outcome)> {
         let mut open: Vec<Case> = cases.to_vec();
         let mut outcomes = Vec::new();
-        let mut since = Instant::now();
+        let begun = Instant::now();
+        let mut since = begun;
         loop {
             let failed = self.hollow.failed_calls();
             let hit = |case: &Case| case.failure.is_of_endpoint() || failed.contains_key(&case.call);
@@ -145,8 +149,11 @@ impl Life {
                 }
             }
             open = left;
+            if !open.iter().any(hit) {
+                since = Instant::now();
+            }
             let is_over = open.is_empty() || !open.iter().any(hit) && self.is_reached(phase).await;
-            if is_over || since.elapsed() > TOLD {
+            if is_over || since.elapsed() > TOLD || begun.elapsed() > CALLED {
                 let new: Vec<String> = new.into_iter().collect();
                 outcomes.extend(open.into_iter().map(|case| match hit(&case) {
                     true => (case, Outcome::Untold(new.clone())),
