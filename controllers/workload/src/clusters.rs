@@ -54,7 +54,7 @@ pub enum WorkloadChange {
     /// The connection was lost.
     Disconnected(ClusterKey),
     /// The last successful probe is so old that conditions change: 50 s, then 5 minutes. Announced, too, when the watch
-    /// on Nodes begins or ceases to fail.
+    /// on Nodes begins or ceases to fail, and when attempts to connect fail with another error.
     ProbeIsOld(ClusterKey),
     /// A Node was added, changed or deleted.
     Node {

@@ -93,6 +93,7 @@ impl Followed {
     /// Records the result of a probe, and returns the number of failures in a row.
     pub(crate) fn probed(&self, result: Result<(), String>) -> u32 {
         let now = Timestamp::now();
+        let mut is_another_error = false;
         let mut state = self.write();
         state.probe.last_probe = Some(now);
         match result {
@@ -108,11 +109,18 @@ impl Followed {
                 state.probe.failures = state.probe.failures.saturating_add(1);
                 if let Err(reason) = &mut state.connection {
                     reason.clone_from(&error);
+                    is_another_error = state.probe.error.as_ref().is_some_and(|known| *known != error);
                 }
                 state.probe.error = Some(error);
             }
         }
-        state.probe.failures
+        let failures = state.probe.failures;
+        drop(state);
+        // A condition would else name the first obstacle of a connection until the next pass.
+        if is_another_error {
+            self.announce(WorkloadChange::ProbeIsOld(self.key.clone()));
+        }
+        failures
     }
 
     /// Records why the watch on Nodes fails again and again, or that it does not.
