@@ -95,7 +95,8 @@ fn secret() -> Value {
 fn config_map() -> Value {
     let mut schema = object("Configuration data that is not confidential.", None, None, false);
     schema["properties"]["data"] = texts();
-    schema["properties"]["binaryData"] = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    schema["properties"]["binaryData"] =
+        json!({"type": "object", "additionalProperties": {"type": "string"}});
     schema["properties"]["immutable"] = json!({"type": "boolean"});
     schema
 }

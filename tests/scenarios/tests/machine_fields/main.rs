@@ -145,11 +145,10 @@ async fn a_machine_with_every_kind_of_part_is_created_and_leaves_nothing() {
     running.join_all().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_name_is_reported_with_its_field_and_nothing_is_created() {
-    const NAMESPACE: &str = "wrong";
+/// Names of machines, with the field that names something wrong, its value, and the beginning of the message.
+fn wrong_names() -> [(&'static str, &'static str, Value, &'static str); 10] {
     let unknown = "00000000-0000-4000-8000-000000000000";
-    let table = [
+    [
         (
             "image",
             "image",
@@ -195,7 +194,13 @@ async fn a_wrong_name_is_reported_with_its_field_and_nothing_is_created() {
             json!({"name": "no-such-identity", "cloudName": "openstack", "type": "ClusterIdentity"}),
             "OpenStackClusterIdentity no-such-identity does not exist. Create it",
         ),
-    ];
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_name_is_reported_with_its_field_and_nothing_is_created() {
+    const NAMESPACE: &str = "wrong";
+    let table = wrong_names();
     let documents: Vec<Value> = table
         .iter()
         .flat_map(|(name, field, value, _)| {

@@ -5,8 +5,8 @@ use kube::{Client, Config};
 use tests_hollow_cluster::{HollowClusters, HollowOptions};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
-use crate::source::{self, OWN_FOLDER, Template};
 use crate::Site;
+use crate::source::{self, OWN_FOLDER, Template};
 
 /// Variable with the path of a kubeconfig for the kube-apiserver of the host.
 const KUBECONFIG: &str = "CAPSTAN_HOST_KUBECONFIG";

@@ -27,7 +27,7 @@ const CONCURRENT: usize = 4;
 /// Number of selected lives, besides one whose calls all fail.
 const SELECTED: usize = 3;
 
-/// Number of calls that fail during one change. Their failures are told in different words.
+/// Number of calls that fail during one change. The messages of their failures differ.
 const TOGETHER: usize = 3;
 
 /// Calls and their failures during each change of a life.
