@@ -152,6 +152,11 @@ impl Life {
             if !open.iter().any(hit) {
                 since = Instant::now();
             }
+            // The end of the cluster ends what there is to tell.
+            if phase == Phase::Deletion && self.is_reached(phase).await {
+                outcomes.extend(open.into_iter().map(|case| (case, Outcome::NotCalled)));
+                return outcomes;
+            }
             let is_over = open.is_empty() || !open.iter().any(hit) && self.is_reached(phase).await;
             if is_over || since.elapsed() > TOLD || begun.elapsed() > CALLED {
                 let new: Vec<String> = new.into_iter().collect();
