@@ -96,7 +96,7 @@ async fn a_delay_ends_when_the_errors_are_removed() {
     let client = Client::login(&simulator, "demo").await;
     simulator.inject(InjectedFault::new(FaultEffect::Delay { milliseconds: 3_600_000 }));
     let remove = async {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         simulator.clear_faults();
     };
     let (answer, ()) = tokio::join!(client.get(SERVERS), remove);

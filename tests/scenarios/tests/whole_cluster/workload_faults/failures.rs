@@ -50,7 +50,7 @@ impl Failure {
     }
 
     /// Returns true if a message tells this failure.
-    pub(crate) fn is_told_by(&self, message: &str) -> bool {
+    pub(crate) fn is_named_by(&self, message: &str) -> bool {
         self.words.iter().any(|word| message.contains(word))
     }
 }

@@ -17,7 +17,7 @@ use super::said::Messages;
 use crate::observer::Observer;
 use crate::{manifest, pods, scale};
 
-/// Time in which a failure must be told. The longest takes five calls of ten seconds, and longer on a busy machine.
+/// Time in which a message must name a failure. The longest takes five calls of ten seconds, and longer on a busy machine.
 const TOLD: Duration = Duration::from_secs(120);
 
 /// Time in which all calls of a change are made. A quiet machine needs a tenth of it.
@@ -61,9 +61,9 @@ pub(crate) struct Case {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// These messages tell it, or there is nothing to tell.
-    Told(Vec<String>),
+    Named(Vec<String>),
     /// The call failed, and none of these messages tells it.
-    Untold(Vec<String>),
+    Unnamed(Vec<String>),
     /// The change took no such call.
     NotCalled,
 }
@@ -103,7 +103,7 @@ impl Life {
         self.hollow.calls().into_keys().collect()
     }
 
-    /// Makes a change during which kinds of calls fail, each until a message tells its failure. Returns an outcome for
+    /// Makes a change during which kinds of calls fail, each until a message names its failure. Returns an outcome for
     /// each.
     pub(crate) async fn fail(&mut self, phase: Phase, cases: &[Case]) -> Vec<(Case, Outcome)> {
         self.stop().await;
@@ -114,14 +114,14 @@ impl Life {
         cases.iter().for_each(|case| case.failure.plant(&self.hollow, &case.call));
         self.begin(phase).await;
         self.run();
-        let told = self.until_told(phase, cases, &known).await;
+        let named = self.until_named(phase, cases, &known).await;
         self.hollow.clear_faults();
         self.reached(phase).await;
-        told
+        named
     }
 
-    /// Waits until new messages tell all failures that occur. A call works again once its failure is told.
-    async fn until_told(
+    /// Waits until new messages name all failures that occur. A call works again after a message names its failure.
+    async fn until_named(
         &self,
         phase: Phase,
         cases: &[Case],
@@ -138,11 +138,11 @@ impl Life {
             let new: BTreeSet<String> = all.difference(known).cloned().collect();
             let mut left = Vec::new();
             for case in open {
-                let told: Vec<String> =
-                    new.iter().filter(|it| case.failure.is_told_by(it)).cloned().collect();
-                if hit(&case) && (case.failure.has_effect(&case.call) || !told.is_empty()) {
+                let named: Vec<String> =
+                    new.iter().filter(|it| case.failure.is_named_by(it)).cloned().collect();
+                if hit(&case) && (case.failure.has_effect(&case.call) || !named.is_empty()) {
                     case.failure.end(&self.hollow, &case.call);
-                    outcomes.push((case, Outcome::Told(told)));
+                    outcomes.push((case, Outcome::Named(named)));
                     since = Instant::now();
                 } else {
                     left.push(case);
@@ -161,7 +161,7 @@ impl Life {
             if is_over || since.elapsed() > TOLD || begun.elapsed() > CALLED {
                 let new: Vec<String> = new.into_iter().collect();
                 outcomes.extend(open.into_iter().map(|case| match hit(&case) {
-                    true => (case, Outcome::Untold(new.clone())),
+                    true => (case, Outcome::Unnamed(new.clone())),
                     false => (case, Outcome::NotCalled),
                 }));
                 return outcomes;

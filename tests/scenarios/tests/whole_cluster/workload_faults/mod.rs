@@ -61,7 +61,7 @@ fn cases(phase: Phase, group: usize, shift: usize) -> Vec<Case> {
     calls.into_iter().enumerate().skip(first).take(TOGETHER).map(case).collect()
 }
 
-/// Lives one life. Returns the failures that no message told, and the calls that the table lacks.
+/// Lives one life. Returns the failures that no message named, and the calls that the table lacks.
 async fn live(number: usize, plan: Plan) -> Vec<String> {
     let mut life = Life::start().await;
     let mut wrong = Vec::new();
@@ -72,9 +72,9 @@ async fn live(number: usize, plan: Plan) -> Vec<String> {
         for (case, outcome) in outcomes {
             let about = format!("life {number}, {phase:?}, {}, {}", case.call, case.failure.name);
             match outcome {
-                Outcome::Told(told) => eprintln!("{about}:\n    {}", told.join("\n    ")),
-                Outcome::Untold(new) => {
-                    wrong.push(format!("{about}: not told, but\n    {}", new.join("\n    ")));
+                Outcome::Named(named) => eprintln!("{about}:\n    {}", named.join("\n    ")),
+                Outcome::Unnamed(new) => {
+                    wrong.push(format!("{about}: no message names it, but\n    {}", new.join("\n    ")));
                 }
                 Outcome::NotCalled => eprintln!("{about}: the change took no such call"),
             }
