@@ -18,6 +18,7 @@ mod objects;
 mod observe;
 mod observe_endpoint;
 mod pool_address;
+mod provide;
 mod provider_ids;
 mod quota_needs;
 mod remedies;
@@ -31,23 +32,17 @@ mod watch;
 
 use std::time::Duration;
 
-use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine};
+use apiserver_types::OpenStackMachine;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
     paused,
 };
-use jiff::Timestamp;
 use kube::ResourceExt;
 
-use act::Actor;
 use context::ReconcileContext;
-use decide::{Observed, Step, Waiting};
 use objects::ServerObjects;
-use observe::Observer;
-use report::Ending;
 
 use crate::preflight::Preflight;
-use crate::project;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -91,9 +86,6 @@ const RESYNC: Duration = Duration::from_secs(30);
 
 /// Interval of a resource that is being built.
 const BUILDING: Duration = Duration::from_secs(2);
-
-/// Limit of the effects of one pass: more than any machine has parts, so that an endless loop ends.
-const STEPS: usize = 256;
 
 /// Reconciler of OpenStackMachines.
 #[derive(Debug)]
@@ -200,199 +192,8 @@ impl OpenStackMachineReconciler {
         self.provide(objects, object, &ReconcileContext { machine, cluster, is_server: false }).await
     }
 
-    async fn provide(
-        &self,
-        objects: &ServerObjects,
-        object: &mut OpenStackMachine,
-        context: &ReconcileContext,
-    ) -> Result<Option<Duration>, ReconcileError> {
-        let mut observed = observe::begin(object);
-        observed.in_operation = self.operation(object).await?.is_some();
-        observed.at_rest = rest::is_at_rest(object, &context.machine, Timestamp::now());
-        observed.at_rest &= !observed.in_operation;
-        if !observed.provisioned && !is_provisioned(&context.cluster) {
-            let message = format!("OpenStackCluster {} is not ready", context.cluster.name_any());
-            return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
-        }
-        let cloud = self.cloud(object, Some(&context.cluster)).await?;
-        observed.project = project::check(object.annotations(), cloud.as_ref())?;
-        let tag = objects.tag(object);
-        let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
-        observer.server(&mut observed, &object.name_any()).await?;
-        provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
-        Box::pin(self.take_over(objects, object, &cloud, &mut observed, &tag)).await?;
-        let owner = objects.owner(object);
-        let address = match pool_address::address(&self.context.client, object, owner).await {
-            // The condition says that the address is missing; the server works without it.
-            Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => None,
-            result => result?,
-        };
-        let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
-        let desired = requirements::desired(object, context, &needed.resolved, &tag);
-        if decide::needs_parts(object, &observed) {
-            observer.parts(&mut observed, &desired).await?;
-        }
-        self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
-        let group = anti_affinity::wish(object, &context.machine, &context.cluster);
-        if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
-            needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
-        }
-        let serves = observed.at_rest && rest::has_endpoint(object, &context.cluster);
-        if desired.takes_endpoint && observed.server.is_some() && !serves {
-            observer.endpoint(&mut observed, &desired, &context.cluster).await?;
-        }
-        if let Some(balancer) = &desired.balancer
-            && observed.server.is_some()
-            // A member may be complete while its server is still being built.
-            && !(observed.provisioned && is_ingress_ready(object))
-        {
-            let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
-            let of_cluster = self.cloud_of_cluster(object, &context.cluster, &cloud).await?;
-            let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: &tag };
-            observer.membership(&mut observed, balancer, ports, &uid).await?;
-        }
-        let actor = Actor {
-            objects,
-            cloud: &cloud,
-            machine: &context.machine,
-            cluster: &context.cluster,
-            desired: &desired,
-            resolved: &needed.resolved,
-            tag: &tag,
-            user_data: needed.user_data.as_deref(),
-        };
-        let result = self.work(&actor, object, &mut observed).await;
-        if needed.sizes.is_some() && (result.is_err() || observed.server.is_some()) {
-            self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
-        }
-        if matches!(result, Err(ReconcileError::Api(_))) {
-            return result.map(|_| None);
-        }
-        let is_active = observed.server.as_ref().is_some_and(|server| server.status == "ACTIVE");
-        let association = match address.filter(|_| is_active && result.is_ok()) {
-            Some(address) => {
-                Some(pool_address::associate(&observer, &desired, &mut observed, &address).await?)
-            }
-            None => None,
-        };
-        self.report(&actor, object, &observed, &result, association).await?;
-        result.map(|waiting| Some(interval(waiting.as_ref(), &observed)))
-    }
-
-    /// Writes the status, and an Event if the server was lost.
-    async fn report(
-        &self,
-        actor: &Actor<'_>,
-        object: &mut OpenStackMachine,
-        observed: &Observed,
-        result: &Result<Option<Waiting>, ReconcileError>,
-        association: Option<Condition>,
-    ) -> Result<(), ReconcileError> {
-        let ending = match result {
-            Err(error) => Ending::Stopped(error),
-            Ok(Some(waiting)) => Ending::Waiting(waiting),
-            Ok(None) => Ending::Complete,
-        };
-        let before = object.clone();
-        let server = observed.server.as_ref();
-        let bootstrap = bootstrap::condition(actor.cloud, object, actor.machine, server).await;
-        report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
-        report::add(object, bootstrap.clone());
-        report::require(object, association);
-        *object = actor.objects.write_status(&before, object).await?;
-        self.record_loss(actor.objects, &before, object).await;
-        if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
-            self.warn(actor.objects, object, &failed.reason, &failed.message).await;
-        }
-        Ok(())
-    }
-
     /// Records a warning.
     async fn warn(&self, objects: &ServerObjects, object: &OpenStackMachine, reason: &str, message: &str) {
         objects.record(&self.context.events, object, Severity::Warning, reason, message).await;
-    }
-
-    /// Records an Event for a server that was up and is not any more.
-    async fn record_loss(
-        &self,
-        objects: &ServerObjects,
-        before: &OpenStackMachine,
-        after: &OpenStackMachine,
-    ) {
-        let was = before.condition("InstanceReady").is_some_and(Condition::holds);
-        if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
-            self.warn(objects, after, &now.reason, &now.message).await;
-        }
-    }
-
-    /// Decides and acts until nothing is left to do or the pass has to wait, and writes the journal.
-    async fn work(
-        &self,
-        actor: &Actor<'_>,
-        object: &mut OpenStackMachine,
-        observed: &mut Observed,
-    ) -> Result<Option<Waiting>, ReconcileError> {
-        let result = self.take_steps(actor, object, observed).await;
-        let written = act::write_journal(actor.objects, object, observed).await;
-        result.and_then(|waiting| written.map(|()| waiting))
-    }
-
-    /// Records an Event for the tags that Nova does not accept. Ports and trunks have them.
-    async fn warn_of_tags(&self, actor: &Actor<'_>, object: &OpenStackMachine) {
-        let (_, left) = actor.server_tags(object);
-        if !left.is_empty() {
-            let message = format!(
-                "the server is created without the tags {}: Nova accepts 50 tags of 60 characters without , and /",
-                left.join(" ")
-            );
-            self.warn(actor.objects, object, "TagNotApplied", &message).await;
-        }
-    }
-
-    async fn take_steps(
-        &self,
-        actor: &Actor<'_>,
-        object: &mut OpenStackMachine,
-        observed: &mut Observed,
-    ) -> Result<Option<Waiting>, ReconcileError> {
-        for _ in 0..STEPS {
-            let step = match decide::next_step(actor.desired, actor.tag, observed) {
-                Step::Nothing => return Ok(None),
-                Step::Wait(waiting) => return Ok(Some(waiting)),
-                step => step,
-            };
-            if step == Step::CreateServer {
-                self.warn_of_tags(actor, object).await;
-            }
-            if let Some((reason, message)) = actor.act(step, object, observed).await? {
-                let events = &self.context.events;
-                actor.objects.record(events, object, Severity::Normal, reason, &message).await;
-            }
-        }
-        Err(crate::endless())
-    }
-}
-
-/// Returns true if clients reach the machine's API server.
-fn is_ingress_ready(object: &OpenStackMachine) -> bool {
-    object.condition("APIServerIngressReady").is_some_and(Condition::holds)
-}
-
-fn is_provisioned(cluster: &OpenStackCluster) -> bool {
-    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
-    initialization.and_then(|it| it.provisioned) == Some(true)
-}
-
-/// Returns the interval after a pass: a short one while the cloud builds something.
-fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
-    let settled = observed
-        .server
-        .as_ref()
-        .is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
-    match waiting {
-        Some(Waiting::Volume { .. } | Waiting::Server { .. } | Waiting::Member) => BUILDING,
-        None if settled && observed.at_rest => rest::RESYNC,
-        Some(Waiting::Unavailable) | None if settled => RESYNC,
-        Some(Waiting::Unavailable) | None => BUILDING,
     }
 }

@@ -1,0 +1,214 @@
+//! Passes over objects that are not being deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::{Cluster, OpenStackCluster};
+use controllers_infrastructure::{Cloud, ErrorClass};
+use controllers_runtime::{Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
+use jiff::Timestamp;
+use kube::{Api, ResourceExt};
+
+use super::act::Actor;
+use super::balancer::backends::backends;
+use super::balancer::{self, BalancerView};
+use super::bastion::{self, Progress};
+use super::decide::{self, Step};
+use super::desired::{Desired, EndpointWish};
+use super::observe::{self, Observed, Observer};
+use super::report::{self, Ending};
+use super::{
+    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, csi_volumes,
+    expiry, quota_needs, zones,
+};
+use crate::preflight::QUOTA_EXCEEDED;
+use crate::project;
+
+/// Interval in which a complete cluster is compared with the cloud. Upstream has the same. At 5 minutes, a cluster of a
+/// few machines would exceed 7 calls per Machine and hour at rest, and changes of its objects trigger passes anyway.
+const RESYNC: Duration = Duration::from_mins(10);
+
+/// Limit of the effects of one pass: more than the rules of any cluster, so that an endless loop ends.
+const STEPS: usize = 512;
+
+impl OpenStackClusterReconciler {
+    /// Makes one pass over an object that is not being deleted: observes, decides and acts, and reports.
+    pub(super) async fn provide(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+        cluster: &Cluster,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        crate::finalizers::add_with_tag(api, object, FINALIZER).await?;
+        let tag = OwnershipTag::of(object);
+        let desired = Desired::read(object, &cluster.name_any());
+        let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
+        let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
+        let mut observed = observe::begin(Journal::of(object), endpoint);
+        observed.bastion = bastion::find(&self.context.client, object, &cluster.name_any()).await?;
+        if matches!(desired.endpoint, EndpointWish::LoadBalancer(_)) {
+            let namespace = object.namespace().unwrap_or_default();
+            let backends = backends(&self.context.client, &namespace, &cluster.name_any()).await?;
+            observed.balancing = BalancerView::begin(object, backends);
+        }
+        let result = self.work(api, object, &desired, &tag, &mut observed).await;
+        if result.as_ref().is_err_and(|error| matches!(error, ReconcileError::Api(_))) {
+            return result.map(|_| None);
+        }
+        self.report(api, object, &desired, &observed, &result).await?;
+        match result {
+            Err(ReconcileError::Waiting { reason: balancer::PENDING, .. }) => Ok(Some(BUILDING)),
+            Ok(interval) if observed.bastion.progress != Progress::Settled => {
+                Ok(Some(interval.min(DEGRADED)))
+            }
+            result => result.map(Some),
+        }
+    }
+
+    /// Writes the status, and an Event if the credentials end soon.
+    async fn report(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+        desired: &Desired,
+        observed: &Observed,
+        result: &Result<Duration, ReconcileError>,
+    ) -> Result<(), ReconcileError> {
+        let ending = result.as_ref().map_or_else(Ending::Stopped, |_| Ending::Complete);
+        let before = object.clone();
+        // An outage says nothing about the resources; a name that matches nothing does.
+        let unresolved = match result {
+            Err(ReconcileError::Cloud(error)) => {
+                matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous)
+            }
+            Err(ReconcileError::Waiting { .. }) => true,
+            _ => false,
+        };
+        report::report_login(object, observed.logged_in, result.as_ref().err(), &now());
+        match result {
+            Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
+            _ => report::report(object, desired, observed, &ending, &now()),
+        }
+        let expiry = match &observed.credentials_expire_at {
+            end if observed.logged_in => expiry::report(object, end.as_deref(), Timestamp::now(), &now()),
+            _ => None,
+        };
+        *object = write_status(api, &before, object).await?;
+        if let Some(message) = expiry {
+            self.context.events.record(object, Severity::Warning, expiry::EXPIRING, &message).await;
+        }
+        Ok(())
+    }
+
+    async fn work(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+        desired: &Desired,
+        tag: &OwnershipTag,
+        observed: &mut Observed,
+    ) -> Result<Duration, ReconcileError> {
+        let cloud = self.cloud(object).await?;
+        observed.logged_in = true;
+        observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
+        observed.project = project::check(object.annotations(), cloud.as_ref())?;
+        Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
+        // Once for each change of the spec.
+        if object.condition("Ready").is_none_or(|it| it.observed_generation != object.metadata.generation) {
+            observed.warnings.extend(zones::unknown(object, observed));
+        }
+        observed.named_zones = zones::named(&self.context.client, object, observed).await?;
+        self.reserve_quota(object, &cloud, desired, tag, observed).await?;
+        observed.applied_rules = applied_rules::read(object);
+        let actor = Actor { api, cloud: &cloud, desired, tag };
+        let result = self.take_steps(&actor, object, observed).await;
+        if !matches!(result, Err(ReconcileError::Api(_))) {
+            let made = actor.work_on_bastion(object, observed).await;
+            self.record_bastion(object, observed, made?).await;
+        }
+        for (reason, message) in std::mem::take(&mut observed.warnings) {
+            self.context.events.record(object, Severity::Warning, reason, &message).await;
+        }
+        self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
+        actor.write_journal(object, observed).await?;
+        if result.is_ok() && observed.endpoint.is_some() {
+            let cluster = cluster_name(object).unwrap_or_default();
+            csi_volumes::note(api, object, &cluster, &self.context.servers, &cloud).await?;
+        }
+        result
+    }
+
+    /// Decides and acts until nothing is left to do. Returns the interval after which the next pass is due.
+    async fn take_steps(
+        &self,
+        actor: &Actor<'_>,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<Duration, ReconcileError> {
+        for _ in 0..STEPS {
+            let step = decide::next_step(actor.desired, actor.tag, observed);
+            if let Some(interval) = interval(&step, observed) {
+                return Ok(interval);
+            }
+            if let Some((reason, message)) = actor.act(step, object, observed).await? {
+                self.context.events.record(object, Severity::Normal, reason, &message).await;
+            }
+        }
+        Err(crate::endless())
+    }
+
+    /// Reserves the quota of a cluster that is still to be created: before its first part, and again after the cloud has
+    /// refused a part. The parts of an existing cluster do not wait for quota, because its other parts have to change.
+    async fn reserve_quota(
+        &self,
+        object: &OpenStackCluster,
+        cloud: &Arc<dyn Cloud>,
+        desired: &Desired,
+        tag: &OwnershipTag,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
+        let provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
+        let begins = matches!(decide::next_step(desired, tag, observed), Step::Journal(_));
+        let is_short = object.condition("Ready").is_some_and(|it| it.reason == QUOTA_EXCEEDED);
+        if provisioned || !(begins || is_short) {
+            return Ok(());
+        }
+        let needs = quota_needs::needs(desired, observed);
+        let attempt = format!("create cluster {:?}", desired.name);
+        self.preflight.reserve(cloud, &object.uid().unwrap_or_default(), needs, &attempt).await
+    }
+
+    /// Records the Events of a bastion, and its failure.
+    async fn record_bastion(
+        &self,
+        object: &OpenStackCluster,
+        observed: &mut Observed,
+        made: Vec<(&'static str, String)>,
+    ) {
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
+        }
+        if let Progress::Waiting(reason, message) = &observed.bastion.progress
+            && ["BastionCreateFailed", "FloatingIPError", "InstanceStateError"].contains(reason)
+        {
+            observed.warnings.push((*reason, message.clone()));
+        }
+    }
+}
+
+/// Returns the interval after a pass that ends before this step: the cluster is complete, or Octavia changes
+/// its load balancer while that works. `None` if the step is to be made.
+fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
+    let works = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+    match step {
+        Step::Nothing if observed.unresolvable.is_some() => Some(DEGRADED),
+        Step::Nothing => Some(RESYNC),
+        Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
+            balancer::PENDING => Some(BUILDING),
+            balancer::DEGRADED | balancer::STUCK => Some(DEGRADED),
+            _ => None,
+        },
+        _ => None,
+    }
+}
