@@ -1,0 +1,110 @@
+//! Workload cluster and etcd that the test answers for.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use controllers_reconcilers::kubeadm_control_plane::EtcdConnector;
+use controllers_workload::etcd::{Alarm, Etcd, EtcdCredentials, Member};
+use controllers_workload::{WorkloadConnector, WorkloadError};
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// Workload cluster with Nodes `node-0` to `node-2`, whose static pods run.
+#[derive(Debug)]
+pub(crate) struct Workload;
+
+#[async_trait]
+impl WorkloadConnector for Workload {
+    async fn client(&self, _kubeconfig: &[u8]) -> Result<Client, WorkloadError> {
+        Ok(Client::new(tower::service_fn(respond), "default"))
+    }
+}
+
+async fn respond(request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
+    let path = request.uri().path();
+    if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+        return std::future::pending().await;
+    }
+    let node = |index: usize| {
+        json!({"metadata": {
+            "name": format!("node-{index}"), "labels": {"node-role.kubernetes.io/control-plane": ""},
+        }, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    };
+    let nodes: Vec<Value> = (0..3).map(node).collect();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let body = match path {
+        "/" => json!({"paths": []}),
+        "/api/v1/nodes" => {
+            json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": nodes})
+        }
+        _ if path.contains("/configmaps/") => {
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}})
+        }
+        _ if path.contains("/pods/") => json!({
+            "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+        _ => return Ok(Response::builder().status(404).body(Body::empty()).unwrap()),
+    };
+    Ok(Response::new(Body::from(serde_json::to_vec(&body).unwrap())))
+}
+
+/// Etcd with the members that the test gives it. The first is the leader.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Members(Arc<Mutex<Vec<Member>>>);
+
+impl Members {
+    pub(crate) fn add(&self, name: &str) {
+        let mut members = self.0.lock().unwrap();
+        if !members.iter().any(|member| member.name == name) {
+            let id = u64::try_from(members.len()).unwrap() + 1;
+            members.push(Member { id, name: name.to_owned(), ..Member::default() });
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|member| member.name.clone()).collect()
+    }
+}
+
+impl EtcdConnector for Members {
+    fn connect(
+        &self,
+        _: Client,
+        _: Vec<String>,
+        _: &EtcdCredentials,
+    ) -> Result<Arc<dyn Etcd>, WorkloadError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Etcd for Members {
+    async fn members(&self) -> Result<Vec<Member>, WorkloadError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    async fn alarms(&self) -> Result<Vec<Alarm>, WorkloadError> {
+        Ok(Vec::new())
+    }
+
+    async fn leader(&self) -> Result<u64, WorkloadError> {
+        Ok(self.0.lock().unwrap()[0].id)
+    }
+
+    async fn move_leader(&self, to: u64) -> Result<(), WorkloadError> {
+        let mut members = self.0.lock().unwrap();
+        let at = members.iter().position(|member| member.id == to).unwrap();
+        members.swap(0, at);
+        Ok(())
+    }
+
+    async fn remove_member(&self, id: u64) -> Result<(), WorkloadError> {
+        let mut members = self.0.lock().unwrap();
+        assert_ne!(members[0].id, id, "the leader must not leave");
+        members.retain(|member| member.id != id);
+        Ok(())
+    }
+}
