@@ -27,7 +27,7 @@ func reference(kind, name string) map[string]any {
 func machine(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1beta2", "kind": "Machine",
-		// The Machine is paused, so its controller only reports that it has observed the object.
+		// The Machine is paused, so its controller only writes the condition Paused.
 		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"check": "yes"},
 			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""}},
 		"spec": map[string]any{
@@ -71,8 +71,8 @@ func remove(ctx context.Context, client dynamic.Interface, resource schema.Group
 	})
 }
 
-// observed waits until a Machine's controller has reported the current generation. The controller writes no more until
-// another client changes the object, so the resourceVersion stays the same until then.
+// observed waits until a Machine's controller has reported that it has seen the current generation of a paused Machine.
+// The controller writes no more until another client changes the object, so the resourceVersion stays the same until then.
 func observed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
 	err := until(ctx, "the controller has observed "+name, func() bool {
@@ -80,11 +80,23 @@ func observed(ctx context.Context, client dynamic.Interface, namespace, name str
 		if err != nil {
 			return false
 		}
-		generation, _, _ := unstructured.NestedInt64(read.Object, "status", "observedGeneration")
 		found = read
-		return generation == read.GetGeneration()
+		return pauseGeneration(read) == read.GetGeneration()
 	})
 	return found, err
+}
+
+// pauseGeneration returns the generation of the condition Paused, or -1 if there is none.
+func pauseGeneration(object *unstructured.Unstructured) int64 {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range conditions {
+		condition, _ := item.(map[string]any)
+		if condition["type"] == "Paused" {
+			generation, _, _ := unstructured.NestedInt64(condition, "observedGeneration")
+			return generation
+		}
+	}
+	return -1
 }
 
 func until(ctx context.Context, condition string, holds func() bool) error {
