@@ -23,7 +23,7 @@ fn describe(lab: &Lab, endpoint: &Endpoint, namespace: &str) -> anyhow::Result<(
         |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "c"});
     let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
         "metadata": {"name": "c", "namespace": namespace},
-        "spec": {"paused": true, "infrastructureRef": reference("OpenStackCluster")}});
+        "spec": {"infrastructureRef": reference("OpenStackCluster")}});
     let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
         "metadata": {"name": "worker-0", "namespace": namespace,
             "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
@@ -36,6 +36,10 @@ fn describe(lab: &Lab, endpoint: &Endpoint, namespace: &str) -> anyhow::Result<(
     for object in [cluster, machine, secret] {
         let file = lab.file("described.json", &object.to_string())?;
         lab.kubectl(endpoint.user, &["apply", "-f", &file])?;
+    }
+    for object in ["clusters.cluster.x-k8s.io/c", "machines.cluster.x-k8s.io/worker-0"] {
+        let observed = "--for=jsonpath={.status.observedGeneration}=1";
+        lab.kubectl(endpoint.user, &["wait", object, "-n", namespace, observed, "--timeout=20s"])?;
     }
     let tree =
         clusterctl(lab, endpoint, namespace, &["describe", "cluster", "c", "--show-conditions", "all"])?;
