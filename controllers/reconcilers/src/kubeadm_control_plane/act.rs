@@ -282,7 +282,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Removes the annotation that holds the deletion of a Machine.
+    /// Removes the annotation that holds the deletion of a Machine. Other changes of the Machine are no obstacle: after the
+    /// member of etcd has left, a later pass may not reach the workload cluster any more.
     async fn unhook(
         &self,
         control_plane: &KubeadmControlPlane,
@@ -291,10 +292,7 @@ impl Actor<'_> {
         if !replica.has_annotation(HOOK) {
             return Ok(());
         }
-        let change = json!({"metadata": {
-            "resourceVersion": replica.machine.resource_version(), "uid": replica.machine.uid(),
-            "annotations": {HOOK: null},
-        }});
+        let change = json!({"metadata": {"uid": replica.machine.uid(), "annotations": {HOOK: null}}});
         let patch = Patch::Merge(&change);
         self.machines(control_plane).patch(&replica.name(), &PatchParams::default(), &patch).await?;
         Ok(())
