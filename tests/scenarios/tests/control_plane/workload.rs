@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use apiserver_types::Machine;
 use async_trait::async_trait;
 use controllers_reconcilers::kubeadm_control_plane::EtcdConnector;
 use controllers_workload::etcd::{Alarm, Etcd, EtcdCredentials, Member};
 use controllers_workload::{WorkloadConnector, WorkloadError};
 use http::{Request, Response};
-use kube::Client;
+use kube::api::{Patch, PatchParams};
 use kube::client::Body;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// Workload cluster with Nodes `node-0` to `node-2`, whose static pods run.
@@ -53,7 +55,19 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, std::io::Erro
 
 /// Etcd with the members that the test gives it. The first is the leader.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Members(Arc<Mutex<Vec<Member>>>);
+pub(crate) struct Members(Arc<Mutex<Vec<Member>>>, Arc<Mutex<Departure>>);
+
+/// What happens when a member leaves.
+#[derive(Debug, Clone, Default)]
+enum Departure {
+    /// Nothing else.
+    #[default]
+    Quiet,
+    /// Another client writes to this Machine, and etcd cannot be reached any more.
+    Overtaken(Api<Machine>, String),
+    /// The member has left.
+    Silence,
+}
 
 impl Members {
     pub(crate) fn add(&self, name: &str) {
@@ -62,6 +76,16 @@ impl Members {
             let id = u64::try_from(members.len()).unwrap() + 1;
             members.push(Member { id, name: name.to_owned(), ..Member::default() });
         }
+    }
+
+    /// Lets another client write to a Machine when the next member leaves, and etcd be silent from then on.
+    pub(crate) fn overtake(&self, machines: Api<Machine>, name: &str) {
+        *self.1.lock().unwrap() = Departure::Overtaken(machines, name.to_owned());
+    }
+
+    /// Lets etcd respond again.
+    pub(crate) fn respond(&self) {
+        *self.1.lock().unwrap() = Departure::Quiet;
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -83,6 +107,9 @@ impl EtcdConnector for Members {
 #[async_trait]
 impl Etcd for Members {
     async fn members(&self) -> Result<Vec<Member>, WorkloadError> {
+        if matches!(*self.1.lock().unwrap(), Departure::Silence) {
+            return Err(WorkloadError::Etcd("no member answered".to_owned()));
+        }
         Ok(self.0.lock().unwrap().clone())
     }
 
@@ -102,9 +129,17 @@ impl Etcd for Members {
     }
 
     async fn remove_member(&self, id: u64) -> Result<(), WorkloadError> {
-        let mut members = self.0.lock().unwrap();
-        assert_ne!(members[0].id, id, "the leader must not leave");
-        members.retain(|member| member.id != id);
+        {
+            let mut members = self.0.lock().unwrap();
+            assert_ne!(members[0].id, id, "the leader must not leave");
+            members.retain(|member| member.id != id);
+        }
+        let departure = std::mem::take(&mut *self.1.lock().unwrap());
+        if let Departure::Overtaken(machines, name) = departure {
+            let change = json!({"metadata": {"annotations": {"written": "by another client"}}});
+            machines.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+            *self.1.lock().unwrap() = Departure::Silence;
+        }
         Ok(())
     }
 }
