@@ -57,14 +57,14 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, std::io::Erro
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Members(Arc<Mutex<Vec<Member>>>, Arc<Mutex<Departure>>);
 
-/// What happens when a member leaves.
+/// Events at the time when a member leaves.
 #[derive(Debug, Clone, Default)]
 enum Departure {
     /// Nothing else.
     #[default]
     Quiet,
     /// Another client writes to this Machine, and etcd cannot be reached any more.
-    Overtaken(Api<Machine>, String),
+    Overtaken(Box<Api<Machine>>, String),
     /// The member has left.
     Silence,
 }
@@ -80,7 +80,7 @@ impl Members {
 
     /// Lets another client write to a Machine when the next member leaves, and etcd be silent from then on.
     pub(crate) fn overtake(&self, machines: Api<Machine>, name: &str) {
-        *self.1.lock().unwrap() = Departure::Overtaken(machines, name.to_owned());
+        *self.1.lock().unwrap() = Departure::Overtaken(Box::new(machines), name.to_owned());
     }
 
     /// Lets etcd respond again.
