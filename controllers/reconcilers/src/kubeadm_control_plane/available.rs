@@ -13,8 +13,8 @@ use super::surplus;
 /// Time after the initialization, and after a Node appears, in which members of etcd may still be unknown.
 const ETCD_STARTS: SignedDuration = SignedDuration::from_mins(2);
 
-/// Age from which trouble is reported while the control plane serves. Upstream's value.
-const TROUBLE: SignedDuration = SignedDuration::from_secs(10);
+/// Age from which an unhealthy component is reported while the control plane is available. Upstream's value.
+const REPORTED_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Returns whether the control plane serves.
 pub(super) fn condition(
@@ -53,8 +53,8 @@ pub(super) fn condition(
         issues.extend(etcd(&observed.replicas, members, now));
     }
     if issues.is_empty() {
-        let trouble = partial_trouble(&observed.replicas, members, managed, now);
-        return new(ConditionStatus::True, "Available", &trouble.join("\n"));
+        let unhealthy = unhealthy_components(&observed.replicas, members, managed, now);
+        return new(ConditionStatus::True, "Available", &unhealthy.join("\n"));
     }
     new(no, down, &issues.join("\n"))
 }
@@ -134,8 +134,8 @@ impl Quorum {
     }
 }
 
-/// Returns what does not work in a control plane that serves, unless it has just begun.
-fn partial_trouble(
+/// Describes the unhealthy components and etcd members of an available control plane, unless they have just become so.
+fn unhealthy_components(
     replicas: &[Replica],
     members: Option<&[Member]>,
     managed: bool,
@@ -143,7 +143,7 @@ fn partial_trouble(
 ) -> Vec<String> {
     let is_old = |since: &Time| {
         let age = timestamp(now).zip(timestamp(since)).map(|(now, since)| now.duration_since(since));
-        age.is_some_and(|age| age > TROUBLE)
+        age.is_some_and(|age| age > REPORTED_AFTER)
     };
     let fails = |replica: &Replica, kind| {
         let found = replica.machine.condition(kind).filter(|it| it.status != ConditionStatus::True);

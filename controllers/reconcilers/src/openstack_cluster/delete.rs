@@ -31,7 +31,7 @@ const ORDER: [&str; 8] = [
     names::NETWORK,
 ];
 
-/// Reason of the Event and the condition with what is left of the workload cluster.
+/// Reason of the Event and the condition that name the load balancers and volumes of the workload cluster.
 const LEFTOVERS: &str = "LeftoversFound";
 
 impl OpenStackClusterReconciler {

@@ -11,7 +11,7 @@ use super::csi_volumes::{self, CsiVolumes};
 /// Reason of the Event with the plan.
 pub(super) const REASON: &str = "DeletionPlanned";
 
-/// Clusters whose plan this process has told, by uid.
+/// Clusters for which this process has recorded the Event, by uid.
 #[derive(Debug, Default)]
 pub(super) struct Announced(Mutex<HashSet<String>>);
 

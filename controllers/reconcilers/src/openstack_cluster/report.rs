@@ -123,7 +123,7 @@ pub(super) fn report_stopped(object: &mut OpenStackCluster, error: &ReconcileErr
     set_condition(conditions, condition.at_generation(generation));
 }
 
-/// Writes into the status what is left of the workload cluster in the cloud.
+/// Writes the condition that names the load balancers and volumes of the workload cluster.
 pub(super) fn report_leftovers(object: &mut OpenStackCluster, kind: &str, message: &str, now: &Time) {
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
