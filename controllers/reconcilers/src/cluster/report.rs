@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    MachineDeployment, MachinePool, MachineSet, Polarity, ReplicaCounts, Time, condition, set_condition,
+    Polarity, ReplicaCounts, Time, condition, set_condition,
 };
 
 use super::decide::Step;
@@ -100,12 +100,29 @@ fn control_plane(observed: &Observed, known: ReplicaCounts) -> ReplicaCounts {
     }
 }
 
+/// Returns the counts that an object with replicas reports. The kinds have the same fields in different types.
+macro_rules! reported {
+    ($object:expr) => {{
+        let status = $object.status.clone().unwrap_or_default();
+        ReplicaCounts {
+            available_replicas: status.available_replicas,
+            desired_replicas: $object.spec.replicas,
+            ready_replicas: status.ready_replicas,
+            replicas: status.replicas,
+            up_to_date_replicas: status.up_to_date_replicas,
+            upgrade_plan: None,
+            versions: status.versions,
+        }
+    }};
+}
+
 /// Sums up MachinePools, MachineDeployments, MachineSets that belong to none, and Machines that belong to none of them.
 fn workers(observed: &Observed) -> ReplicaCounts {
     let alone = |machine: &&Machine| crate::ownership::controller_of(*machine).is_none();
     let alone: Vec<Machine> = observed.workers.iter().filter(alone).cloned().collect();
-    let parts = observed.deployments.iter().map(of_deployment).chain(observed.sets.iter().map(of_set));
-    let parts = parts.chain(observed.pools.iter().map(of_pool));
+    let parts = observed.deployments.iter().map(|it| reported!(it));
+    let parts = parts.chain(observed.sets.iter().map(|it| reported!(it)));
+    let parts = parts.chain(observed.pools.iter().map(|it| reported!(it)));
     let parts: Vec<ReplicaCounts> = parts.chain((!alone.is_empty()).then(|| counts(&alone))).collect();
     let sum = |of: &dyn Fn(&ReplicaCounts) -> Option<i32>| {
         parts
@@ -121,45 +138,6 @@ fn workers(observed: &Observed) -> ReplicaCounts {
         up_to_date_replicas: sum(&|part| part.up_to_date_replicas),
         upgrade_plan: None,
         versions: machine_versions::sum(parts.iter().filter_map(|part| part.versions.as_deref())),
-    }
-}
-
-fn of_deployment(deployment: &MachineDeployment) -> ReplicaCounts {
-    let status = deployment.status.clone().unwrap_or_default();
-    ReplicaCounts {
-        available_replicas: status.available_replicas,
-        desired_replicas: deployment.spec.replicas,
-        ready_replicas: status.ready_replicas,
-        replicas: status.replicas,
-        up_to_date_replicas: status.up_to_date_replicas,
-        upgrade_plan: None,
-        versions: status.versions,
-    }
-}
-
-fn of_set(set: &MachineSet) -> ReplicaCounts {
-    let status = set.status.clone().unwrap_or_default();
-    ReplicaCounts {
-        available_replicas: status.available_replicas,
-        desired_replicas: set.spec.replicas,
-        ready_replicas: status.ready_replicas,
-        replicas: status.replicas,
-        up_to_date_replicas: status.up_to_date_replicas,
-        upgrade_plan: None,
-        versions: status.versions,
-    }
-}
-
-fn of_pool(pool: &MachinePool) -> ReplicaCounts {
-    let status = pool.status.clone().unwrap_or_default();
-    ReplicaCounts {
-        available_replicas: status.available_replicas,
-        desired_replicas: pool.spec.replicas,
-        ready_replicas: status.ready_replicas,
-        replicas: status.replicas,
-        up_to_date_replicas: status.up_to_date_replicas,
-        upgrade_plan: None,
-        versions: status.versions,
     }
 }
 
@@ -213,7 +191,7 @@ fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition 
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, KubeadmControlPlane};
+    use apiserver_types::{ClusterSpec, KubeadmControlPlane, MachineDeployment, MachinePool, MachineSet};
     use serde_json::json;
 
     use super::*;
