@@ -29,7 +29,8 @@ const CREATION: &[Call] = &[
     ("watch", "nodes"),
 ];
 
-const WORKER_COMES: &[Call] = &[
+/// A worker and a control plane Machine come with the same calls.
+const MACHINE_COMES: &[Call] = &[
     ("create", "secrets"),
     ("delete", "secrets"),
     ("get", "/"),
@@ -52,18 +53,6 @@ const WORKER_GOES: &[Call] = &[
     ("list", "nodes"),
     ("list", "pods"),
     ("list", "volumeattachments"),
-    ("patch", "nodes"),
-    ("watch", "nodes"),
-];
-
-const CONTROL_PLANE_GROWS: &[Call] = &[
-    ("create", "secrets"),
-    ("delete", "secrets"),
-    ("get", "/"),
-    ("get", "pods"),
-    ("get", "pods/portforward"),
-    ("get", "secrets"),
-    ("list", "nodes"),
     ("patch", "nodes"),
     ("watch", "nodes"),
 ];
@@ -93,9 +82,8 @@ fn call((verb, resource): Call) -> WorkloadCall {
 pub(crate) fn calls(phase: Phase) -> Vec<WorkloadCall> {
     let calls = match phase {
         Phase::Creation => CREATION,
-        Phase::WorkerComes => WORKER_COMES,
+        Phase::WorkerComes | Phase::ControlPlaneGrows => MACHINE_COMES,
         Phase::WorkerGoes => WORKER_GOES,
-        Phase::ControlPlaneGrows => CONTROL_PLANE_GROWS,
         Phase::ControlPlaneShrinks => CONTROL_PLANE_SHRINKS,
         Phase::Deletion => DELETION,
     };
