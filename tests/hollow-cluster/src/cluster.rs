@@ -1,6 +1,6 @@
 //! One hollow cluster: its objects, its etcd members, its nodes and its endpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -146,6 +146,15 @@ impl Cluster {
     pub(crate) fn is_available(&self) -> bool {
         let is_up = self.is_listening() && !self.is_down.load(Ordering::Relaxed);
         is_up && self.etcd_has_quorum() && self.store.answers()
+    }
+
+    /// Returns the servers whose API server works. One whose member has left etcd does not: it uses that member alone.
+    pub(crate) fn serving(&self) -> BTreeSet<String> {
+        let nodes = lock(&self.nodes).clone();
+        let etcd = lock(&self.etcd);
+        let is_member = |node: &HollowNode| self.pki.etcd.is_none() || etcd.named(&node.name).is_some();
+        let serves = |node: &&HollowNode| node.control_plane && node.running && is_member(node);
+        nodes.values().filter(serves).map(|node| node.server.clone()).collect()
     }
 
     /// Returns true if a server of the control plane runs.

@@ -179,14 +179,12 @@ impl Lab {
         }
     }
 
-    /// Returns true if connections to the endpoint reach a control plane node that runs.
+    /// Returns true if connections to the endpoint reach an API server that works.
     fn is_routed(&self, cluster: &Cluster) -> bool {
         let servers = Arc::clone(&lock(&self.servers));
-        let nodes = lock(&cluster.nodes);
-        servers.iter().any(|server| {
-            let serves = nodes.get(&server.id).is_some_and(|node| node.control_plane && node.running);
-            serves && self.options.routes.leads_to(cluster.address.ip(), server)
-        })
+        let serving = cluster.serving();
+        let leads_to = |server: &GuestServer| self.options.routes.leads_to(cluster.address.ip(), server);
+        servers.iter().any(|server| serving.contains(&server.id) && leads_to(server))
     }
 
     /// Starts or stops the API of a cluster.

@@ -143,7 +143,8 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
     {
         return Some(Step::RemoveMember(surplus));
     }
-    let known = Known { nodes, members, managed_etcd };
+    let endpoint_holder = observed.endpoint_holder.as_deref();
+    let known = Known { nodes, members, managed_etcd, endpoint_holder };
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
 }
 

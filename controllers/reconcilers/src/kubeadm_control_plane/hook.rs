@@ -39,6 +39,8 @@ pub(super) struct Known<'a> {
     pub members: Result<&'a [Member], &'a str>,
     /// kubeadm runs etcd on the control plane Machines.
     pub managed_etcd: bool,
+    /// Name of the Machine whose floating IP is the endpoint, and that no other Machine has taken over yet.
+    pub endpoint_holder: Option<&'a str>,
 }
 
 /// Decides on the deletion of Machines, if any is being deleted.
@@ -82,6 +84,11 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
     }
     if !known.managed_etcd {
         return Departure::Release(name);
+    }
+    if known.endpoint_holder == Some(&name) {
+        let message =
+            "waits until another control plane Machine has its floating IP, the control plane endpoint";
+        return wait(format!("Machine {name} {message}"));
     }
     let nodes = match known.nodes {
         Ok(nodes) => nodes,
@@ -176,7 +183,7 @@ mod tests {
             ),
         ];
         for (case, replicas, members, managed_etcd, expected) in table {
-            let known = Known { nodes: Ok(&[]), members, managed_etcd };
+            let known = Known { nodes: Ok(&[]), members, managed_etcd, endpoint_holder: None };
             let found = departure("v1.33.0", &replicas, known);
             let found = match found {
                 Some(Departure::Wait(reason)) => Some(wait(reason.chars().take(0).collect())),
@@ -184,5 +191,17 @@ mod tests {
             };
             assert_eq!(found, expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_machine_with_the_floating_ip_of_the_endpoint_stays_a_member_until_another_has_it() {
+        let all = members(&["1", "2"]);
+        let replicas = [leaving("1"), healthy("2", 1)];
+        let found = |endpoint_holder| {
+            let known = Known { nodes: Ok(&[]), members: Ok(&all), managed_etcd: true, endpoint_holder };
+            departure("v1.33.0", &replicas, known)
+        };
+        assert!(matches!(found(Some("1")), Some(Departure::Wait(_))));
+        assert!(matches!(found(Some("2")), Some(Departure::Leave { .. })));
     }
 }

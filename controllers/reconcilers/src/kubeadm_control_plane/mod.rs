@@ -13,6 +13,7 @@ mod connection;
 mod decide;
 mod deprecated;
 mod desired;
+mod endpoint;
 mod etcd;
 mod etcd_projection;
 mod expiry;

@@ -11,8 +11,8 @@ use kube::{Api, ResourceExt};
 
 use super::certificates::Certificates;
 use super::inspection::Workload;
-use super::outdated;
 use super::replica::Replica;
+use super::{endpoint, outdated};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
@@ -39,6 +39,8 @@ pub(super) struct Observed {
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
     pub etcd: Option<Arc<dyn Etcd>>,
+    /// Machine to be deleted that still has the floating IP of the endpoint.
+    pub endpoint_holder: Option<String>,
     /// Reason and message of a Machine that this pass could not make.
     pub failure: Option<(&'static str, String)>,
 }
@@ -91,6 +93,7 @@ pub(super) async fn observe(
         replica.causes = outdated::causes(control_plane, replica, now);
     }
     observed.replicas.sort_by_key(|it| (it.created(), it.name()));
+    observed.endpoint_holder = endpoint::leaving_holder(&observed.cluster, &observed.replicas).await;
     let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
     observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     observed.unfinished = unfinished(context, control_plane, &observed).await?;

@@ -9,6 +9,7 @@ use apiserver_types::{
 use controllers_bootstrap::cloud_config::user_data_of;
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
 use controllers_runtime::ReconcileError;
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use super::{OpenStackMachineReconciler, observe};
@@ -66,6 +67,20 @@ impl OpenStackMachineReconciler {
             Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled)
         );
         Ok((!over).then(|| name.clone()))
+    }
+
+    /// Returns the control plane Machines of the object's cluster that are being deleted.
+    pub(super) async fn leaving_control_planes(
+        &self,
+        object: &OpenStackMachine,
+    ) -> Result<Vec<Machine>, ReconcileError> {
+        let Some(cluster) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok(Vec::new()) };
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let selector = format!("{}={cluster},{}", crate::CLUSTER_NAME_LABEL, crate::CONTROL_PLANE_LABEL);
+        let mut machines = api.list(&ListParams::default().labels(&selector)).await?.items;
+        machines.retain(|machine| machine.metadata.deletion_timestamp.is_some());
+        Ok(machines)
     }
 
     pub(super) async fn cloud(

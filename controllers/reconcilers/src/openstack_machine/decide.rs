@@ -22,6 +22,8 @@ pub(super) struct Desired {
     pub takes_endpoint: bool,
     /// The machine is a node, so it may take the floating IP from a machine whose server is dead.
     pub is_node: bool,
+    /// The API server of the machine is healthy, as far as its control plane knows.
+    pub is_api_healthy: bool,
     /// Address pairs of each port as the last pass applied them.
     pub applied_pairs: BTreeMap<String, Vec<AddressPair>>,
     /// The Machine is being deleted, so clients must not be sent to it any more.
@@ -68,6 +70,14 @@ pub(super) struct Observed {
     pub membership: Membership,
 }
 
+impl Observed {
+    /// Returns true if the port of this id is one of the machine's.
+    pub(super) fn has_port(&self, id: &str) -> bool {
+        self.ports.values().any(|port| port.id == id)
+            || self.journal.entries().iter().any(|entry| entry.id.as_deref() == Some(id))
+    }
+}
+
 /// State of the machine that has the floating IP of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Holder {
@@ -76,6 +86,8 @@ pub(super) enum Holder {
     Settled,
     /// Its server does not work any more. Says why.
     Dead(String),
+    /// It works, but its Machine is being deleted. Says so.
+    Leaving(String),
 }
 
 /// State of a machine's membership in the load balancer of the API.

@@ -1,9 +1,10 @@
 //! Observation of the floating IP of the cluster's API, and of the machine that has it.
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine};
+use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{FloatingIp, Port, PortQuery, SubnetQuery};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
 
 use super::decide::{Desired, Holder, Observed};
 use super::observe::{Observer, SETTLED_LIST_AGE};
@@ -13,12 +14,14 @@ use crate::{endpoint_hosts, queries};
 const BETWEEN_MOVES: SignedDuration = SignedDuration::from_mins(2);
 
 impl Observer<'_> {
-    /// Finds the floating IP of the cluster's API, and the ports if one of them may take it.
+    /// Finds the floating IP of the cluster's API, and the ports if one of them may take it. `leaving` are the control
+    /// plane Machines that are being deleted.
     pub(super) async fn endpoint(
         &self,
         observed: &mut Observed,
         desired: &Desired,
         cluster: &OpenStackCluster,
+        leaving: &[Machine],
     ) -> Result<(), ReconcileError> {
         let endpoint = cluster.spec.control_plane_endpoint.as_ref();
         let host = endpoint.and_then(|it| it.host.as_deref());
@@ -30,7 +33,7 @@ impl Observer<'_> {
         };
         let free = ip.port_id.is_none();
         if desired.is_node && !free {
-            observed.endpoint_holder = self.holder(&ip, observed).await?;
+            observed.endpoint_holder = self.holder(&ip, observed, leaving).await?;
         }
         observed.endpoint_ip = Some(ip);
         // The server that had it may be deleted or dead; then this one takes it.
@@ -55,19 +58,28 @@ impl Observer<'_> {
     }
 
     /// Returns the state of the machine that has the floating IP.
-    async fn holder(&self, ip: &FloatingIp, observed: &Observed) -> Result<Holder, ReconcileError> {
-        let Some(id) = ip.port_id.as_ref().filter(|_| !is_fresh(ip, Timestamp::now())) else {
+    async fn holder(
+        &self,
+        ip: &FloatingIp,
+        observed: &Observed,
+        leaving: &[Machine],
+    ) -> Result<Holder, ReconcileError> {
+        let is_fresh = is_fresh(ip, Timestamp::now());
+        // A machine that leaves does not get the floating IP back, so it is not passed around.
+        let may_move = !is_fresh || !leaving.is_empty();
+        let Some(id) = ip.port_id.as_ref().filter(|id| may_move && !observed.has_port(id)) else {
             return Ok(Holder::Settled);
         };
-        let own = observed.ports.values().any(|port| port.id == *id);
-        let own = own || observed.journal.entries().iter().any(|entry| entry.id.as_ref() == Some(id));
-        if own {
-            return Ok(Holder::Settled);
-        }
         let query = PortQuery { id: Some(id.clone()), ..PortQuery::default() };
         let port = self.cloud.ports(&query).await?.into_iter().next();
         // A port that no machine of ours has is the user's, who may have a virtual address on it.
         let Some(port) = port.filter(is_of_a_machine) else { return Ok(Holder::Settled) };
+        if let Some(machine) = leaving.iter().find(|machine| is_server_of(machine, &port.device_id)) {
+            return Ok(Holder::Leaving(format!("Machine {} is being deleted", machine.name_any())));
+        }
+        if is_fresh {
+            return Ok(Holder::Settled);
+        }
         if port.device_id.is_empty() {
             return Ok(Holder::Dead(format!("port {} has no server any more", port.name)));
         }
@@ -82,6 +94,12 @@ impl Observer<'_> {
             Some(_) => Holder::Settled,
         })
     }
+}
+
+/// Returns true if a Machine has the server of this id.
+fn is_server_of(machine: &Machine, server: &str) -> bool {
+    let provider_id = machine.spec.provider_id.as_deref();
+    !server.is_empty() && provider_id.and_then(|id| id.rsplit('/').next()) == Some(server)
 }
 
 /// Returns true if a server in this state serves no client. During a reboot or a rebuild, it comes back soon.
@@ -103,6 +121,8 @@ fn is_fresh(ip: &FloatingIp, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::MachineSpec;
+
     use super::*;
 
     #[test]
@@ -112,6 +132,16 @@ mod tests {
         assert!(is_fresh(&ip("2026-01-01T00:08:01Z"), now));
         assert!(!is_fresh(&ip("2026-01-01T00:08:00Z"), now));
         assert!(!is_fresh(&ip(""), now));
+    }
+
+    #[test]
+    fn a_machine_has_the_server_that_its_provider_id_names() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        assert!(!is_server_of(&machine, "s") && !is_server_of(&machine, ""));
+        machine.spec.provider_id = Some("openstack://region/s".to_owned());
+        assert!(is_server_of(&machine, "s") && !is_server_of(&machine, "t"));
+        machine.spec.provider_id = Some(String::new());
+        assert!(!is_server_of(&machine, ""), "a port without a server is that of no Machine");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::Server;
 use controllers_runtime::{ReconcileError, Severity, now};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -119,9 +120,10 @@ impl OpenStackMachineReconciler {
         context: &ReconcileContext,
         desired: &Desired,
     ) -> Result<(), ReconcileError> {
-        let serves = observed.at_rest && rest::has_endpoint(object, &context.cluster);
-        if desired.takes_endpoint && observed.server.is_some() && !serves {
-            observer.endpoint(observed, desired, &context.cluster).await?;
+        let serves = |server: &Server| observed.at_rest && rest::has_endpoint(server, &context.cluster);
+        if desired.takes_endpoint && observed.server.as_ref().is_some_and(|server| !serves(server)) {
+            let leaving = self.leaving_control_planes(object).await?;
+            observer.endpoint(observed, desired, &context.cluster, &leaving).await?;
         }
         if let Some(balancer) = &desired.balancer
             && observed.server.is_some()

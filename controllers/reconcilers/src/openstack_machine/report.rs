@@ -4,7 +4,7 @@ use apiserver_types::{
     Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine,
     OpenStackMachineStatus, PortStatus, ResolvedMachineSpec, Time, set_condition,
 };
-use controllers_infrastructure::{Server, ServerAddress};
+use controllers_infrastructure::{FloatingIp, Server, ServerAddress};
 use controllers_runtime::ReconcileError;
 
 use super::decide::{Desired, Membership, Observed, Waiting};
@@ -90,7 +90,7 @@ fn report_server(
     };
     status.instance_id = Some(server.id.clone());
     status.instance_state = Some(server.status.clone());
-    let addresses = addresses(server, &desired.network_name);
+    let addresses = addresses(&with_endpoint(server, observed, desired), &desired.network_name);
     if !addresses.is_empty() {
         status.addresses = Some(addresses);
     }
@@ -210,6 +210,20 @@ fn state(server: &Server) -> (ConditionStatus, String, String) {
             (ConditionStatus::False, "InstanceNotReady".to_owned(), message)
         }
     }
+}
+
+/// Returns the server with the floating IP of the API if one of its ports has it. Nova learns that late, and the control
+/// plane waits for it before it lets the machine go that had it before.
+fn with_endpoint(server: &Server, observed: &Observed, desired: &Desired) -> Server {
+    let mut server = server.clone();
+    let is_ours = |ip: &&FloatingIp| ip.port_id.as_ref().is_some_and(|id| observed.has_port(id));
+    if let Some(ip) = observed.endpoint_ip.as_ref().filter(is_ours)
+        && !server.addresses.iter().any(|known| known.address == ip.address)
+    {
+        let network = desired.network_name.clone();
+        server.addresses.push(ServerAddress { network, address: ip.address.clone(), floating: true });
+    }
+    server
 }
 
 /// Returns the addresses of a server. Those on the cluster's network come first, because kubelets use the first one; then

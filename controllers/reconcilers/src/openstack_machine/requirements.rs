@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
+use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::{AddressPair, Cloud};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 use kube::ResourceExt;
@@ -122,6 +122,7 @@ pub(super) fn desired(
         volumes: desired::volumes(object, &context.machine, &context.cluster),
         applied_pairs: applied_pairs(object),
         is_node: context.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()),
+        is_api_healthy: context.machine.condition("APIServerPodHealthy").is_none_or(Condition::holds),
         takes_endpoint: control_plane && floating && !balanced,
         is_leaving: context.machine.metadata.deletion_timestamp.is_some(),
         network: network.map(|network| network.id.clone()),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use apiserver_types::{Condition, Machine, OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::Server;
 use jiff::{SignedDuration, Timestamp};
 
 /// Interval in which a machine at rest is compared with the cloud.
@@ -30,13 +31,12 @@ pub(super) fn is_at_rest(object: &OpenStackMachine, machine: &Machine, now: Time
         && machine.condition(NODE_HEALTHY).is_some_and(Condition::holds)
 }
 
-/// Returns true if the machine has the address of the cluster's API. A healthy Node was read through that address.
-pub(super) fn has_endpoint(object: &OpenStackMachine, cluster: &OpenStackCluster) -> bool {
+/// Returns true if Nova knows that the server has the address of the cluster's API. A healthy Node was read through
+/// that address.
+pub(super) fn has_endpoint(server: &Server, cluster: &OpenStackCluster) -> bool {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
-    let Some(host) = endpoint.and_then(|endpoint| endpoint.host.as_ref()) else { return false };
-    let status = object.status.as_ref();
-    let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    addresses.iter().any(|known| known.address == *host)
+    let host = endpoint.and_then(|endpoint| endpoint.host.as_ref());
+    host.is_some_and(|host| server.addresses.iter().any(|known| known.address == *host))
 }
 
 /// Returns true if the Node of a Machine was there, and does not respond any more.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{IPAddressClaim, Machine, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{IPAddressClaim, Machine, MachineAddressType, OpenStackCluster, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
@@ -41,12 +41,15 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let reference = &machine.spec.infrastructure_ref;
         let namespace = machine.namespace().unwrap_or_default();
         let object = (reference.kind == "OpenStackMachine")
-            .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace))?;
+            .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace));
         // The server may be lost. A machine at rest would look in some minutes only.
-        if rest::has_lost_node(&machine) {
-            known.get(&object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
+        if let Some(object) = object.as_ref().filter(|_| rest::has_lost_node(&machine)) {
+            known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
         }
-        Some(object)
+        let heirs = endpoint_of_leaving(&known, &machine);
+        heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
+        let heirs = heirs.iter().map(|heir| ObjectRef::from_obj(&**heir));
+        object.into_iter().chain(heirs).collect::<Vec<_>>()
     };
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
     let of_machines = move |changed: OpenStackMachine| {
@@ -75,21 +78,36 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
-/// Returns the machines that may take over the API's floating IP from a control plane machine that is being deleted.
-fn heirs(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -> Vec<Arc<OpenStackMachine>> {
-    let is_control_plane =
-        |machine: &OpenStackMachine| machine.labels().contains_key(crate::CONTROL_PLANE_LABEL);
-    if changed.metadata.deletion_timestamp.is_none() || !is_control_plane(changed) {
+/// Returns the machines that may take over the API's floating IP from a control plane machine, or its Machine, that is
+/// being deleted.
+fn heirs<K: ResourceExt>(known: &Store<OpenStackMachine>, changed: &K) -> Vec<Arc<OpenStackMachine>> {
+    let labels = changed.labels();
+    if changed.meta().deletion_timestamp.is_none() || !labels.contains_key(crate::CONTROL_PLANE_LABEL) {
         return Vec::new();
     }
-    let cluster = |machine: &OpenStackMachine| machine.labels().get(crate::CLUSTER_NAME_LABEL).cloned();
     let is_heir = |machine: &Arc<OpenStackMachine>| {
         machine.namespace() == changed.namespace()
             && machine.metadata.deletion_timestamp.is_none()
-            && is_control_plane(machine)
-            && cluster(machine) == cluster(changed)
+            && machine.labels().contains_key(crate::CONTROL_PLANE_LABEL)
+            && machine.labels().get(crate::CLUSTER_NAME_LABEL) == labels.get(crate::CLUSTER_NAME_LABEL)
     };
     known.state().into_iter().filter(is_heir).collect()
+}
+
+/// Returns the machines that may take over the API's floating IP from a Machine that is being deleted. None if the Machine
+/// has no floating IP, or if one of them has it already.
+fn endpoint_of_leaving(known: &Store<OpenStackMachine>, leaving: &Machine) -> Vec<Arc<OpenStackMachine>> {
+    let heirs = heirs(known, leaving);
+    let has = |heir: &OpenStackMachine, address: &str| {
+        let addresses = heir.status.as_ref().and_then(|status| status.addresses.as_deref());
+        addresses.unwrap_or_default().iter().any(|it| it.address == address)
+    };
+    let status = leaving.status.as_ref();
+    let mut floating = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default().iter();
+    let is_left = floating.any(|it| {
+        it.kind == MachineAddressType::ExternalIP && !heirs.iter().any(|heir| has(heir, &it.address))
+    });
+    if is_left { heirs } else { Vec::new() }
 }
 
 /// Returns the machines that wait for quota, if a machine is gone that may have had it.

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod crashes;
+mod endpoint;
 mod histories;
 mod observer;
 mod outages;
@@ -48,7 +49,8 @@ async fn a_cluster_comes_scales_and_goes_without_a_trace() {
     observer.until_available(3, 1).await;
     observer.until_expiry_is_known().await;
     scale(&control_planes, "blue-control-plane", 1).await;
-    observer.until_available(1, 1).await;
+    let refused = endpoint::refused_during(&observer, observer.until_available(1, 1)).await;
+    assert_eq!(refused, Vec::<String>::new(), "the endpoint leaves a Machine before its API server stops");
     observer.until_nodes_are_ready(2).await;
 
     observer.clusters().delete("blue", &DeleteParams::background()).await.unwrap();

@@ -5,8 +5,8 @@ use controllers_infrastructure::{FixedIp, Port, Server};
 
 use super::{Desired, Holder, Observed, Step};
 
-/// Returns the step that gives the floating IP of the API to this machine, if it may have it: it is free, or the server
-/// of the machine that has it is dead.
+/// Returns the step that gives the floating IP of the API to this machine, if it may have it: it is free, the server of
+/// the machine that has it is dead, or that machine is about to be deleted.
 pub(super) fn step(desired: &Desired, observed: &Observed, server: &Server) -> Step {
     // Clients are sent to a server that works only.
     let serves = desired.takes_endpoint && !desired.is_leaving && server.status == "ACTIVE";
@@ -14,6 +14,8 @@ pub(super) fn step(desired: &Desired, observed: &Observed, server: &Server) -> S
     let from = match (&ip.port_id, &observed.endpoint_holder) {
         (None, _) => None,
         (Some(_), Holder::Dead(why)) if desired.is_node => Some(why.clone()),
+        // The holder still serves, so only a machine that serves as well is better.
+        (Some(_), Holder::Leaving(why)) if desired.is_node && desired.is_api_healthy => Some(why.clone()),
         (Some(_), _) => return Step::Nothing,
     };
     let Some(port) = management_port(desired, observed) else { return Step::Nothing };

@@ -185,8 +185,14 @@ fn r7_2_the_floating_ip_leaves_a_dead_machine_for_a_node_only() {
     assert_eq!(next_step(&node, &tag, &observed), expected);
     let alive = Observed { endpoint_holder: Holder::Settled, ..observed.clone() };
     assert_eq!(next_step(&node, &tag, &alive), Step::Nothing);
-    let booting = Desired { is_node: false, ..node };
+    let booting = Desired { is_node: false, ..node.clone() };
     assert_eq!(next_step(&booting, &tag, &observed), Step::Nothing);
+    let why = "Machine d is being deleted";
+    let leaving = Observed { endpoint_holder: Holder::Leaving(why.to_owned()), ..observed };
+    assert_eq!(next_step(&node, &tag, &leaving), Step::Nothing, "the holder serves, and this one does not");
+    let healthy = Desired { is_api_healthy: true, ..node };
+    let Step::TakeEndpoint { from, .. } = next_step(&healthy, &tag, &leaving) else { panic!("not taken") };
+    assert_eq!(from.as_deref(), Some(why));
 }
 
 #[test]
