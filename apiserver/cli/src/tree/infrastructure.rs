@@ -1,6 +1,7 @@
 //! Nodes of the Cluster and of its infrastructure.
 
-use apiserver_types::{Cluster, ClusterPhase, OpenStackCluster};
+use apiserver_types::{Cluster, ClusterPhase, ContractVersionedObjectReference, OpenStackCluster};
+use kube::ResourceExt;
 
 use super::node::{Counts, Node};
 use super::severity::{Severity, state_word};
@@ -53,6 +54,20 @@ pub(super) fn cluster(cluster: &Cluster) -> Node {
     }
     node.override_state(cluster);
     node
+}
+
+/// Returns the node of an object that the Cluster refers to and that is not shown, if the condition about it is open: the
+/// object does not exist, or it is of another kind.
+pub(super) fn referenced(
+    cluster: &Cluster,
+    reference: Option<&ContractVersionedObjectReference>,
+    kind: &str,
+) -> Option<Node> {
+    let conditions = cluster.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let condition = apiserver_types::condition(conditions.unwrap_or_default(), kind)?;
+    let reference = reference.filter(|_| !condition.holds())?;
+    let namespace = cluster.namespace().unwrap_or_default();
+    Some(Node::absent(&reference.kind, &namespace, &reference.name, condition))
 }
 
 /// Takes the state of a Cluster or of a set of Machines from its changes in flight, else from these conditions.

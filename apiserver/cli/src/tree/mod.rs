@@ -50,9 +50,14 @@ impl Tree {
     #[must_use]
     pub fn of(objects: &ClusterObjects) -> Self {
         let mut root = infrastructure::cluster(&objects.cluster);
-        root.children.extend(objects.infrastructure.as_ref().map(infrastructure::openstack_cluster));
-        let plane = objects.control_plane.as_ref();
-        root.children.extend(plane.map(|plane| sets::control_plane(plane, objects)));
+        let (cluster, spec) = (&objects.cluster, &objects.cluster.spec);
+        let network = objects.infrastructure.as_ref().map(infrastructure::openstack_cluster);
+        let absent = |reference, kind| infrastructure::referenced(cluster, reference, kind);
+        root.children
+            .extend(network.or_else(|| absent(spec.infrastructure_ref.as_ref(), "InfrastructureReady")));
+        let plane = objects.control_plane.as_ref().map(|plane| sets::control_plane(plane, objects));
+        root.children
+            .extend(plane.or_else(|| absent(spec.control_plane_ref.as_ref(), "ControlPlaneAvailable")));
         root.children.extend(objects.deployments.iter().map(|it| sets::deployment(it, objects)));
         let sets = objects.sets.iter().filter(|set| !is_placed(set.owner_references(), &root));
         let sets: Vec<Node> = sets.map(|set| sets::machine_set(set, objects)).collect();

@@ -109,6 +109,28 @@ impl Node {
         }
     }
 
+    /// Creates a node for an object that could not be read, from the condition that says why.
+    pub(crate) fn absent(kind: &str, namespace: &str, name: &str, condition: &Condition) -> Self {
+        let mut node = Self {
+            title: format!("{kind} {name}"),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: String::new(),
+            severity: Severity::Waiting,
+            counts: None,
+            version: String::new(),
+            state: condition.reason.clone(),
+            since: None,
+            cause: None,
+            note: String::new(),
+            conditions: Vec::new(),
+            children: Vec::new(),
+        };
+        node.explain(condition);
+        node
+    }
+
     /// Returns the condition of this type, or `None` if there is none.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
         apiserver_types::condition(&self.conditions, kind)
