@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use controllers_infrastructure::{Cloud, CloudConnector};
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, ErrorClass};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
-use apiserver_types::OpenStackIdentityReference;
+use apiserver_types::{IdentityType, OpenStackIdentityReference};
 
 /// Context of a controller.
 #[derive(Clone)]
@@ -48,6 +48,51 @@ impl ControllerContext {
         identity: &OpenStackIdentityReference,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
         let credentials = read_credentials(&self.client, self.secrets.as_ref(), namespace, identity).await?;
-        Ok(self.connector.connect(&credentials).await?)
+        let connected = self.connector.connect(&credentials).await;
+        Ok(connected.map_err(|error| with_remedy(error, namespace, identity))?)
+    }
+}
+
+/// Adds to an error of a login where the credentials come from, and what to do if they are wrong.
+fn with_remedy(mut error: CloudError, namespace: &str, identity: &OpenStackIdentityReference) -> CloudError {
+    let name = &identity.name;
+    // The Secret of a shared identity is in a namespace that the reader of the error may not see.
+    let source = match identity.kind {
+        Some(IdentityType::ClusterIdentity) => format!("the Secret of OpenStackClusterIdentity {name}"),
+        _ => format!("Secret {namespace}/{name}"),
+    };
+    error.operation = format!("{} with cloud {:?} of {source}", error.operation, identity.cloud_name);
+    let remedy = match error.class {
+        ErrorClass::Unauthorized | ErrorClass::Forbidden => "Correct the credentials in the Secret",
+        ErrorClass::Credentials => "Correct the Secret, or identityRef.cloudName",
+        ErrorClass::Unreachable => "Check auth_url in the Secret, and that Capstan can reach that address",
+        _ => return error,
+    };
+    error.message = format!("{}. {remedy}", error.message.trim_end_matches('.'));
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_login_names_the_secret_and_the_remedy() {
+        let shown = |class, kind| {
+            let identity = OpenStackIdentityReference {
+                name: "openrc".to_owned(),
+                cloud_name: "prod".to_owned(),
+                kind,
+                ..OpenStackIdentityReference::default()
+            };
+            with_remedy(CloudError::new(class, "log in", "No."), "team", &identity).to_string()
+        };
+        let wrong = shown(ErrorClass::Unauthorized, None);
+        let source = "log in with cloud \"prod\" of Secret team/openrc";
+        assert_eq!(wrong, format!("{source}: No. Correct the credentials in the Secret"));
+        assert_eq!(shown(ErrorClass::Broken, None), format!("{source}: No."));
+        let shared = shown(ErrorClass::Credentials, Some(IdentityType::ClusterIdentity));
+        assert!(shared.contains("the Secret of OpenStackClusterIdentity openrc: No. Correct"), "{shared}");
+        assert!(!shared.contains("team"), "{shared}");
     }
 }
