@@ -19,6 +19,9 @@ const CONTROL_PLANE_CAUSES: [&str; 5] = [
     "Available",
 ];
 
+/// Words of a set that cannot scale, before the reason.
+const BLOCKED: &str = "is blocked because";
+
 /// Returns the node of the control plane with its Machines.
 pub(super) fn control_plane(plane: &KubeadmControlPlane, objects: &ClusterObjects) -> Node {
     let status = plane.status.clone().unwrap_or_default();
@@ -49,6 +52,12 @@ pub(super) fn deployment(deployment: &MachineDeployment, objects: &ClusterObject
     progress(&mut node, desired, status.up_to_date_replicas, None);
     let sets = objects.sets.iter().filter(|set| is_owned(&set.metadata, "MachineDeployment", &node.name));
     node.children = sets.map(|set| machine_set(set, objects)).collect();
+    // The MachineSet knows what holds it up. Its own line is left out while it has no Machines.
+    let is_blocked = |cause: &&Cause| cause.message.contains(BLOCKED);
+    let cause = node.children.iter().filter_map(|set| set.cause.as_ref()).find(is_blocked);
+    if let Some(cause) = cause.filter(|_| node.state == "ScalingUp") {
+        node.cause = Some(cause.clone());
+    }
     node.override_state(deployment);
     node
 }
