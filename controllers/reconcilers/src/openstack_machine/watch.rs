@@ -97,7 +97,9 @@ fn heirs<K: ResourceExt>(known: &Store<OpenStackMachine>, changed: &K) -> Vec<Ar
 /// Returns the machines that may take over the API's floating IP from a Machine that is being deleted. None if the Machine
 /// has no floating IP, or if one of them has it already.
 fn endpoint_of_leaving(known: &Store<OpenStackMachine>, leaving: &Machine) -> Vec<Arc<OpenStackMachine>> {
-    let heirs = heirs(known, leaving);
+    let mut heirs = heirs(known, leaving);
+    // Its own OpenStackMachine is deleted later.
+    heirs.retain(|heir| heir.name_any() != leaving.spec.infrastructure_ref.name);
     let has = |heir: &OpenStackMachine, address: &str| {
         let addresses = heir.status.as_ref().and_then(|status| status.addresses.as_deref());
         addresses.unwrap_or_default().iter().any(|it| it.address == address)
@@ -118,4 +120,54 @@ fn short_of_quota(known: &Store<OpenStackMachine>, changed: &OpenStackMachine) -
         return Vec::new();
     }
     known.state().into_iter().filter(|machine| requirements::is_short_of_quota(machine)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+
+    fn store(machines: &[OpenStackMachine]) -> Store<OpenStackMachine> {
+        let mut writer = kube::runtime::reflector::store::Writer::default();
+        machines.iter().for_each(|machine| writer.apply_watcher_event(&Event::Apply(machine.clone())));
+        writer.as_reader()
+    }
+
+    fn openstack_machine(name: &str, address: &str) -> OpenStackMachine {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "n", "labels": labels()},
+            "spec": {"flavor": {"id": "f"}, "image": {"id": "i"}},
+            "status": {"addresses": [{"type": "ExternalIP", "address": address}]},
+        }))
+        .unwrap()
+    }
+
+    fn labels() -> serde_json::Value {
+        json!({crate::CLUSTER_NAME_LABEL: "c", crate::CONTROL_PLANE_LABEL: ""})
+    }
+
+    #[test]
+    fn a_machine_that_leaves_with_the_floating_ip_wakes_those_that_may_take_it() {
+        let machine = |deleted: Option<&str>| -> Machine {
+            serde_json::from_value(json!({
+                "metadata": {"name": "a", "namespace": "n", "labels": labels(), "deletionTimestamp": deleted},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "apiGroup": "g", "kind": "OpenStackMachine", "name": "a"}},
+                "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.5"}]},
+            }))
+            .unwrap()
+        };
+        let woken = |known: &[OpenStackMachine], leaving: &Machine| {
+            let woken = endpoint_of_leaving(&store(known), leaving);
+            woken.iter().map(|it| it.name_any()).collect::<Vec<_>>()
+        };
+        let going = machine(Some("2026-11-27T00:00:00Z"));
+        let (own, other) = (openstack_machine("a", "203.0.113.5"), openstack_machine("b", "203.0.113.6"));
+        assert_eq!(woken(&[own.clone(), other.clone()], &going), ["b"]);
+        assert!(woken(&[own.clone(), other], &machine(None)).is_empty(), "it stays");
+        let heir = openstack_machine("b", "203.0.113.5");
+        assert!(woken(&[own, heir], &going).is_empty(), "the move is over");
+    }
 }
