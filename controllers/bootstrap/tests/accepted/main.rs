@@ -1,5 +1,5 @@
 //! Documents for real programs: `cargo xtask e2e --only bootstrap` gives each kubeadm file to the kubeadm of its version,
-//! and each cloud-config to cloud-init.
+//! each cloud-config to cloud-init, and each Ignition configuration to Ignition.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod refused;
@@ -10,7 +10,7 @@ use apiserver_types::{ClusterNetwork, InitConfiguration, JoinConfiguration, Kube
 use controllers_bootstrap::certificates::{PemPair, Purpose};
 use controllers_bootstrap::discovery::with_taint;
 use controllers_bootstrap::token;
-use controllers_bootstrap::{Command, File, Setup, cloud_config, kubeadm};
+use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
 use serde_json::{Value, json};
 
 /// Environment variable with the folder that the documents are written to: one folder per version.
@@ -162,7 +162,19 @@ fn machine() -> KubeadmConfigSpec {
     }))
 }
 
-fn document(command: Command, kubeadm: &str, spec: &KubeadmConfigSpec) -> String {
+/// Returns the same for Ignition, which has no commands of the early boot.
+fn ignition_machine() -> KubeadmConfigSpec {
+    KubeadmConfigSpec { boot_commands: None, ..machine() }
+}
+
+/// Form of a document.
+#[derive(Clone, Copy)]
+enum Format {
+    CloudConfig,
+    Ignition,
+}
+
+fn document(format: Format, command: Command, kubeadm: &str, spec: &KubeadmConfigSpec) -> String {
     let pair = PemPair { certificate: "certificate\n".to_owned(), key: "key\n".to_owned() };
     let certificates: Vec<File> =
         Purpose::all(None).into_iter().flat_map(|purpose| purpose.files(&pair, None)).collect();
@@ -188,7 +200,10 @@ fn document(command: Command, kubeadm: &str, spec: &KubeadmConfigSpec) -> String
         report: Some("m"),
         spec,
     };
-    cloud_config::render(&setup).unwrap()
+    match format {
+        Format::CloudConfig => cloud_config::render(&setup).unwrap(),
+        Format::Ignition => ignition::render(&setup).unwrap(),
+    }
 }
 
 /// Fills in what cloud-init knows on the machine, so that the result is no template any more.
@@ -203,7 +218,8 @@ fn documents_of_every_version_are_rendered_and_written_for_real_programs() {
     let versions = std::env::var(VERSIONS).unwrap_or_else(|_| BOTH.to_owned());
     for version in versions.split(',') {
         for (name, command, kubeadm) in kubeadm_files(version) {
-            let cloud_config = document(command, &kubeadm, &machine());
+            let cloud_config = document(Format::CloudConfig, command, &kubeadm, &machine());
+            let ignition = document(Format::Ignition, command, &kubeadm, &ignition_machine());
             assert!(!on_the_machine(&cloud_config).contains("{{"), "{name} is still a template");
             let Some(folder) = &folder else { continue };
             let folder = Path::new(folder).join(version);
@@ -211,6 +227,7 @@ fn documents_of_every_version_are_rendered_and_written_for_real_programs() {
             std::fs::write(folder.join(format!("{name}.kubeadm.yaml")), on_the_machine(&kubeadm)).unwrap();
             let path = folder.join(format!("{name}.cloud-config.yaml"));
             std::fs::write(path, on_the_machine(&cloud_config)).unwrap();
+            std::fs::write(folder.join(format!("{name}.ignition.json")), ignition).unwrap();
         }
     }
 }

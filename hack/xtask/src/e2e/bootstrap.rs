@@ -1,4 +1,5 @@
-//! Boot documents that real programs accept or refuse: kubeadm of three minors, and the cloud-init of Debian.
+//! Boot documents that real programs accept or refuse: kubeadm of three minors, the cloud-init of Debian,
+//! and Ignition.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +11,13 @@ use crate::test::programs::Program;
 use crate::{prerequisites, run};
 
 /// Number of scenarios.
-pub(super) const COUNT: usize = 3;
+pub(super) const COUNT: usize = 4;
 
 /// Crate whose documents are checked, and its test that writes them.
 const CRATE: &str = "controllers-bootstrap";
 const TEST: &str = "accepted";
 
-/// Documents of each version: eight of kubeadm, and a cloud-config for each. Fewer mean that something was not written.
+/// Documents of each version: eight of kubeadm, and a cloud-config and an Ignition configuration for each. Fewer mean that something was not written.
 const DOCUMENTS: usize = 8;
 
 /// A kubeadm, and the version that its documents are rendered for.
@@ -52,6 +53,15 @@ pub(super) fn run(tests: &[Program]) -> anyhow::Result<()> {
         }
     }
     say("cloud-init accepts every cloud-config", started);
+
+    let started = Instant::now();
+    let ignition = prerequisites::go_program("ignition", "ignition")?;
+    for kubeadm in &programs {
+        for document in documents(&folder.join(&kubeadm.version), ".ignition.json")? {
+            accepts(Command::new(&ignition).arg(&document), &document)?;
+        }
+    }
+    say("Ignition accepts every configuration, without a warning", started);
     Ok(())
 }
 
