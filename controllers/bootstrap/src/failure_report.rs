@@ -5,10 +5,17 @@ use crate::setup::SENTINEL;
 /// Start of the lines that name machine, phase and exit code.
 const PREFIX: &str = "capstan-bootstrap:";
 
-/// Returns the script. Its arguments are a phase and an exit code, with which it ends.
+/// Command that prints the last output of cloud-init, which runs kubeadm.
+pub(crate) const CLOUD_INIT: &str = "tail -n 40 /var/log/cloud-init-output.log";
+
+/// Command that prints the last output of the unit which runs kubeadm on machines with Ignition.
+pub(crate) const UNIT: &str = "journalctl -u kubeadm -n 40 -o cat --no-pager";
+
+/// Returns the script. Its arguments are a phase and an exit code, with which it ends. `output` prints the last output of
+/// the bootstrap.
 ///
 /// At the phase `end`, a missing sentinel counts as a failure. What it writes contains no tokens, keys or PEM.
-pub(crate) fn script(machine: &str) -> String {
+pub(crate) fn script(machine: &str, output: &str) -> String {
     format!(
         r#"#!/bin/sh
 phase="$1"
@@ -24,7 +31,7 @@ clean() {{
 }}
 (
   echo "{PREFIX} {machine} $phase $code"
-  tail -n 40 /var/log/cloud-init-output.log 2>&1 | clean
+  {output} 2>&1 | clean
   journalctl -u kubelet -n 40 --no-pager 2>&1 | clean
 ) > /dev/console
 exit "$code"
@@ -52,7 +59,7 @@ mod tests {
             "error a\ntoken k3v9qz.1x5w8m2c7r4t6y0p\n-----BEGIN KEY-----\nAAAA\n-----END KEY-----\nend\n";
         std::fs::write(&log, text).unwrap();
         let sentinel = directory.join("sentinel");
-        let script = script("m")
+        let script = script("m", CLOUD_INIT)
             .replace("/var/log/cloud-init-output.log", log.to_str().unwrap())
             .replace(SENTINEL, sentinel.to_str().unwrap())
             .replace("journalctl -u kubelet -n 40 --no-pager", "true")
@@ -68,7 +75,7 @@ mod tests {
 
     #[test]
     fn jinja_does_not_change_the_script() {
-        let script = script("m");
+        let script = script("m", CLOUD_INIT);
         assert!(!["{{", "{%", "{#"].iter().any(|start| script.contains(start)), "{script}");
     }
 }

@@ -60,7 +60,11 @@ fn files(setup: &Setup<'_>) -> Result<Node, DocumentError> {
         File::of_root(setup.command.configuration(), "0640", setup.kubeadm),
         File::of_root(PLACEHOLDER, "0640", "makes this directory exist"),
     ];
-    kubeadm.extend(setup.report.map(|name| File::of_root(REPORT, "0700", failure_report::script(name))));
+    kubeadm.extend(
+        setup.report.map(|name| {
+            File::of_root(REPORT, "0700", failure_report::script(name, failure_report::CLOUD_INIT))
+        }),
+    );
     let nodes = setup
         .certificates
         .iter()

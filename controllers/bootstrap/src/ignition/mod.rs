@@ -104,7 +104,9 @@ fn check(setup: &Setup<'_>) -> Result<(), DocumentError> {
 fn files(setup: &Setup<'_>) -> Result<Vec<Value>, DocumentError> {
     let script = File { owner: None, ..File::of_root(SCRIPT, "0700", script(setup)) };
     let kubeadm = File { owner: None, ..File::of_root(CONFIGURATION, "0600", setup.kubeadm) };
-    let report = setup.report.map(|name| File::of_root(REPORT, "0700", failure_report::script(name)));
+    let report = setup
+        .report
+        .map(|name| File::of_root(REPORT, "0700", failure_report::script(name, failure_report::UNIT)));
     let all = users::files(setup.users)
         .into_iter()
         .chain(setup.certificates.iter().cloned())

@@ -48,7 +48,9 @@ fn a_script_runs_kubeadm_between_the_users_commands() {
     assert_eq!(tree.get("passwd"), None);
     let unit = tree["systemd"]["units"][0]["contents"].as_str().unwrap();
     assert!(unit.contains("ExecStopPost=/bin/sh /etc/kubeadm-report.sh kubeadm $EXIT_STATUS\n"), "{unit}");
-    assert!(content(&tree, REPORT).contains("capstan-bootstrap: m "));
+    let report = content(&tree, REPORT);
+    assert!(report.contains("capstan-bootstrap: m ") && report.contains("journalctl -u kubeadm -n 40"));
+    assert!(!report.contains("cloud-init"), "its log does not exist");
 }
 
 #[test]
