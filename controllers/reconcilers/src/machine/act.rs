@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
 use controllers_workload::drain::{self, DrainProgress, VolumeProgress};
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -15,9 +16,11 @@ use serde_json::{Value, json};
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
+use super::first_attempts::FirstAttempts;
 use super::node::{NodeObservation, cluster_key};
 use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
+use crate::deprecated_conditions::{self, Old};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
@@ -31,6 +34,7 @@ const NODE_DELETION_PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
     pub api: &'a Api<Machine>,
+    pub attempts: &'a FirstAttempts,
 }
 
 impl Actor<'_> {
@@ -198,6 +202,7 @@ impl Actor<'_> {
         };
         let events = &self.context.events;
         match &outcome {
+            Outcome::Done if reached(machine, "DrainingSucceeded") => {}
             Outcome::Done => {
                 let message = format!("success draining Machine's node {name:?}");
                 events.record(machine, Severity::Normal, "SuccessfulDrainNode", &message).await;
@@ -225,8 +230,9 @@ impl Actor<'_> {
         };
         let events = &self.context.events;
         match &outcome {
+            Outcome::Done if reached(machine, "VolumeDetachSucceeded") => {}
             Outcome::Done => {
-                let message = format!("success waiting for the volumes of node {name:?} to be detached");
+                let message = format!("success waiting for node volumes detaching Machine's node {name:?}");
                 events.record(machine, Severity::Normal, "NodeVolumesDetached", &message).await;
             }
             Outcome::Failed(error) => {
@@ -264,7 +270,11 @@ impl Actor<'_> {
         observed: &mut Observed,
         name: &str,
     ) -> Result<(), ReconcileError> {
+        let uid = machine.uid().unwrap_or_default();
+        observed.deletion.node_since = Some(self.attempts.first(&uid, observed.now));
         let deleted = self.try_to_delete_node(machine, name).await;
+        // The attempts take a part of the time.
+        observed.now = Timestamp::now().max(observed.now);
         observed.deletion.node = Some(match deleted {
             Ok(()) => Outcome::Done,
             Err(error) => {
@@ -275,4 +285,11 @@ impl Actor<'_> {
         });
         Ok(())
     }
+}
+
+/// Reports whether a stage of the deletion was over in an earlier pass, so that its Event is recorded.
+fn reached(machine: &Machine, kind: &str) -> bool {
+    let status = machine.status.as_ref().and_then(|status| status.deprecated.as_ref());
+    let conditions = status.and_then(|it| it.v1beta1.as_ref()?.conditions.as_deref()).unwrap_or_default();
+    deprecated_conditions::state(conditions, kind) == Some(Old::True)
 }

@@ -1,10 +1,13 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
-use apiserver_types::{Condition, ConditionStatus, Machine, Time};
-use kube::ResourceExt;
+use apiserver_types::{
+    Condition, ConditionStatus, ContractVersionedObjectReference, KubeadmConfig, Machine, OpenStackMachine,
+    Time,
+};
+use kube::{Resource, ResourceExt};
 
 use super::decide::{Stage, Step};
-use super::observe::{BOOTSTRAP_KIND, INFRASTRUCTURE_KIND, Observed, Outcome, is_bootstrapped};
+use super::observe::{Observed, Outcome, is_bootstrapped, is_of};
 use crate::machine_labels::UPDATING;
 use crate::summary;
 
@@ -22,10 +25,8 @@ pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> C
             }
         };
     };
-    if reference.kind != BOOTSTRAP_KIND {
-        let message =
-            format!("spec.bootstrap.configRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
+    if !is_of::<KubeadmConfig>(reference) {
+        return no("UnknownKind", &unknown_kind::<KubeadmConfig>("spec.bootstrap.configRef", reference));
     }
     if let Some(obstacle) = &observed.bootstrap_obstacle {
         return no("NotReady", obstacle);
@@ -51,9 +52,8 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
     };
     let reference = &machine.spec.infrastructure_ref;
-    if reference.kind != INFRASTRUCTURE_KIND {
-        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
+    if !is_of::<OpenStackMachine>(reference) {
+        return no("UnknownKind", &unknown_kind::<OpenStackMachine>("spec.infrastructureRef", reference));
     }
     if let Some(obstacle) = &observed.obstacle {
         return no("NotReady", obstacle);
@@ -61,8 +61,23 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
     let Some(infrastructure) = &observed.infrastructure else { return missing(machine, now) };
     match infrastructure.condition("Ready") {
         Some(ready) => summary::mirror(kind, ready, "Ready"),
+        None if observed.provisioned() => {
+            Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone())
+        }
         None => no("NotReady", "OpenStackMachine status.initialization.provisioned is false"),
     }
+}
+
+/// Describes a reference of a kind that is not served, and the kind that is.
+fn unknown_kind<K: Resource<DynamicType = ()>>(
+    field: &str,
+    reference: &ContractVersionedObjectReference,
+) -> String {
+    let (kind, group) = (K::kind(&()), K::group(&()));
+    format!(
+        "{field} names {} {} of group {}, and that kind is not served here. Name an object of kind {kind} of group {group}",
+        reference.kind, reference.name, reference.api_group
+    )
 }
 
 fn missing(machine: &Machine, now: &Time) -> Condition {

@@ -7,6 +7,7 @@ mod conditions;
 mod decide;
 mod deletion;
 mod deprecated;
+mod first_attempts;
 mod node;
 mod node_conditions;
 mod node_metadata;
@@ -29,6 +30,7 @@ use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
+use first_attempts::FirstAttempts;
 use observe::Observed;
 
 /// Specification of this controller.
@@ -76,12 +78,13 @@ const WAITING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct MachineReconciler {
     context: ControllerContext,
+    attempts: FirstAttempts,
 }
 
 impl MachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self { context, attempts: FirstAttempts::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -97,7 +100,7 @@ impl MachineReconciler {
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &machine).await?;
-        let actor = Actor { context: &self.context, api: &api };
+        let actor = Actor { context: &self.context, api: &api, attempts: &self.attempts };
         let step = actor.work(&mut machine, &mut observed).await?;
         if step == Step::Ignore {
             return Ok(None);
@@ -105,6 +108,7 @@ impl MachineReconciler {
         let machine = self.report(&api, machine, &observed, &step).await?;
         if step == Step::Release {
             crate::finalizers::remove(&api, &machine, FINALIZER).await?;
+            self.attempts.forget(&machine.uid().unwrap_or_default());
         }
         let wait = report::remaining(&machine, observed.now).and_then(|wait| Duration::try_from(wait).ok());
         Ok(decide::interval(&step, &observed)

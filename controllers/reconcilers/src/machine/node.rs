@@ -28,6 +28,8 @@ pub(super) enum NodeObservation {
     NotFound,
     /// Several Nodes have the provider ID: their names.
     Several(Vec<String>),
+    /// The Node belongs to this Machine, which has the same provider ID.
+    OfAnother(String),
     /// The Node.
     Found(Box<Node>),
 }

@@ -1,8 +1,8 @@
 //! Observation of the objects around a Machine.
 
 use apiserver_types::{
-    Cluster, KubeadmConfig, KubeadmControlPlane, Machine, MachineDeployment, MachineDrainRule, MachineSet,
-    OpenStackMachine,
+    Cluster, ContractVersionedObjectReference, KubeadmConfig, KubeadmControlPlane, Machine,
+    MachineDeployment, MachineDrainRule, MachineSet, OpenStackMachine,
 };
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::Timestamp;
@@ -11,14 +11,9 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::node::{self, NodeObservation};
+use super::node_metadata;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
-
-/// The one kind of infrastructure that is served.
-pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackMachine";
-
-/// The one kind of bootstrap configuration that is served.
-pub(super) const BOOTSTRAP_KIND: &str = "KubeadmConfig";
 
 /// Objects around a Machine.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +56,8 @@ pub(super) struct DeletionObservation {
     pub volumes: Option<Outcome>,
     /// Outcome of the deletion of the Node in this pass.
     pub node: Option<Outcome>,
+    /// Time of the first attempt to delete the Node.
+    pub node_since: Option<Timestamp>,
 }
 
 /// Outcome of a step in the workload cluster.
@@ -86,16 +83,17 @@ pub(super) async fn observe(
         ..Observed::default()
     };
     let reference = &machine.spec.infrastructure_ref;
-    if reference.kind == INFRASTRUCTURE_KIND {
+    if is_of::<OpenStackMachine>(reference) {
         observed.infrastructure = reader.get(&reference.name).await?;
     }
-    let bootstrap = machine.spec.bootstrap.config_ref.as_ref().filter(|it| it.kind == BOOTSTRAP_KIND);
-    if let Some(reference) = bootstrap {
+    let bootstrap = machine.spec.bootstrap.config_ref.as_ref();
+    if let Some(reference) = bootstrap.filter(|it| is_of::<KubeadmConfig>(it)) {
         observed.bootstrap = reader.get(&reference.name).await?;
     }
     observed.find_obstacles(machine);
     reader.owners(machine, &mut observed).await?;
     observed.node = node::observe(context, machine, &observed);
+    reader.twin(machine, &mut observed).await?;
     if machine.metadata.deletion_timestamp.is_some() {
         reader.deletion(machine, &mut observed).await?;
     }
@@ -134,6 +132,20 @@ impl Reader<'_> {
         let owner = observed.set.as_ref().and_then(|set| ownership::controller_of(set).cloned());
         if let Some(owner) = owner.filter(|it| it.kind == "MachineDeployment") {
             observed.deployment = self.get(&owner.name).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether the Node belongs to another Machine with the same provider id. The one that wrote first keeps it.
+    async fn twin(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(other) = observed.node.found().and_then(|node| node_metadata::other_machine(node, machine))
+        else {
+            return Ok(());
+        };
+        let other: Option<Machine> = self.get(&other).await?;
+        let id = machine.spec.provider_id.as_ref();
+        if let Some(other) = other.filter(|other| id.is_some() && other.spec.provider_id.as_ref() == id) {
+            observed.node = NodeObservation::OfAnother(other.name_any());
         }
         Ok(())
     }
@@ -189,6 +201,11 @@ impl Observed {
             self.bootstrap = None;
         }
     }
+}
+
+/// Reports whether a reference names an object of this kind and group. The version is always the one that is stored.
+pub(super) fn is_of<K: Resource<DynamicType = ()>>(reference: &ContractVersionedObjectReference) -> bool {
+    reference.kind == K::kind(&()) && reference.api_group == K::group(&())
 }
 
 /// Reports whether the bootstrap data of a Machine has a name.

@@ -170,7 +170,7 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
         Some(_) => MachinePhase::Deleting,
         None if running && conditions::is_updating(machine) => MachinePhase::Updating,
         None if running => MachinePhase::Running,
-        None if provisioned => MachinePhase::Provisioned,
+        None if provisioned || machine.spec.provider_id.is_some() => MachinePhase::Provisioned,
         None if is_bootstrapped(machine) => MachinePhase::Provisioning,
         None => MachinePhase::Pending,
     }
@@ -220,6 +220,20 @@ mod tests {
         observed.node = NodeObservation::Found(Box::new(node));
         assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az2"), "where it really runs");
         assert_eq!(domain(&mut machine, &Observed::default()).as_deref(), Some("az2"), "it does not move");
+    }
+
+    #[test]
+    fn a_machine_with_a_provider_id_is_provisioned_whatever_its_server_says() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        let phase = |machine: &mut Machine| {
+            report(machine, &Observed::default(), &Step::Nothing, &Time::default());
+            machine.status.as_ref().and_then(|it| it.phase)
+        };
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Pending));
+        machine.spec.bootstrap.data_secret_name = Some("data".to_owned());
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Provisioning));
+        machine.spec.provider_id = Some("openstack:///1".to_owned());
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Provisioned));
     }
 
     #[test]
