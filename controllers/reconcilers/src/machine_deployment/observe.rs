@@ -22,6 +22,8 @@ pub(super) struct Observed {
     pub unowned: Vec<DynamicObject>,
     /// Kinds of the templates that do not exist.
     pub missing: Vec<String>,
+    /// Texts about references that cannot be used, whatever exists.
+    pub unusable: Vec<String>,
     /// The sets have the planned numbers and the present metadata and settings.
     pub rolled: bool,
 }
@@ -43,9 +45,11 @@ pub(super) async fn observe(
     else {
         return Ok(observed);
     };
-    let spec = &deployment.spec.template.spec;
-    let references = spec.bootstrap.config_ref.iter().chain([&spec.infrastructure_ref]);
-    for reference in references.filter(|reference| reference.kind.ends_with("Template")) {
+    for (field, reference) in templates::references(&deployment.spec.template.spec) {
+        if let Some(text) = templates::unusable(context, field, reference) {
+            observed.unusable.push(text);
+            continue;
+        }
         match templates::read(context, &namespace, reference).await? {
             None => observed.missing.push(reference.kind.clone()),
             Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}

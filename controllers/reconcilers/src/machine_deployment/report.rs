@@ -57,10 +57,7 @@ fn conditions(
     let is_deleting = deployment.metadata.deletion_timestamp.is_some();
     let (machines, current) = (&observed.machines, Some(number(observed.machines.len())));
     let desired = if is_deleting { Some(0) } else { deployment.spec.replicas };
-    let obstacles = (!observed.missing.is_empty()).then(|| {
-        let verb = if observed.missing.len() == 1 { "does" } else { "do" };
-        format!("because {} {verb} not exist", observed.missing.join(" and "))
-    });
+    let obstacles = obstacles(observed);
     let left = (!observed.sets.is_empty()).then(|| format!("Deleting {} MachineSets", observed.sets.len()));
     [
         availability(deployment, available, now),
@@ -73,6 +70,16 @@ fn conditions(
         paused::condition(deployment, observed.cluster.as_ref(), &now.time),
         replica_status::deleting(is_deleting, machines, left, now),
     ]
+}
+
+/// Returns the end of a message about what keeps the MachineDeployment from having Machines made.
+fn obstacles(observed: &Observed) -> Option<String> {
+    let missing = (!observed.missing.is_empty()).then(|| {
+        let verb = if observed.missing.len() == 1 { "does" } else { "do" };
+        format!("{} {verb} not exist", observed.missing.join(" and "))
+    });
+    let all: Vec<String> = missing.into_iter().chain(observed.unusable.iter().cloned()).collect();
+    (!all.is_empty()).then(|| format!("because {}", all.join(" and ")))
 }
 
 fn availability(deployment: &MachineDeployment, available: Option<i32>, now: &Now) -> Condition {
@@ -270,6 +277,10 @@ mod tests {
         let missing = vec!["KubeadmConfigTemplate".to_owned(), "OpenStackMachineTemplate".to_owned()];
         report(&mut deployment, &Observed { missing, ..Observed::default() }, &Now::read());
         let message = "Scaling up from 0 to 1 replicas is blocked because KubeadmConfigTemplate and OpenStackMachineTemplate do not exist";
+        assert_eq!(told(&deployment, "ScalingUp").1, message);
+        let unusable = vec!["Cluster c does not exist".to_owned()];
+        report(&mut deployment, &Observed { unusable, ..Observed::default() }, &Now::read());
+        let message = "Scaling up from 0 to 1 replicas is blocked because Cluster c does not exist";
         assert_eq!(told(&deployment, "ScalingUp").1, message);
     }
 

@@ -13,13 +13,13 @@ use super::{MANAGER, METADATA_MANAGER, desired};
 use crate::{ownership, templates};
 
 /// Reason if the bootstrap data could not be made.
-const BOOTSTRAP: &str = "BootstrapTemplateCloningFailed";
+pub(super) const BOOTSTRAP: &str = "BootstrapTemplateCloningFailed";
 
 /// Reason if the server's object could not be made.
-const INFRASTRUCTURE: &str = "InfrastructureTemplateCloningFailed";
+pub(super) const INFRASTRUCTURE: &str = "InfrastructureTemplateCloningFailed";
 
 /// Reason if the Machine could not be made.
-const MACHINE: &str = "MachineCreationFailed";
+pub(super) const MACHINE: &str = "MachineCreationFailed";
 
 /// Part that could not be made, and why.
 type Failure = (&'static str, ReconcileError);

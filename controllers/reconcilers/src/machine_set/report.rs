@@ -6,6 +6,7 @@ use apiserver_types::{Condition, Machine, MachineSet, MachineSetDeprecatedStatus
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::create;
 use super::observe::Observed;
 use crate::deprecated_conditions::{self, Old, set, state};
 use crate::replica_status::{self, Now, counts, number};
@@ -45,7 +46,7 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
     let obstacles = obstacles(observed);
     let checks = bullets(&observed.preflight);
     let checks = (!checks.is_empty()).then_some(checks.as_str());
-    let is_missing = !observed.missing.is_empty();
+    let is_missing = !(observed.missing.is_empty() && observed.unusable.is_empty());
     [
         replica_status::remediating(machines, checks, "MachineSet", now),
         replica_status::scaling_down(current, desired, machines, now),
@@ -60,7 +61,8 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
 /// Returns the end of a message about what keeps the set from creating Machines.
 fn obstacles(observed: &Observed) -> Option<String> {
     let missing = observed.missing.iter().map(|kind| format!("{kind} does not exist"));
-    let all: Vec<String> = missing.chain(observed.preflight.iter().cloned()).collect();
+    let unusable = observed.unusable.iter().cloned();
+    let all: Vec<String> = missing.chain(unusable).chain(observed.preflight.iter().cloned()).collect();
     (!all.is_empty()).then(|| format!("because:\n{}", bullets(&all)))
 }
 
@@ -100,10 +102,18 @@ fn machines_created(observed: &Observed, desired: i32) -> Old {
     if let Some((reason, message)) = &observed.failure {
         return Old::no("Error", reason, message.as_str());
     }
-    if observed.preflight.is_empty() || number(observed.machines.len()) >= desired {
+    if number(observed.machines.len()) >= desired {
         return Old::True;
     }
-    Old::no("Error", "PreflightCheckFailed", observed.preflight.join("; "))
+    if !observed.preflight.is_empty() {
+        return Old::no("Error", "PreflightCheckFailed", observed.preflight.join("; "));
+    }
+    if let Some(kind) = observed.missing.first() {
+        let reason =
+            if kind.ends_with("ConfigTemplate") { create::BOOTSTRAP } else { create::INFRASTRUCTURE };
+        return Old::no("Error", reason, format!("{kind} does not exist"));
+    }
+    observed.unusable.first().map_or(Old::True, |text| Old::no("Error", create::MACHINE, text.as_str()))
 }
 
 /// Returns the condition Resized; `None` if it stays as it is, because Nodes are still missing.
@@ -162,6 +172,32 @@ mod tests {
         assert_eq!(state(&old, "Ready"), Some(Old::no("Error", "PreflightCheckFailed", check)));
         let message = "Scaling up MachineSet to 2 replicas (actual 0)";
         assert_eq!(state(&old, "Resized"), Some(Old::no("Warning", "ScalingUp", message)));
+    }
+
+    #[test]
+    fn references_that_cannot_be_used_are_told_in_both_forms() {
+        let told = |observed: &Observed| {
+            let mut set = set(1);
+            report(&mut set, observed, &Now::read());
+            let message = set.condition("ScalingUp").unwrap().message.clone();
+            let old = set.status.unwrap().deprecated.unwrap().v1beta1.unwrap().conditions.unwrap();
+            (message, state(&old, "MachinesCreated"))
+        };
+        let begin = "Scaling up from 0 to 1 replicas is blocked because:\n* ";
+        for (kind, reason) in [
+            ("KubeadmConfigTemplate", create::BOOTSTRAP),
+            ("OpenStackMachineTemplate", create::INFRASTRUCTURE),
+        ] {
+            let text = format!("{kind} does not exist");
+            let observed = Observed { missing: vec![kind.to_owned()], ..Observed::default() };
+            assert_eq!(told(&observed), (format!("{begin}{text}"), Some(Old::no("Error", reason, text))));
+        }
+        let text = "Cluster c does not exist";
+        let observed = Observed { unusable: vec![text.to_owned()], ..Observed::default() };
+        assert_eq!(
+            told(&observed),
+            (format!("{begin}{text}"), Some(Old::no("Error", create::MACHINE, text)))
+        );
     }
 
     #[test]
