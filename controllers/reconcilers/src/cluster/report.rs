@@ -5,7 +5,7 @@ use apiserver_types::{
     Polarity, ReplicaCounts, Time, condition, set_condition,
 };
 
-use super::decide::Step;
+use super::decide::{Step, is_complete};
 use super::observe::Observed;
 use super::{conditions, deprecated};
 use crate::summary::Obstacle;
@@ -149,7 +149,7 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
     let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
     ReplicaCounts {
         available_replicas: count(&|machine| holds(machine, "Available")),
-        desired_replicas: count(&|machine| machine.metadata.deletion_timestamp.is_none()),
+        desired_replicas: count(&|_| true),
         ready_replicas: count(&|machine| holds(machine, "Ready")),
         replicas: count(&|_| true),
         up_to_date_replicas: count(&|machine| holds(machine, "UpToDate")),
@@ -160,7 +160,7 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
 
 fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
-    let reachable = endpoint.is_some_and(|it| it.host.is_some() && it.port.is_some());
+    let reachable = endpoint.is_some_and(is_complete);
     match cluster.metadata.deletion_timestamp {
         Some(_) => ClusterPhase::Deleting,
         None if observed.provisioned() && reachable => ClusterPhase::Provisioned,

@@ -1,14 +1,12 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
-use apiserver_types::{
-    Condition, ConditionStatus, ContractVersionedObjectReference, KubeadmConfig, Machine, OpenStackMachine,
-    Time,
-};
-use kube::{Resource, ResourceExt};
+use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, Machine, OpenStackMachine, Time};
+use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
-use super::observe::{Observed, Outcome, is_bootstrapped, is_of};
+use super::observe::{Observed, Outcome, is_bootstrapped};
 use crate::machine_labels::UPDATING;
+use crate::object_refs::{is_of, unknown_kind};
 use crate::summary;
 
 /// Returns the condition of the bootstrap data.
@@ -66,18 +64,6 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
         }
         None => no("NotReady", "OpenStackMachine status.initialization.provisioned is false"),
     }
-}
-
-/// Describes a reference of a kind that is not served, and the kind that is.
-fn unknown_kind<K: Resource<DynamicType = ()>>(
-    field: &str,
-    reference: &ContractVersionedObjectReference,
-) -> String {
-    let (kind, group) = (K::kind(&()), K::group(&()));
-    format!(
-        "{field} names {} {} of group {}, and that kind is not served here. Name an object of kind {kind} of group {group}",
-        reference.kind, reference.name, reference.api_group
-    )
 }
 
 fn missing(machine: &Machine, now: &Time) -> Condition {

@@ -8,8 +8,9 @@ use kube::{Resource, ResourceExt};
 
 use super::deletion::{PRE_DRAIN, PRE_TERMINATE, hooks};
 use super::node::NodeObservation;
-use super::observe::{Observed, is_bootstrapped, is_of};
+use super::observe::{Observed, is_bootstrapped};
 use crate::deprecated_conditions::{self, Old};
+use crate::object_refs::is_of;
 
 /// Parts of the condition Ready, as far as they are reported.
 const PARTS: [&str; 5] =

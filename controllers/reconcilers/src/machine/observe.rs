@@ -1,8 +1,8 @@
 //! Observation of the objects around a Machine.
 
 use apiserver_types::{
-    Cluster, ContractVersionedObjectReference, KubeadmConfig, KubeadmControlPlane, Machine,
-    MachineDeployment, MachineDrainRule, MachineSet, OpenStackMachine,
+    Cluster, KubeadmConfig, KubeadmControlPlane, Machine, MachineDeployment, MachineDrainRule, MachineSet,
+    OpenStackMachine,
 };
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::node::{self, NodeObservation};
 use super::node_metadata;
+use crate::object_refs::is_of;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
 
@@ -201,11 +202,6 @@ impl Observed {
             self.bootstrap = None;
         }
     }
-}
-
-/// Reports whether a reference names an object of this kind and group. The version is always the one that is stored.
-pub(super) fn is_of<K: Resource<DynamicType = ()>>(reference: &ContractVersionedObjectReference) -> bool {
-    reference.kind == K::kind(&()) && reference.api_group == K::group(&())
 }
 
 /// Reports whether the bootstrap data of a Machine has a name.
