@@ -20,6 +20,7 @@ use super::first_attempts::FirstAttempts;
 use super::node::{NodeObservation, cluster_key};
 use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
+use super::turns::{Turn, Turns};
 use crate::deprecated_conditions::{self, Old};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
@@ -35,6 +36,7 @@ pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
     pub api: &'a Api<Machine>,
     pub attempts: &'a FirstAttempts,
+    pub turns: &'a Turns,
 }
 
 impl Actor<'_> {
@@ -60,6 +62,7 @@ impl Actor<'_> {
         machine: &mut Machine,
         observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
+        let _turn = if step.calls_workload() { Some(self.turn(machine)?) } else { None };
         match step {
             Step::AddFinalizer => crate::finalizers::add(self.api, machine, FINALIZER).await,
             Step::Adopt(owned) => self.adopt(machine, observed, *owned).await,
@@ -90,6 +93,12 @@ impl Actor<'_> {
             },
             _ => Ok(()),
         }
+    }
+
+    fn turn(&self, machine: &Machine) -> Result<Turn<'_>, ReconcileError> {
+        let key = cluster_key(machine);
+        let message = format!("other Machines wait for the API of workload cluster {key}");
+        self.turns.take(key).ok_or_else(|| ReconcileError::waiting(super::BUSY, message))
     }
 
     fn namespaced<K>(&self, machine: &Machine) -> Api<K>

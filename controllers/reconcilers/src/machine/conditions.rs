@@ -4,6 +4,7 @@ use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, Machine, OpenSt
 use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
+use super::deletion;
 use super::observe::{Observed, Outcome, is_bootstrapped};
 use crate::machine_labels::UPDATING;
 use crate::object_refs::{is_of, unknown_kind};
@@ -108,9 +109,12 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
             "WaitingForPreTerminateHook",
             format!("Waiting for pre-terminate hooks to succeed (hooks: {hooks})"),
         ),
-        Step::Wait(Stage::Drain, outcome) => ("DrainingNode", text("Error draining Node", outcome)),
-        Step::Wait(_, outcome) => {
-            ("WaitingForVolumeDetach", text("Error waiting for the Node's volumes to be detached", outcome))
+        Step::Wait(Stage::Drain, outcome) => {
+            ("DrainingNode", text("Error draining Node", outcome, &limit(machine, Stage::Drain)))
+        }
+        Step::Wait(stage, outcome) => {
+            let attempt = "Error waiting for the Node's volumes to be detached";
+            ("WaitingForVolumeDetach", text(attempt, outcome, &limit(machine, *stage)))
         }
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackMachine to be deleted".to_owned())
@@ -118,17 +122,69 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::DeleteBootstrap => (bootstrap, "Waiting for KubeadmConfig to be deleted".to_owned()),
         Step::WaitForBootstrap(message) => (bootstrap, message.clone()),
-        Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome)),
+        Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome, "")),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
         _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
 
-fn text(attempt: &str, outcome: &Outcome) -> String {
+/// Describes how long a stage that fails has lasted, and the setting that ends it.
+fn limit(machine: &Machine, stage: Stage) -> String {
+    let deletion = machine.spec.deletion.as_ref();
+    let (field, seconds) = match stage {
+        Stage::Drain => ("nodeDrainTimeoutSeconds", deletion.and_then(|it| it.node_drain_timeout_seconds)),
+        _ => {
+            ("nodeVolumeDetachTimeoutSeconds", deletion.and_then(|it| it.node_volume_detach_timeout_seconds))
+        }
+    };
+    let since = deletion::started(machine, stage).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let since = since.map(|at| format!(" (started at {at})")).unwrap_or_default();
+    match seconds.filter(|seconds| *seconds > 0) {
+        Some(seconds) => format!("{since}. The Machine goes on after {seconds} s, by spec.deletion.{field}"),
+        None => format!("{since}. This has no time limit, spec.deletion.{field} of the Machine sets one"),
+    }
+}
+
+fn text(attempt: &str, outcome: &Outcome, limit: &str) -> String {
     match outcome {
         Outcome::Done => String::new(),
         Outcome::Waiting(message) => message.clone(),
-        Outcome::Failed(error) => format!("{attempt}: {error}"),
+        Outcome::Failed(error) => format!("{attempt}: {error}{limit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::MachineDeletionSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_drain_that_fails_names_the_setting_that_ends_it() {
+        let mut machine: Machine = serde_json::from_value(json!({
+            "metadata": {"deletionTimestamp": "2026-11-26T10:00:00Z"},
+            "spec": {"clusterName": "c", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": "m"}},
+            "status": {"deletion": {"nodeDrainStartTime": "2026-11-26T10:00:01Z"}},
+        }))
+        .unwrap();
+        let step = Step::Wait(Stage::Drain, Outcome::Failed("not connected".to_owned()));
+        let message = |machine: &Machine| deleting(machine, &step, &Time::default()).message;
+        let begin = "Error draining Node: not connected (started at 2026-11-26T10:00:01Z)";
+        assert_eq!(
+            message(&machine),
+            format!(
+                "{begin}. This has no time limit, spec.deletion.nodeDrainTimeoutSeconds of the Machine sets one"
+            )
+        );
+        let deletion =
+            MachineDeletionSpec { node_drain_timeout_seconds: Some(60), ..MachineDeletionSpec::default() };
+        machine.spec.deletion = Some(deletion);
+        assert_eq!(
+            message(&machine),
+            format!("{begin}. The Machine goes on after 60 s, by spec.deletion.nodeDrainTimeoutSeconds")
+        );
     }
 }

@@ -71,7 +71,8 @@ fn absent(machine: &Machine, observed: &Observed) -> Verdict {
         }
         (NodeObservation::NotFound, None) => {
             let id = node::provider_id(machine, observed).unwrap_or_default();
-            uninspected(&format!("Waiting for a Node with spec.providerID {id} to exist"))
+            let namesake = observed.namesake.as_ref().map(|text| format!(". {text}")).unwrap_or_default();
+            uninspected(&format!("Waiting for a Node with spec.providerID {id} to exist{namesake}"))
         }
         (NodeObservation::OfAnother(other), _) => {
             let id = node::provider_id(machine, observed).unwrap_or_default();

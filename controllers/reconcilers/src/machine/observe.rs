@@ -33,6 +33,8 @@ pub(super) struct Observed {
     /// MachineDeployment that controls the MachineSet.
     pub deployment: Option<MachineDeployment>,
     pub node: NodeObservation,
+    /// Text about a Node with the Machine's name and another provider ID, while none has the right one.
+    pub namesake: Option<String>,
     /// The Node was read in this pass, because the one of the watch was old.
     pub node_is_newest: bool,
     /// Failure of the write to the Node in this pass. For people.
@@ -94,6 +96,10 @@ pub(super) async fn observe(
     observed.find_obstacles(machine);
     reader.owners(machine, &mut observed).await?;
     observed.node = node::observe(context, machine, &observed);
+    if observed.node == NodeObservation::NotFound {
+        let nodes = context.workloads.nodes(&node::cluster_key(machine)).unwrap_or_default();
+        observed.namesake = node::namesake(nodes.iter().map(AsRef::as_ref), &machine.name_any());
+    }
     reader.twin(machine, &mut observed).await?;
     if machine.metadata.deletion_timestamp.is_some() {
         reader.deletion(machine, &mut observed).await?;
