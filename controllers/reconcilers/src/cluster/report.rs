@@ -9,7 +9,7 @@ use super::decide::{Step, is_complete};
 use super::observe::Observed;
 use super::{conditions, deprecated};
 use crate::summary::Obstacle;
-use crate::{machine_versions, paused, summary};
+use crate::{condition_order, machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
@@ -35,6 +35,7 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     }
     let available = available(known, &gates, now);
     set_condition(known, available.at_generation(generation));
+    condition_order::sort(known);
     status.phase = Some(phase);
     status.observed_generation = generation;
     deprecated::report(cluster, now);

@@ -11,7 +11,7 @@ use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
 use super::{conditions, deprecated, node, node_conditions, ready, up_to_date};
 use crate::replica_status::{self, Now};
-use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused};
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, condition_order, paused};
 
 /// Label with the zone of a Node, which the cloud's own controller sets in the workload cluster.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
@@ -45,7 +45,9 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let wait = remaining(machine, observed.now);
     let status = machine.status.get_or_insert_default();
     let available = available(&ready, wait, now).at_generation(generation);
-    set_condition(status.conditions.get_or_insert_default(), available);
+    let conditions = status.conditions.get_or_insert_default();
+    set_condition(conditions, available);
+    condition_order::sort(conditions);
     if status.phase != Some(phase) {
         status.phase = Some(phase);
         status.last_updated = Some(now.clone());

@@ -13,7 +13,7 @@ use super::observe::Observed;
 use super::sameness;
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
-use crate::{machine_versions, paused, selectors};
+use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, now: &Now) {
@@ -27,9 +27,11 @@ pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, no
     let phase = phase(deployment, observed);
     let old = deprecated(deployment, observed, available, now);
     let status = deployment.status.get_or_insert_default();
+    let known = status.conditions.get_or_insert_default();
     for condition in conditions {
-        set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
+        set_condition(known, condition.at_generation(generation));
     }
+    condition_order::sort(known);
     status.selector = (!selector.is_empty()).then_some(selector);
     status.replicas = sum(|set| set.status.as_ref()?.replicas);
     status.ready_replicas = sum(|set| set.status.as_ref()?.ready_replicas);

@@ -10,7 +10,7 @@ use super::create;
 use super::observe::Observed;
 use crate::deprecated_conditions::{self, Old, set, state};
 use crate::replica_status::{self, Now, counts, number};
-use crate::{machine_versions, paused, selectors};
+use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(set: &mut MachineSet, observed: &Observed, now: &Now) {
@@ -20,9 +20,11 @@ pub(super) fn report(set: &mut MachineSet, observed: &Observed, now: &Now) {
     let count = |kind| Some(number(observed.machines.iter().filter(|it| counts(it, kind)).count()));
     let selector = selectors::text(&set.spec.selector);
     let status = set.status.get_or_insert_default();
+    let known = status.conditions.get_or_insert_default();
     for condition in conditions {
-        set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
+        set_condition(known, condition.at_generation(generation));
     }
+    condition_order::sort(known);
     status.selector = (!selector.is_empty()).then_some(selector);
     status.replicas = Some(number(observed.machines.len()));
     status.ready_replicas = count("Ready");
