@@ -34,6 +34,27 @@ pub(crate) struct Clone<'a> {
     pub owner: OwnerReference,
 }
 
+/// Object of a reference in the template of Machines that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub kind: String,
+    pub name: String,
+    /// Field of the reference in the template.
+    pub field: &'static str,
+}
+
+impl Missing {
+    /// Returns the absence of the object of a reference.
+    pub(crate) fn new(field: &'static str, reference: &ContractVersionedObjectReference) -> Self {
+        Self { kind: reference.kind.clone(), name: reference.name.clone(), field }
+    }
+
+    /// Returns what to do about it.
+    pub(crate) fn remedy(&self) -> String {
+        format!("Create {} {}, or correct spec.template.spec.{}", self.kind, self.name, self.field)
+    }
+}
+
 /// Returns the resource of an object that is referred to by group and kind, in its stored version.
 pub(crate) fn resource(context: &ControllerContext, group: &str, kind: &str) -> Option<ApiResource> {
     let mut kinds = context.kinds.iter();

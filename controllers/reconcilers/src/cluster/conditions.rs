@@ -60,6 +60,7 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
     let name = format!("{} {}", reference.kind, reference.name);
     let part = Part {
         name: &name,
+        field: "spec.infrastructureRef",
         unknown: unknown::<OpenStackCluster>("spec.infrastructureRef", reference),
         refused: observed.refused.as_deref(),
         found: observed.infrastructure.is_some(),
@@ -95,6 +96,8 @@ fn unknown<K: Resource<DynamicType = ()>>(
 /// Object that a Cluster names.
 struct Part<'a> {
     name: &'a str,
+    /// Field of the Cluster that names it.
+    field: &'static str,
     /// Text about a kind that is not served.
     unknown: Option<String>,
     refused: Option<&'a str>,
@@ -120,7 +123,11 @@ impl Part<'_> {
             (true, false) => {
                 ("ObjectDeleted", format!("{} has been deleted while the cluster still exists", self.name))
             }
-            (false, _) => ("ObjectDoesNotExist", format!("{} does not exist", self.name)),
+            (false, true) => ("ObjectDoesNotExist", format!("{} does not exist", self.name)),
+            (false, false) => {
+                let (name, field) = (self.name, self.field);
+                ("ObjectDoesNotExist", format!("{name} does not exist. Create it, or correct {field}"))
+            }
         })
     }
 }
@@ -138,6 +145,7 @@ fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -
     let name = format!("{} {}", reference.kind, reference.name);
     let part = Part {
         name: &name,
+        field: "spec.controlPlaneRef",
         unknown: unknown::<KubeadmControlPlane>("spec.controlPlaneRef", reference),
         refused: observed.control_plane_refused.as_deref(),
         found: observed.control_plane.is_some(),
@@ -346,6 +354,19 @@ mod tests {
             found
                 .message
                 .starts_with("spec.controlPlaneRef names KubeadmControlPlane cp of group example.com")
+        );
+    }
+
+    #[test]
+    fn an_object_that_does_not_exist_is_named_with_its_field_and_a_remedy() {
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        let reference =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": "c"});
+        cluster.spec.infrastructure_ref = serde_json::from_value(reference).unwrap();
+        let found = infrastructure(&cluster, &Observed::default(), &Time::default());
+        assert_eq!(
+            found.message,
+            "OpenStackCluster c does not exist. Create it, or correct spec.infrastructureRef"
         );
     }
 

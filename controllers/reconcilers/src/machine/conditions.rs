@@ -32,9 +32,13 @@ pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> C
     }
     let Some(config) = &observed.bootstrap else {
         let name = format!("{} {}", reference.kind, reference.name);
-        return match machine.metadata.deletion_timestamp.is_some() && is_bootstrapped(machine) {
-            true => no("ObjectDeleted", &format!("{name} has been deleted")),
-            false => no("ObjectDoesNotExist", &format!("{name} does not exist")),
+        return match (machine.metadata.deletion_timestamp.is_some(), is_bootstrapped(machine)) {
+            (true, true) => no("ObjectDeleted", &format!("{name} has been deleted")),
+            (true, false) => no("ObjectDoesNotExist", &format!("{name} does not exist")),
+            (false, _) => {
+                let remedy = "Create it, or correct spec.bootstrap.configRef";
+                no("ObjectDoesNotExist", &format!("{name} does not exist. {remedy}"))
+            }
         };
     };
     match config.condition("Ready") {
@@ -75,7 +79,11 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     let (reason, message) = match (provisioned, deleting) {
         (true, true) => ("ObjectDeleted", format!("{name} has been deleted")),
         (true, false) => ("ObjectDeleted", format!("{name} has been deleted while the Machine still exists")),
-        (false, _) => ("ObjectDoesNotExist", format!("{name} does not exist")),
+        (false, true) => ("ObjectDoesNotExist", format!("{name} does not exist")),
+        (false, false) => {
+            let remedy = "Create it, or correct spec.infrastructureRef";
+            ("ObjectDoesNotExist", format!("{name} does not exist. {remedy}"))
+        }
     };
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }

@@ -193,7 +193,10 @@ impl Observed {
 
     fn find_obstacles(&mut self, machine: &Machine) {
         let Some(cluster) = &self.cluster else {
-            self.obstacle = Some(format!("Cluster {} does not exist", machine.spec.cluster_name));
+            self.obstacle = Some(format!(
+                "Cluster {} does not exist. Create it, or delete this Machine: its spec.clusterName cannot be changed",
+                machine.spec.cluster_name
+            ));
             return;
         };
         let (owner, name) = (ownership::reference(machine, true), cluster.name_any());

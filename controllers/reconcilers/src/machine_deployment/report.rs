@@ -13,6 +13,7 @@ use super::observe::Observed;
 use super::sameness;
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
+use crate::templates::Missing;
 use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
@@ -78,7 +79,9 @@ fn conditions(
 fn obstacles(observed: &Observed) -> Option<String> {
     let missing = (!observed.missing.is_empty()).then(|| {
         let verb = if observed.missing.len() == 1 { "does" } else { "do" };
-        format!("{} {verb} not exist", observed.missing.join(" and "))
+        let kinds: Vec<&str> = observed.missing.iter().map(|it| it.kind.as_str()).collect();
+        let remedies: Vec<String> = observed.missing.iter().map(Missing::remedy).collect();
+        format!("{} {verb} not exist. {}", kinds.join(" and "), remedies.join(". "))
     });
     let all: Vec<String> = missing.into_iter().chain(observed.unusable.iter().cloned()).collect();
     (!all.is_empty()).then(|| format!("because {}", all.join(" and ")))
@@ -276,9 +279,16 @@ mod tests {
     #[test]
     fn missing_templates_block_scaling_up() {
         let mut deployment = deployment(1);
-        let missing = vec!["KubeadmConfigTemplate".to_owned(), "OpenStackMachineTemplate".to_owned()];
+        let absent = |kind: &str, field| Missing { kind: kind.to_owned(), name: "t".to_owned(), field };
+        let missing = vec![
+            absent("KubeadmConfigTemplate", "bootstrap.configRef"),
+            absent("OpenStackMachineTemplate", "infrastructureRef"),
+        ];
         report(&mut deployment, &Observed { missing, ..Observed::default() }, &Now::read());
-        let message = "Scaling up from 0 to 1 replicas is blocked because KubeadmConfigTemplate and OpenStackMachineTemplate do not exist";
+        let message = "Scaling up from 0 to 1 replicas is blocked because KubeadmConfigTemplate and \
+            OpenStackMachineTemplate do not exist. Create KubeadmConfigTemplate t, or correct \
+            spec.template.spec.bootstrap.configRef. Create OpenStackMachineTemplate t, or correct \
+            spec.template.spec.infrastructureRef";
         assert_eq!(told(&deployment, "ScalingUp").1, message);
         let unusable = vec!["Cluster c does not exist".to_owned()];
         report(&mut deployment, &Observed { unusable, ..Observed::default() }, &Now::read());

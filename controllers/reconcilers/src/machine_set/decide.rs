@@ -170,6 +170,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::templates::Missing;
 
     fn cluster() -> Cluster {
         let mut cluster = Cluster::new("c", ClusterSpec::default());
@@ -226,7 +227,8 @@ mod tests {
         let mut going = observed(&["a", "b", "c"]);
         going.machines[2].metadata.deletion_timestamp = deleted();
         let blocked = Observed { preflight: vec!["busy".to_owned()], ..observed(&[]) };
-        let missing = Observed { missing: vec!["T".to_owned()], ..observed(&[]) };
+        let absent = Missing { kind: "T".to_owned(), name: "t".to_owned(), field: "infrastructureRef" };
+        let missing = Observed { missing: vec![absent], ..observed(&[]) };
         let unusable = Observed { unusable: vec!["no template".to_owned()], ..observed(&[]) };
         let mut disabled = set(1);
         disabled.annotations_mut().insert(DISABLE_CREATE.to_owned(), "true".to_owned());

@@ -7,7 +7,8 @@ use kube::{Api, ResourceExt};
 
 use super::preflight;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
-use crate::{ownership, selectors, templates};
+use crate::templates::{self, Missing};
+use crate::{ownership, selectors};
 
 /// Objects around a MachineSet.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +22,8 @@ pub(super) struct Observed {
     pub orphans: Vec<Machine>,
     /// Templates that exist, and do not refer to the Cluster yet.
     pub unowned: Vec<DynamicObject>,
-    /// Kinds of the templates that do not exist.
-    pub missing: Vec<String>,
+    /// Templates that do not exist.
+    pub missing: Vec<Missing>,
     /// Texts about references that cannot be used, whatever exists.
     pub unusable: Vec<String>,
     /// Reason and text if the set cannot be worked on at all.
@@ -124,7 +125,7 @@ async fn read_templates(
             continue;
         }
         match templates::read(context, &set.namespace().unwrap_or_default(), reference).await? {
-            None => observed.missing.push(reference.kind.clone()),
+            None => observed.missing.push(Missing::new(field, reference)),
             Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}
             Some(it) => observed.unowned.push(it),
         }

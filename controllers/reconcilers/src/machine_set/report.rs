@@ -10,6 +10,7 @@ use super::create;
 use super::observe::Observed;
 use crate::deprecated_conditions::{self, Old, set, state};
 use crate::replica_status::{self, Now, counts, number};
+use crate::templates::Missing;
 use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
@@ -62,10 +63,14 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
 
 /// Returns the end of a message about what keeps the set from creating Machines.
 fn obstacles(observed: &Observed) -> Option<String> {
-    let missing = observed.missing.iter().map(|kind| format!("{kind} does not exist"));
+    let missing = observed.missing.iter().map(absence);
     let unusable = observed.unusable.iter().cloned();
     let all: Vec<String> = missing.chain(unusable).chain(observed.preflight.iter().cloned()).collect();
     (!all.is_empty()).then(|| format!("because:\n{}", bullets(&all)))
+}
+
+fn absence(missing: &Missing) -> String {
+    format!("{} does not exist. {}", missing.kind, missing.remedy())
 }
 
 fn bullets(texts: &[String]) -> String {
@@ -110,10 +115,10 @@ fn machines_created(observed: &Observed, desired: i32) -> Old {
     if !observed.preflight.is_empty() {
         return Old::no("Error", "PreflightCheckFailed", observed.preflight.join("; "));
     }
-    if let Some(kind) = observed.missing.first() {
-        let reason =
-            if kind.ends_with("ConfigTemplate") { create::BOOTSTRAP } else { create::INFRASTRUCTURE };
-        return Old::no("Error", reason, format!("{kind} does not exist"));
+    if let Some(missing) = observed.missing.first() {
+        let is_bootstrap = missing.field.starts_with("bootstrap");
+        let reason = if is_bootstrap { create::BOOTSTRAP } else { create::INFRASTRUCTURE };
+        return Old::no("Error", reason, absence(missing));
     }
     observed.unusable.first().map_or(Old::True, |text| Old::no("Error", create::MACHINE, text.as_str()))
 }
@@ -186,12 +191,16 @@ mod tests {
             (message, state(&old, "MachinesCreated"))
         };
         let begin = "Scaling up from 0 to 1 replicas is blocked because:\n* ";
-        for (kind, reason) in [
-            ("KubeadmConfigTemplate", create::BOOTSTRAP),
-            ("OpenStackMachineTemplate", create::INFRASTRUCTURE),
-        ] {
-            let text = format!("{kind} does not exist");
-            let observed = Observed { missing: vec![kind.to_owned()], ..Observed::default() };
+        let table = [
+            ("KubeadmConfigTemplate", "bootstrap.configRef", create::BOOTSTRAP),
+            ("OpenStackMachineTemplate", "infrastructureRef", create::INFRASTRUCTURE),
+        ];
+        for (kind, field, reason) in table {
+            let text = format!(
+                "{kind} does not exist. Create {kind} nowhere, or correct spec.template.spec.{field}"
+            );
+            let missing = Missing { kind: kind.to_owned(), name: "nowhere".to_owned(), field };
+            let observed = Observed { missing: vec![missing], ..Observed::default() };
             assert_eq!(told(&observed), (format!("{begin}{text}"), Some(Old::no("Error", reason, text))));
         }
         let text = "Cluster c does not exist";
