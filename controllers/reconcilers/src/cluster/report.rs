@@ -74,7 +74,9 @@ fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool, with
         initialization.control_plane_initialized = Some(true);
     }
     let from = observed.infrastructure.as_ref().and_then(|it| it.status.as_ref());
-    if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
+    if let Some(mut domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty())
+    {
+        domains.sort_by(|a, b| a.name.cmp(&b.name));
         status.failure_domains = Some(domains);
     }
     let known = status.control_plane.take();
@@ -242,6 +244,19 @@ mod tests {
         report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
         let available = cluster.condition("Available").unwrap();
         assert!(available.message.contains("Burning: it burns"), "{available:?}");
+    }
+
+    /// Other tools may write the status of an infrastructure that they manage.
+    #[test]
+    fn failure_domains_are_in_the_order_of_their_names() {
+        let mut infrastructure = apiserver_types::OpenStackCluster::default();
+        let domains = json!({"failureDomains": [{"name": "b"}, {"name": "a", "controlPlane": true}]});
+        infrastructure.status = serde_json::from_value(domains).unwrap();
+        let observed = Observed { infrastructure: Some(infrastructure), ..Observed::default() };
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        report(&mut cluster, &observed, &Step::Nothing, &Time::default());
+        let domains = cluster.status.unwrap().failure_domains.unwrap();
+        assert_eq!(domains.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
