@@ -65,7 +65,9 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
 fn obstacles(observed: &Observed) -> Option<String> {
     let missing = observed.missing.iter().map(absence);
     let unusable = observed.unusable.iter().cloned();
-    let all: Vec<String> = missing.chain(unusable).chain(observed.preflight.iter().cloned()).collect();
+    let failed = observed.failure.iter().map(|(_, message)| message.clone());
+    let checks = observed.preflight.iter().cloned();
+    let all: Vec<String> = missing.chain(unusable).chain(checks).chain(failed).collect();
     (!all.is_empty()).then(|| format!("because:\n{}", bullets(&all)))
 }
 
@@ -203,6 +205,11 @@ mod tests {
             let observed = Observed { missing: vec![missing], ..Observed::default() };
             assert_eq!(told(&observed), (format!("{begin}{text}"), Some(Old::no("Error", reason, text))));
         }
+        let text = "OpenStackMachine ms-* is invalid: spec.flavor: Required value";
+        let observed =
+            Observed { failure: Some((create::INFRASTRUCTURE, text.to_owned())), ..Observed::default() };
+        let expected = Some(Old::no("Error", create::INFRASTRUCTURE, text));
+        assert_eq!(told(&observed), (format!("{begin}{text}"), expected));
         let text = "Cluster c does not exist";
         let observed = Observed { unusable: vec![text.to_owned()], ..Observed::default() };
         assert_eq!(
