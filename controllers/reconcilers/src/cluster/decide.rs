@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use super::descendants::{Descendant, Stage};
 use super::observe::Observed;
 use super::{FINALIZER, WAITING, kubeconfig};
+use crate::CLUSTER_NAME_LABEL;
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Cluster that waits for nothing; watches report all changes sooner.
@@ -123,7 +124,9 @@ fn deletion(cluster: &Cluster, observed: &Observed) -> Step {
     }
     // An object of another Cluster is not deleted with this one. One that is not adopted yet is.
     let ours = |infrastructure: &&OpenStackCluster| {
-        !matches!(ownership::part_adoption(*infrastructure, cluster), Adoption::Refused(_))
+        let label = infrastructure.labels().get(CLUSTER_NAME_LABEL);
+        label.is_none_or(|label| *label == cluster.name_any())
+            && !matches!(ownership::part_adoption(*infrastructure, cluster), Adoption::Refused(_))
     };
     match observed.infrastructure.as_ref().filter(ours) {
         None => Step::Release,
@@ -143,7 +146,6 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
-    use crate::CLUSTER_NAME_LABEL;
     use crate::cluster::descendants::Kind;
 
     fn cluster() -> Cluster {
@@ -233,6 +235,9 @@ mod tests {
         assert_eq!(next_step(&cluster, &observed), Step::Release, "another Cluster's infrastructure");
         observed.infrastructure.as_mut().unwrap().metadata.owner_references = None;
         assert_eq!(next_step(&cluster, &observed), Step::DeleteInfrastructure, "not adopted yet");
+        let label = (CLUSTER_NAME_LABEL.to_owned(), "another".to_owned());
+        observed.infrastructure.as_mut().unwrap().labels_mut().extend([label]);
+        assert_eq!(next_step(&cluster, &observed), Step::Release, "about to be adopted by another Cluster");
         observed.infrastructure = None;
         assert_eq!(next_step(&cluster, &observed), Step::Release);
     }

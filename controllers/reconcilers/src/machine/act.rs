@@ -12,6 +12,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
@@ -27,8 +28,8 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 12;
 
-/// Attempts to delete a Node in one pass, and the pause between two of them: 10 seconds in all, as upstream.
-const NODE_DELETIONS: usize = 6;
+/// Duration of the attempts to delete a Node in one pass, and the pause between two of them. Upstream's.
+const NODE_DELETIONS: Duration = Duration::from_secs(10);
 const NODE_DELETION_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writer of a pass.
@@ -257,8 +258,9 @@ impl Actor<'_> {
     /// Deletes the Node, several times if that fails: the address of the API may just move to another server.
     async fn try_to_delete_node(&self, machine: &Machine, name: &str) -> Result<(), String> {
         let mut last = String::new();
-        for attempt in 0..NODE_DELETIONS {
-            if attempt > 0 {
+        let end = Instant::now() + NODE_DELETIONS;
+        loop {
+            if !last.is_empty() {
                 tokio::time::sleep(NODE_DELETION_PAUSE).await;
             }
             let deleted = match self.workload(machine) {
@@ -269,8 +271,10 @@ impl Actor<'_> {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
+            if Instant::now() >= end {
+                return Err(last);
+            }
         }
-        Err(last)
     }
 
     async fn delete_node(

@@ -148,7 +148,9 @@ fn of_node(kind: &str, found: &NodeCondition, now: &Time) -> Condition {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::Cluster;
     use k8s_openapi::api::core::v1::{NodeCondition as NodesOwn, NodeStatus};
+    use serde_json::json;
 
     use super::*;
 
@@ -170,11 +172,10 @@ mod tests {
     fn the_second_of_two_machines_with_one_provider_id_names_the_first() {
         let mut machine = Machine::default();
         machine.spec.provider_id = Some("openstack:///1".to_owned());
-        let mut cluster = apiserver_types::Cluster::default();
-        cluster.status = serde_json::from_value(serde_json::json!({
-            "initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true},
-        }))
-        .unwrap();
+        let milestones = json!({"infrastructureProvisioned": true, "controlPlaneInitialized": true});
+        let status = json!({"initialization": milestones});
+        let status = serde_json::from_value(status).unwrap();
+        let cluster = Cluster { status, ..Cluster::default() };
         let node = NodeObservation::OfAnother("first".to_owned());
         let observed = Observed { cluster: Some(cluster), node, ..Observed::default() };
         let found = conditions(&machine, &observed, &Time::default());
