@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 #[derive(Debug, Default)]
 pub(crate) struct ChangePredicate(Mutex<HashMap<String, State>>);
 
-/// Generation, deletion and pause of an object, and the part of its status that matters.
+/// Generation, deletion and pause of an object, and the other part of it that matters.
 type State = (Option<i64>, bool, bool, String);
 
 impl ChangePredicate {
@@ -19,7 +19,7 @@ impl ChangePredicate {
         self.is_new_with(object, &())
     }
 
-    /// Returns true if spec, deletion or pause of an object, or `part` of its status, differ from those of the last
+    /// Returns true if spec, deletion or pause of an object, or another `part` of it, differ from those of the last
     /// call.
     pub(crate) fn is_new_with<K: Resource>(&self, object: &K, part: &impl Debug) -> bool {
         let deleting = object.meta().deletion_timestamp.is_some();

@@ -48,7 +48,11 @@ pub(crate) fn set(conditions: &mut Vec<DeprecatedCondition>, kind: &str, state: 
             }
             *known = new;
         }
-        None => conditions.push(new),
+        None => {
+            conditions.push(new);
+            // Upstream's order.
+            conditions.sort_by(|a, b| (a.kind != "Ready", &a.kind).cmp(&(b.kind != "Ready", &b.kind)));
+        }
     }
 }
 
@@ -128,5 +132,10 @@ mod tests {
         set(&mut conditions, "Ready", Old::True, &at(3));
         assert_eq!(conditions[0].last_transition_time, at(3));
         assert_eq!(conditions[0].severity, None);
+        for kind in ["Zone", "Available"] {
+            set(&mut conditions, kind, Old::True, &at(4));
+        }
+        let kinds: Vec<&str> = conditions.iter().map(|it| it.kind.as_str()).collect();
+        assert_eq!(kinds, ["Ready", "Available", "Zone"]);
     }
 }

@@ -12,6 +12,7 @@ mod change_predicate;
 mod cidrs;
 pub mod cluster;
 mod cluster_certificates;
+mod condition_order;
 mod deprecated_conditions;
 mod endpoint_hosts;
 mod event_expiry;

@@ -112,11 +112,9 @@ pub(crate) fn machines_up_to_date(machines: &[Machine], now: &Now) -> Condition 
         let created = machine.metadata.creation_timestamp.as_ref();
         created.is_some_and(|created| elapsed(created.0, now) > UP_TO_DATE_GRACE)
     };
-    let relevant = machines.iter().filter(|it| it.condition(UP_TO_DATE.source).is_some() || is_old(it));
-    if machines.is_empty() {
-        return of_machines(&UP_TO_DATE, machines.iter(), now);
-    }
-    aggregate(&UP_TO_DATE, &sources(&UP_TO_DATE, relevant), &now.time)
+    let is_relevant = |it: &&Machine| it.condition(UP_TO_DATE.source).is_some() || is_old(it);
+    let relevant: Vec<&Machine> = machines.iter().filter(is_relevant).collect();
+    of_machines(&UP_TO_DATE, relevant.into_iter(), now)
 }
 
 fn of_machines<'a>(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apiserver_types::ContractVersionedObjectReference;
+use apiserver_types::{ContractVersionedObjectReference, MachineSpec};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -34,6 +34,27 @@ pub(crate) struct Clone<'a> {
     pub owner: OwnerReference,
 }
 
+/// Object of a reference in the template of Machines that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub kind: String,
+    pub name: String,
+    /// Field of the reference in the template.
+    pub field: &'static str,
+}
+
+impl Missing {
+    /// Returns the absence of the object of a reference.
+    pub(crate) fn new(field: &'static str, reference: &ContractVersionedObjectReference) -> Self {
+        Self { kind: reference.kind.clone(), name: reference.name.clone(), field }
+    }
+
+    /// Returns what to do about it.
+    pub(crate) fn remedy(&self) -> String {
+        format!("Create {} {}, or correct spec.template.spec.{}", self.kind, self.name, self.field)
+    }
+}
+
 /// Returns the resource of an object that is referred to by group and kind, in its stored version.
 pub(crate) fn resource(context: &ControllerContext, group: &str, kind: &str) -> Option<ApiResource> {
     let mut kinds = context.kinds.iter();
@@ -55,6 +76,35 @@ pub(crate) fn api(
         ReconcileError::waiting("UnknownKind", format!("kind {kind} of group {group} is not served here"))
     })?;
     Ok((Api::namespaced_with(context.client.clone(), namespace, &resource), resource))
+}
+
+/// Returns why Machines cannot be made from the object of a reference, if its kind is the reason. `field` names the
+/// reference in the template of the Machines.
+pub(crate) fn unusable(
+    context: &ControllerContext,
+    field: &str,
+    reference: &ContractVersionedObjectReference,
+) -> Option<String> {
+    let (kind, group) = (&reference.kind, &reference.api_group);
+    let named = format!("spec.template.spec.{field} names {kind} {} of group {group}", reference.name);
+    if !kind.ends_with("Template") {
+        return Some(format!("{named}, which is no template"));
+    }
+    let is_served = is_served(context, reference);
+    (!is_served).then(|| format!("{named}, and that kind is not served here"))
+}
+
+/// Returns the references of a Machine's spec to what its parts are made from, with their fields.
+pub(crate) fn references(
+    spec: &MachineSpec,
+) -> impl Iterator<Item = (&'static str, &ContractVersionedObjectReference)> {
+    let bootstrap = spec.bootstrap.config_ref.iter().map(|reference| ("bootstrap.configRef", reference));
+    bootstrap.chain([("infrastructureRef", &spec.infrastructure_ref)])
+}
+
+/// Returns true if objects of the kind of a reference are served here.
+pub(crate) fn is_served(context: &ControllerContext, reference: &ContractVersionedObjectReference) -> bool {
+    resource(context, &reference.api_group, &reference.kind).is_some()
 }
 
 /// Reads the object of a reference; `None` if it does not exist.
@@ -91,8 +141,8 @@ pub(crate) async fn clone(
     }
 }
 
-/// Makes an object from a template, by server-side apply. Its labels and annotations belong to a field manager of their
-/// own, which can remove them again; see [`apply_metadata`]. The name must be a new one.
+/// Makes an object from a template, by server-side apply. The labels and annotations of the wish belong to a field manager
+/// of their own, which can remove them again; see [`apply_metadata`]. Those of the template stay. The name must be a new one.
 ///
 /// # Errors
 /// The template does not exist, its kind is not served, or the API's own failure.
@@ -105,8 +155,7 @@ pub(crate) async fn apply_clone(
     let template = required(context, wish).await?;
     let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
     let mut object = made(&template, &resource, wish);
-    let labels = object.metadata.labels.take().unwrap_or_default();
-    let annotations = object.metadata.annotations.take().unwrap_or_default();
+    let (labels, annotations) = without_those_of_the_template(&mut object, wish);
     let params = PatchParams::apply(manager).force();
     let made = api.patch(wish.name, &params, &Patch::Apply(&object)).await?;
     apply_metadata(&api, &made, &labels, &annotations, metadata_manager).await
@@ -194,6 +243,24 @@ fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> D
     object
 }
 
+/// Takes the labels and annotations out of an object that are not from its template, and returns them.
+fn without_those_of_the_template(
+    object: &mut DynamicObject,
+    wish: &Clone<'_>,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let split = |all: Option<BTreeMap<String, String>>, wished: &BTreeMap<String, String>, own: &[&str]| {
+        let is_wished = |key: &str| wished.contains_key(key) || own.contains(&key);
+        all.unwrap_or_default().into_iter().partition(|(key, _)| is_wished(key))
+    };
+    let metadata = &mut object.metadata;
+    let (labels, kept) = split(metadata.labels.take(), wish.labels, &[CLUSTER_NAME_LABEL]);
+    metadata.labels = Some(kept);
+    let origin = [CLONED_FROM_NAME, CLONED_FROM_GROUP_KIND];
+    let (annotations, kept) = split(metadata.annotations.take(), wish.annotations, &origin);
+    metadata.annotations = Some(kept);
+    (labels, annotations)
+}
+
 fn pairs(map: Option<&Value>) -> BTreeMap<String, String> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
@@ -203,15 +270,50 @@ fn pairs(map: Option<&Value>) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_object_of_a_template_without_a_spec_has_none() {
-        let resource = |kind: &str| ApiResource {
+    fn resource(kind: &str) -> ApiResource {
+        ApiResource {
             group: "bootstrap.cluster.x-k8s.io".to_owned(),
             version: "v1beta2".to_owned(),
             api_version: "bootstrap.cluster.x-k8s.io/v1beta2".to_owned(),
             kind: kind.to_owned(),
             plural: format!("{}s", kind.to_lowercase()),
+        }
+    }
+
+    /// The anti-affinity of a template was lost when the labels of the Machine were brought up to date.
+    #[test]
+    fn labels_and_annotations_of_a_template_stay_when_those_of_the_machine_change() {
+        let reference = ContractVersionedObjectReference {
+            api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
+            kind: "KubeadmConfigTemplate".to_owned(),
+            name: "t".to_owned(),
         };
+        let own = |key: &str| BTreeMap::from([(key.to_owned(), "1".to_owned())]);
+        let wish = Clone {
+            template: &reference,
+            namespace: "n",
+            name: "m",
+            cluster: "c",
+            labels: &own("of-machine"),
+            annotations: &own("of-machine"),
+            owner: OwnerReference::default(),
+        };
+        let mut template = DynamicObject::new("t", &resource("KubeadmConfigTemplate")).within("n");
+        template.data = json!({"spec": {"template": {"metadata": {"labels": {"of-template": "1"}}}}});
+        template.annotations_mut().insert(names::ANTI_AFFINITY.to_owned(), "hard".to_owned());
+        let mut object = made(&template, &resource("KubeadmConfig"), &wish);
+        let (labels, annotations) = without_those_of_the_template(&mut object, &wish);
+        assert_eq!(object.labels().keys().collect::<Vec<_>>(), ["of-template"]);
+        assert_eq!(object.annotations().keys().collect::<Vec<_>>(), [names::ANTI_AFFINITY]);
+        assert_eq!(labels.keys().collect::<Vec<_>>(), [CLUSTER_NAME_LABEL, "of-machine"]);
+        assert_eq!(
+            annotations.keys().collect::<Vec<_>>(),
+            [CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, "of-machine"]
+        );
+    }
+
+    #[test]
+    fn an_object_of_a_template_without_a_spec_has_none() {
         let reference = ContractVersionedObjectReference {
             api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
             kind: "KubeadmConfigTemplate".to_owned(),

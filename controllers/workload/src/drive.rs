@@ -60,6 +60,9 @@ impl Failure {
     }
 }
 
+/// Nodes in one page of a list: with their images, a page is a few MiB.
+const PAGE: u32 = 100;
+
 /// Keeps the connection to a cluster until it is forgotten.
 ///
 /// Cancel safety: may be dropped at any moment.
@@ -125,7 +128,8 @@ async fn connect_once(followed: &Followed, dialer: &Dialer, kubeconfig: &[u8]) -
             return End::NotConnected(failure.text);
         }
     };
-    let events = watch(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff();
+    let config = watcher::Config::default().page_size(PAGE);
+    let events = watch(Api::<Node>::all(client.clone()), config).default_backoff();
     let mut events = pin!(events);
     let listed = timeout(dialer.timing.first_sync, first_list(&mut events)).await;
     let nodes = match listed {
@@ -148,10 +152,19 @@ fn not_listed(followed: &Followed, cause: &str) -> End {
     End::NotConnected(text)
 }
 
-/// Creates a client, and asks the server for a first answer.
+/// Creates a client, and asks the server for a first answer. Servers that do not answer hold no other cluster up.
 async fn dial(dialer: &Dialer, kubeconfig: &[u8]) -> Result<Client, Failure> {
     // Without a permit the semaphore is closed, which never happens.
-    let _permit = dialer.dials.acquire().await.ok();
+    let permit = dialer.dials.acquire().await.ok();
+    let mut attempt = pin!(attempt(dialer, kubeconfig));
+    if let Ok(done) = timeout(dialer.timing.patience, &mut attempt).await {
+        return done;
+    }
+    drop(permit);
+    attempt.await
+}
+
+async fn attempt(dialer: &Dialer, kubeconfig: &[u8]) -> Result<Client, Failure> {
     let client = timeout(dialer.timing.probe_timeout, dialer.connector.client(kubeconfig)).await;
     let client =
         client.map_err(|_| Failure::other("the creation of a client did not end in time".to_owned()))?;
@@ -208,6 +221,9 @@ async fn first_list(events: &mut (impl Stream<Item = Events<Node>> + Unpin)) -> 
         let event = event.map_err(|error| watch_failure(&error))?;
         let complete = matches!(event, Event::InitDone);
         nodes.observe(event);
+        if nodes.is_full() {
+            return Err(Failure::other(format!("there are more than {} Nodes", Nodes::MOST)));
+        }
         if complete {
             return Ok(nodes);
         }

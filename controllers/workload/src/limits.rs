@@ -1,4 +1,4 @@
-//! Limits on the duration of requests, and answers that are not of an API server.
+//! Limits on the duration and the size of answers, and answers that are not of an API server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +13,12 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Layer, Service};
 
 use crate::error::NO_API_SERVER;
+
+/// Largest answer, so that no server can fill the memory: a page of a hundred large objects is smaller. Unit: bytes.
+const ANSWER: usize = 32 * 1024 * 1024;
+
+/// Largest event of a watch: etcd's limit of an object is a fifth of it. Unit: bytes.
+const EVENT: usize = 8 * 1024 * 1024;
 
 /// Layer that ends requests without an answer.
 #[derive(Debug, Clone)]
@@ -64,7 +70,7 @@ where
             }
             Ok(answer.map(|inner| {
                 let end = (!long).then(|| Box::pin(sleep_until(end)));
-                LimitedBody { inner, end, limit }
+                LimitedBody { inner, end, limit, size: Size::new(long) }
             }))
         })
     }
@@ -99,11 +105,39 @@ fn too_late(limit: Duration) -> BoxError {
     .into()
 }
 
-/// Body that ends with an error after the limit.
+/// Bytes that the reader of a body has to keep at once: all of them, or the present event of a watch.
+struct Size {
+    kept: usize,
+    most: usize,
+    by_event: bool,
+}
+
+impl Size {
+    const fn new(by_event: bool) -> Self {
+        Self { kept: 0, most: if by_event { EVENT } else { ANSWER }, by_event }
+    }
+
+    /// Counts bytes that arrived. Returns false if they are too many.
+    fn admits(&mut self, data: &[u8]) -> bool {
+        let last_end = data.iter().rposition(|byte| *byte == b'\n').filter(|_| self.by_event);
+        self.kept = match last_end {
+            Some(end) => data.len().saturating_sub(end.saturating_add(1)),
+            None => self.kept.saturating_add(data.len()),
+        };
+        self.kept <= self.most
+    }
+}
+
+fn too_large(most: usize) -> BoxError {
+    format!("an answer is larger than {} MiB{NO_API_SERVER}", most / 1024 / 1024).into()
+}
+
+/// Body that ends with an error after the limits.
 pub(crate) struct LimitedBody {
     inner: Box<DynBody>,
     end: Option<Pin<Box<Sleep>>>,
     limit: Duration,
+    size: Size,
 }
 
 impl HttpBody for LimitedBody {
@@ -115,7 +149,9 @@ impl HttpBody for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
-            return Poll::Ready(frame);
+            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            let fits = data.is_none_or(|data| self.size.admits(data));
+            return Poll::Ready(if fits { frame } else { Some(Err(too_large(self.size.most))) });
         }
         match self.end.as_mut().map(|end| end.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(Some(Err(too_late(self.limit)))),
@@ -129,5 +165,40 @@ impl HttpBody for LimitedBody {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use http_body_util::Full;
+
+    use super::*;
+
+    fn body(size: usize, by_event: bool) -> LimitedBody {
+        let inner = Full::new(Bytes::from(vec![b'x'; size])).map_err(|never| match never {});
+        let size = Size::new(by_event);
+        LimitedBody { inner: Box::new(inner), end: None, limit: Duration::ZERO, size }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_would_fill_the_memory_is_an_error() {
+        assert!(body(ANSWER, false).collect().await.is_ok());
+        let error = body(ANSWER + 1, false).collect().await.unwrap_err().to_string();
+        assert!(error.contains("larger than 32 MiB"), "{error}");
+        assert!(body(EVENT + 1, true).collect().await.is_err());
+    }
+
+    #[test]
+    fn a_watch_may_last_for_ever_but_none_of_its_events() {
+        let mut size = Size::new(true);
+        let mut event = vec![b'x'; EVENT / 2];
+        for _ in 0..2 {
+            assert!(size.admits(&event));
+        }
+        assert!(!size.admits(b"x"), "one event");
+        event.push(b'\n');
+        let mut size = Size::new(true);
+        assert!((0..100).all(|_| size.admits(&event)), "many events");
     }
 }

@@ -20,6 +20,14 @@ pub(crate) struct Nodes {
 pub(crate) type Changed = (String, Option<String>);
 
 impl Nodes {
+    /// Nodes that are kept, so that no server can fill the memory: twice as many as Kubernetes supports.
+    pub(crate) const MOST: usize = 10_000;
+
+    /// Returns true if a list has more Nodes than are kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= Self::MOST
+    }
+
     /// Takes over an event, and returns the Nodes that changed.
     pub(crate) fn observe(&mut self, event: Event<Node>) -> Vec<Changed> {
         match event {
@@ -27,6 +35,8 @@ impl Nodes {
                 self.list.clear();
                 Vec::new()
             }
+            Event::InitApply(_) if self.is_full() => Vec::new(),
+            Event::Apply(node) if self.has_no_room(&node) => Vec::new(),
             Event::InitApply(node) => {
                 let node = stripped(node);
                 self.list.insert(name(&node), node);
@@ -47,6 +57,10 @@ impl Nodes {
     pub(crate) fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
         let names = self.by_provider_id.get(id).into_iter().flatten();
         names.filter_map(|name| self.by_name.get(name).cloned()).collect()
+    }
+
+    fn has_no_room(&self, node: &Node) -> bool {
+        self.by_name.len() >= Self::MOST && !self.by_name.contains_key(&name(node))
     }
 
     /// Takes over the complete list.
@@ -147,6 +161,21 @@ mod tests {
         assert_eq!(gone, [("b".to_owned(), Some("x".to_owned()))]);
         assert_eq!(names(&nodes.all()), ["a"]);
         assert!(nodes.with_provider_id("x").is_empty());
+    }
+
+    #[test]
+    fn nodes_beyond_the_limit_are_not_kept() {
+        let mut nodes = Nodes::default();
+        for number in 0..=Nodes::MOST {
+            nodes.observe(Event::Apply(node(&number.to_string(), "", "1")));
+        }
+        assert_eq!(nodes.all().len(), Nodes::MOST);
+        assert_eq!(nodes.observe(Event::Apply(node("0", "x", "2"))).len(), 1, "a known one is followed");
+        nodes.observe(Event::Init);
+        for number in 0..=Nodes::MOST {
+            nodes.observe(Event::InitApply(node(&number.to_string(), "", "1")));
+        }
+        assert!(nodes.is_full());
     }
 
     #[test]

@@ -22,8 +22,10 @@ pub struct Timing {
     pub first_sync: Duration,
     /// Ages of the last successful probe at which a change is announced, in ascending order.
     pub ages: [Duration; 2],
-    /// Attempts to connect that are made at once.
+    /// Attempts to connect that are made at once. An attempt counts as long as `patience` says.
     pub dials: usize,
+    /// Time after which an attempt lets the next one begin: most of the rest is a wait for a server that does not answer.
+    pub patience: Duration,
 }
 
 impl Default for Timing {
@@ -38,6 +40,7 @@ impl Default for Timing {
             first_sync: Duration::from_mins(5),
             ages: [Duration::from_secs(50), Duration::from_mins(5)],
             dials: 64,
+            patience: Duration::from_secs(1),
         }
     }
 }

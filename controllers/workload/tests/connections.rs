@@ -197,3 +197,18 @@ async fn clusters_that_do_not_answer_slow_no_other() {
     sleep(Duration::from_millis(500)).await;
     assert!(works.probes() > probes + 2, "it is probed in time");
 }
+
+#[tokio::test]
+async fn more_clusters_that_do_not_answer_than_are_dialed_at_once_slow_no_other() {
+    let (hanging, works) = (Fake::start(Mode::Hangs).await, Fake::start(Mode::Works).await);
+    let patience = Duration::from_millis(100);
+    let few = Timing { probe_timeout: Duration::from_secs(5), dials: 2, patience, ..timing() };
+    let mut running = start(few, |clusters| {
+        for number in 0..20 {
+            clusters.follow(&key(&format!("hanging-{number}")), &hanging.kubeconfig("t"));
+        }
+    });
+    sleep(Duration::from_millis(200)).await;
+    running.clusters.follow(&key("works"), &works.kubeconfig("t"));
+    timeout(Duration::from_secs(4), running.connected("works")).await.expect("before the others time out");
+}

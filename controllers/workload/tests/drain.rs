@@ -183,3 +183,35 @@ async fn volumes_of_a_node_that_reports_are_waited_for() {
     let silent = server("Unknown").await;
     assert_eq!(wait_for_volumes(&client(&silent).await, "n", &[]).await, Ok(VolumeProgress::Done));
 }
+
+#[tokio::test]
+async fn volumes_of_a_pod_that_the_drain_skips_are_not_waited_for_until_it_has_ended() {
+    let server = |phase: &'static str| {
+        Scripted::start(move |call| match call.what.as_str() {
+            "GET /api/v1/nodes/n" => node("True", true),
+            "GET /api/v1/persistentvolumes" => {
+                let claim = json!({ "kind": "PersistentVolumeClaim", "namespace": "web", "name": "data" });
+                let csi = json!({ "driver": "cinder", "volumeHandle": "1" });
+                let volume =
+                    json!({ "metadata": { "name": "pv" }, "spec": { "claimRef": claim, "csi": csi } });
+                list(&[volume], "")
+            }
+            "GET /api/v1/pods" => {
+                let skipped = pod("a", |pod| {
+                    pod["metadata"]["labels"] = json!({ "cluster.x-k8s.io/drain": "skip" });
+                    let claim = json!({ "claimName": "data" });
+                    pod["spec"]["volumes"] = json!([{ "name": "v", "persistentVolumeClaim": claim }]);
+                    pod["status"]["phase"] = json!(phase);
+                });
+                list(&[skipped], "")
+            }
+            _ => list(&[], ""),
+        })
+    };
+    let running = server("Running").await;
+    assert_eq!(wait_for_volumes(&client(&running).await, "n", &[]).await, Ok(VolumeProgress::Done));
+    let ended = server("Succeeded").await;
+    let progress = wait_for_volumes(&client(&ended).await, "n", &[]).await.unwrap();
+    let VolumeProgress::Waiting(waiting) = progress else { panic!("its volume is about to be detached") };
+    assert_eq!(waiting.claims, ["web/data"]);
+}

@@ -6,11 +6,11 @@ use apiserver_types::{
     Cluster, Machine, MachineAction, MachineDrainRule, MachineOperation, OperationPhase, StepState,
 };
 use controllers_workload::drain::{self, DrainProgress};
-use controllers_workload::{ClusterKey, WorkloadError};
+use controllers_workload::{ClusterKey, WorkloadError, describe, found};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use controllers_runtime::{ReconcileError, Requeue};
 
@@ -215,8 +215,8 @@ async fn drain_once(target: &Target) -> Result<DrainProgress, ReconcileError> {
 /// Cordons the Node and marks it, unless its user has cordoned it before.
 async fn cordon(target: &Target, client: &Client, name: &str) -> Result<(), ReconcileError> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let failed = |error: kube::Error| ReconcileError::waiting("NotCordoned", format!("Node {name}: {error}"));
-    let Some(node) = nodes.get_opt(name).await.map_err(failed)? else { return Ok(()) };
+    let failed = |error: String| ReconcileError::waiting("NotCordoned", error);
+    let Some(node) = node(&nodes, name).await.map_err(failed)? else { return Ok(()) };
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         return Ok(());
     }
@@ -225,8 +225,17 @@ async fn cordon(target: &Target, client: &Client, name: &str) -> Result<(), Reco
         "metadata": {"resourceVersion": node.resource_version(), "annotations": {CORDONED_BY: mark}},
         "spec": {"unschedulable": true},
     });
-    nodes.patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.map_err(failed)?;
-    Ok(())
+    patch(&nodes, name, &change).await.map_err(failed)
+}
+
+/// Reads a Node; `None` if the API server says that it does not exist.
+async fn node(nodes: &Api<Node>, name: &str) -> Result<Option<Node>, String> {
+    found(nodes.get(name).await).map_err(|error| format!("Node {name}: {error}"))
+}
+
+async fn patch(nodes: &Api<Node>, name: &str, change: &Value) -> Result<(), String> {
+    let patched = nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+    patched.map(drop).map_err(|error| format!("Node {name}: {}", describe(&error)))
 }
 
 fn boot_id(node: &Node) -> String {
@@ -246,8 +255,7 @@ async fn uncordon(target: &Target, restarted: bool) -> Result<Option<String>, St
     let client = workload(target).map_err(|error| error.to_string())?;
     let name = node_name(&target.machine).unwrap_or_default();
     let nodes: Api<Node> = Api::all(client);
-    let failed = |error: kube::Error| format!("Node {name}: {error}");
-    let Some(node) = nodes.get_opt(name).await.map_err(failed)? else {
+    let Some(node) = node(&nodes, name).await? else {
         let gone = format!("waiting for Node {name} to register");
         return Ok(restarted.then_some(gone));
     };
@@ -266,6 +274,34 @@ async fn uncordon(target: &Target, restarted: bool) -> Result<Option<String>, St
         "metadata": {"resourceVersion": node.resource_version(), "annotations": {CORDONED_BY: null}},
         "spec": {"unschedulable": null},
     });
-    nodes.patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.map_err(failed)?;
+    patch(&nodes, name, &change).await?;
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A page of a load balancer was taken for a Node that does not exist, and the Node stayed cordoned.
+    #[tokio::test]
+    async fn only_the_api_server_says_that_a_node_does_not_exist() {
+        let nodes = |answer: &'static str| {
+            let service = tower::service_fn(move |_: Request<Body>| async move {
+                let response = Response::builder().status(404).body(Body::from(answer.as_bytes().to_vec()));
+                Ok::<_, Infallible>(response.unwrap())
+            });
+            Api::<Node>::all(Client::new(service, "default"))
+        };
+        let page = "<html><body>no such page</body></html>";
+        let error = node(&nodes(page), "n").await.unwrap_err();
+        assert!(error.contains("Node n: ") && error.contains("HTML instead of JSON"), "{error}");
+        let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
+            "message":"nodes \"n\" not found"}"#;
+        assert_eq!(node(&nodes(status), "n").await, Ok(None));
+    }
 }

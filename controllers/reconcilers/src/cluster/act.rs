@@ -71,7 +71,7 @@ impl Actor<'_> {
                 kubeconfig::create(self.context, cluster, observed, server).await
             }
             (Step::DeleteDescendants(_, remaining), _) => {
-                for descendant in remaining.iter().filter(|descendant| !descendant.deleting) {
+                for descendant in remaining.iter().filter(|descendant| descendant.is_due()) {
                     let api = descendants::api(&self.context.client, cluster, descendant.kind);
                     ownership::delete(&api, &descendant.name, descendant.uid.clone()).await?;
                 }

@@ -4,7 +4,7 @@ use apiserver_types::{Condition, ConditionStatus, Machine, MachineSet, Polarity,
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
-use super::observe::{CONTROL_PLANE_KIND, Observed};
+use super::observe::Observed;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 
 /// Age from which a Machine without the condition UpToDate counts as unknown. Upstream's value.
@@ -89,15 +89,15 @@ pub(super) fn movement(kind: &str, observed: &Observed, now: &Time) -> Condition
     let sets = sets.iter().map(|it| ("MachineSet", it.condition(kind)));
     let deployments = observed.deployments.iter().map(|it| ("MachineDeployment", it.condition(kind)));
     // A control plane that does not report the condition is left out.
-    let control_plane = observed.control_plane.as_ref().map(|it| (CONTROL_PLANE_KIND, it.condition(kind)));
+    let control_plane = observed.control_plane.as_ref().map(|it| ("KubeadmControlPlane", it.condition(kind)));
     let all = deployments.chain(sets).chain(control_plane).zip(&names);
-    let sources = all.filter(|((of, condition), _)| *of != CONTROL_PLANE_KIND || condition.is_some());
+    let sources = all.filter(|((of, condition), _)| *of != "KubeadmControlPlane" || condition.is_some());
     let sources: Vec<Source<'_>> = sources
         .map(|((kind, condition), name)| Source {
             kind,
             name,
             condition,
-            control_plane: kind == CONTROL_PLANE_KIND,
+            control_plane: kind == "KubeadmControlPlane",
         })
         .collect();
     let (not, unknown) = (format!("Not{kind}"), format!("{kind}Unknown"));

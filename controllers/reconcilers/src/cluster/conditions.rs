@@ -1,13 +1,18 @@
 //! Conditions of a Cluster.
 
-use apiserver_types::{Cluster, Condition, ConditionStatus, Machine, Time};
+use apiserver_types::{
+    Cluster, Condition, ConditionStatus, ContractVersionedObjectReference, KubeadmControlPlane, Machine,
+    OpenStackCluster, Time,
+};
 use jiff::SignedDuration;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
+use super::aggregates;
 use super::decide::Step;
-use super::observe::{CONTROL_PLANE_KIND, INFRASTRUCTURE_KIND, Observed};
-use super::{aggregates, descendants};
+use super::descendants::{self, Stage};
+use super::observe::Observed;
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::object_refs::{is_of, unknown_kind};
 use crate::summary;
 
 /// Age of the last successful probe after which the workload API counts as down. Upstream's default.
@@ -55,18 +60,20 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
     let name = format!("{} {}", reference.kind, reference.name);
     let part = Part {
         name: &name,
-        served: INFRASTRUCTURE_KIND,
+        field: "spec.infrastructureRef",
+        unknown: unknown::<OpenStackCluster>("spec.infrastructureRef", reference),
         refused: observed.refused.as_deref(),
         found: observed.infrastructure.is_some(),
         existed,
     };
-    if let Some((reason, message)) = part.obstacle(cluster, &reference.kind) {
+    if let Some((reason, message)) = part.obstacle(cluster) {
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.infrastructure.as_ref().and_then(|it| it.condition("Ready")) {
         Some(ready) => summary::mirror(kind, ready, "Ready"),
+        None if observed.provisioned() => new(ConditionStatus::True, "Ready", ""),
         None => {
-            let message = format!("{INFRASTRUCTURE_KIND} status.initialization.provisioned is false");
+            let message = format!("{} status.initialization.provisioned is false", reference.kind);
             new(ConditionStatus::False, "NotReady", &message)
         }
     }
@@ -79,11 +86,20 @@ fn without_object(kind: &str, cluster: &Cluster, now: &Time) -> Condition {
     Condition::new(kind, ConditionStatus::False, "ObjectDoesNotExist", message, now.clone())
 }
 
+fn unknown<K: Resource<DynamicType = ()>>(
+    field: &str,
+    reference: &ContractVersionedObjectReference,
+) -> Option<String> {
+    (!is_of::<K>(reference)).then(|| unknown_kind::<K>(field, reference))
+}
+
 /// Object that a Cluster names.
 struct Part<'a> {
     name: &'a str,
-    /// The one kind that is served.
-    served: &'a str,
+    /// Field of the Cluster that names it.
+    field: &'static str,
+    /// Text about a kind that is not served.
+    unknown: Option<String>,
     refused: Option<&'a str>,
     found: bool,
     /// The object was complete once.
@@ -92,9 +108,9 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Returns reason and message if the object cannot be used.
-    fn obstacle(&self, cluster: &Cluster, kind: &str) -> Option<(&'static str, String)> {
-        if kind != self.served {
-            return Some(("UnknownKind", format!("the reference names a {kind}, which is not served here")));
+    fn obstacle(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
+        if let Some(unknown) = &self.unknown {
+            return Some(("UnknownKind", unknown.clone()));
         }
         if let Some(refused) = self.refused {
             return Some(("NotReady", refused.to_owned()));
@@ -107,7 +123,11 @@ impl Part<'_> {
             (true, false) => {
                 ("ObjectDeleted", format!("{} has been deleted while the cluster still exists", self.name))
             }
-            (false, _) => ("ObjectDoesNotExist", format!("{} does not exist", self.name)),
+            (false, true) => ("ObjectDoesNotExist", format!("{} does not exist", self.name)),
+            (false, false) => {
+                let (name, field) = (self.name, self.field);
+                ("ObjectDoesNotExist", format!("{name} does not exist. Create it, or correct {field}"))
+            }
         })
     }
 }
@@ -125,19 +145,21 @@ fn control_plane_available(cluster: &Cluster, observed: &Observed, now: &Time) -
     let name = format!("{} {}", reference.kind, reference.name);
     let part = Part {
         name: &name,
-        served: CONTROL_PLANE_KIND,
+        field: "spec.controlPlaneRef",
+        unknown: unknown::<KubeadmControlPlane>("spec.controlPlaneRef", reference),
         refused: observed.control_plane_refused.as_deref(),
         found: observed.control_plane.is_some(),
         existed: was_initialized(cluster),
     };
-    if let Some((reason, message)) = part.obstacle(cluster, &reference.kind) {
+    if let Some((reason, message)) = part.obstacle(cluster) {
         return new(ConditionStatus::False, reason, &message);
     }
     match observed.control_plane.as_ref().and_then(|it| it.condition("Available")) {
         Some(it) => summary::mirror(kind, it, "Available"),
+        None if observed.initialized(cluster) => new(ConditionStatus::True, "Available", ""),
         None => {
             let message =
-                format!("{CONTROL_PLANE_KIND} status.initialization.controlPlaneInitialized is false");
+                format!("{} status.initialization.controlPlaneInitialized is false", reference.kind);
             new(ConditionStatus::False, "NotAvailable", &message)
         }
     }
@@ -212,6 +234,10 @@ fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
             "Remote connection probe failed, probe last succeeded at {}{because}",
             at.strftime("%Y-%m-%dT%H:%M:%SZ")
         )),
+        None if observed.kubeconfig_obstacle.is_some() => {
+            let obstacle = observed.kubeconfig_obstacle.as_deref().unwrap_or_default();
+            no(&format!("Remote connection not established yet: {obstacle}"))
+        }
         None if probe.failures < FIRST_FAILURES => match cluster.condition(kind) {
             Some(known) => known.clone(),
             None => no("Remote connection not established yet"),
@@ -226,6 +252,9 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
     }
     let infrastructure = "WaitingForInfrastructureDeletion";
     let (reason, message) = match step {
+        Step::DeleteDescendants(stage @ Stage::ControlPlane, _) => {
+            (stage.reason(), "Waiting for KubeadmControlPlane to be deleted".to_owned())
+        }
         Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackCluster to be deleted".to_owned())
@@ -309,11 +338,46 @@ mod tests {
         );
         cluster.spec.control_plane_ref = Some(ContractVersionedObjectReference {
             api_group: "controlplane.cluster.x-k8s.io".to_owned(),
-            kind: CONTROL_PLANE_KIND.to_owned(),
+            kind: "KubeadmControlPlane".to_owned(),
             name: "cp".to_owned(),
         });
         assert_eq!(told(&cluster, &observed)[2], "ObjectDoesNotExist");
         observed.control_plane = Some(KubeadmControlPlane::default());
         assert_eq!(told(&cluster, &observed)[1..], ["NotAvailable", "NotInitialized"]);
+        let milestone = json!({"initialization": {"controlPlaneInitialized": true}});
+        observed.control_plane.as_mut().unwrap().status = serde_json::from_value(milestone).unwrap();
+        assert_eq!(told(&cluster, &observed)[1..], ["Available", "Initialized"], "without a condition");
+        cluster.spec.control_plane_ref.as_mut().unwrap().api_group = "example.com".to_owned();
+        let found = control_plane_available(&cluster, &observed, &now);
+        assert_eq!(found.reason, "UnknownKind");
+        assert!(
+            found
+                .message
+                .starts_with("spec.controlPlaneRef names KubeadmControlPlane cp of group example.com")
+        );
+    }
+
+    #[test]
+    fn an_object_that_does_not_exist_is_named_with_its_field_and_a_remedy() {
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        let reference =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackCluster", "name": "c"});
+        cluster.spec.infrastructure_ref = serde_json::from_value(reference).unwrap();
+        let found = infrastructure(&cluster, &Observed::default(), &Time::default());
+        assert_eq!(
+            found.message,
+            "OpenStackCluster c does not exist. Create it, or correct spec.infrastructureRef"
+        );
+    }
+
+    #[test]
+    fn a_missing_kubeconfig_is_told() {
+        let obstacle = Some("Secret ns/blue-kubeconfig has no key value with a kubeconfig".to_owned());
+        let observed = Observed { kubeconfig_obstacle: obstacle, ..Observed::default() };
+        let found = probe(&Cluster::default(), &observed, &Time::default());
+        assert_eq!(
+            found.message,
+            "Remote connection not established yet: Secret ns/blue-kubeconfig has no key value with a kubeconfig"
+        );
     }
 }

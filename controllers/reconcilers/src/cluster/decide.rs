@@ -9,10 +9,15 @@ use kube::ResourceExt;
 use super::descendants::{Descendant, Stage};
 use super::observe::Observed;
 use super::{FINALIZER, WAITING, kubeconfig};
+use crate::CLUSTER_NAME_LABEL;
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Cluster that waits for nothing; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(5);
+
+/// Interval of a Cluster whose workload API does not answer: Secrets are not watched, and one with a right kubeconfig or
+/// certificate authority may come. Upstream's.
+const UNCONNECTED: Duration = Duration::from_secs(30);
 
 /// Interval of a Cluster that waits for its descendants: upstream's. Of these only Machines are
 /// watched.
@@ -87,15 +92,23 @@ pub(super) fn next_step(cluster: &Cluster, observed: &Observed) -> Step {
 pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
-        Step::Nothing if observed.refused.is_none() && observed.provisioned() => Some(RESYNC),
+        Step::Nothing if observed.refused.is_some() || !observed.provisioned() => Some(WAITING),
+        Step::Nothing if observed.probe.last_success.is_none() || observed.probe.error.is_some() => {
+            Some(UNCONNECTED)
+        }
+        Step::Nothing => Some(RESYNC),
         Step::DeleteDescendants(..) => Some(DESCENDANTS),
         _ => Some(WAITING),
     }
 }
 
+/// Reports whether an endpoint can be used.
+pub(super) fn is_complete(endpoint: &ApiEndpoint) -> bool {
+    endpoint.host.as_ref().is_some_and(|host| !host.is_empty()) && endpoint.port.is_some_and(|port| port > 0)
+}
+
 /// Returns the OpenStackCluster's endpoint, if it is complete and the Cluster has none.
 fn endpoint(cluster: &Cluster, infrastructure: &OpenStackCluster) -> Option<ApiEndpoint> {
-    let is_complete = |it: &ApiEndpoint| it.host.is_some() && it.port.is_some_and(|port| port > 0);
     let known = cluster.spec.control_plane_endpoint.as_ref().is_some_and(is_complete);
     let found = infrastructure.spec.control_plane_endpoint.clone();
     found.filter(|it| !known && is_complete(it))
@@ -109,14 +122,19 @@ fn deletion(cluster: &Cluster, observed: &Observed) -> Step {
             return Step::DeleteDescendants(stage, remaining);
         }
     }
-    // An object that another Cluster controls is not deleted with this one.
-    let ours = |infrastructure: &&OpenStackCluster| ownership::is_owned(*infrastructure, cluster);
+    // An object of another Cluster is not deleted with this one. One that is not adopted yet is.
+    let ours = |infrastructure: &&OpenStackCluster| {
+        let label = infrastructure.labels().get(CLUSTER_NAME_LABEL);
+        label.is_none_or(|label| *label == cluster.name_any())
+            && !matches!(ownership::part_adoption(*infrastructure, cluster), Adoption::Refused(_))
+    };
     match observed.infrastructure.as_ref().filter(ours) {
         None => Step::Release,
         Some(it) if it.metadata.deletion_timestamp.is_none() => Step::DeleteInfrastructure,
         Some(it) => {
             let ready = it.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
-            Step::WaitForInfrastructure(format!("OpenStackCluster {}: {ready}", it.name_any()))
+            let rest = if ready.is_empty() { ready } else { format!(": {ready}") };
+            Step::WaitForInfrastructure(format!("Waiting for OpenStackCluster to be deleted{rest}"))
         }
     }
 }
@@ -128,7 +146,6 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
-    use crate::CLUSTER_NAME_LABEL;
     use crate::cluster::descendants::Kind;
 
     fn cluster() -> Cluster {
@@ -153,6 +170,8 @@ mod tests {
         reachable.spec.control_plane_endpoint = Some(endpoint(Some(6443)));
         let mut half = owned.clone();
         half.spec.control_plane_endpoint = Some(endpoint(None));
+        let mut nowhere = owned.clone();
+        nowhere.spec.control_plane_endpoint = Some(ApiEndpoint { host: Some(String::new()), port: Some(1) });
         let mut known = cluster();
         known.spec.control_plane_endpoint = Some(endpoint(Some(1)));
         let bare = Cluster { metadata: Default::default(), ..cluster() };
@@ -169,6 +188,7 @@ mod tests {
             ("not adopted", cluster(), Some(bare_one), Step::AdoptInfrastructure),
             ("adopted", cluster(), Some(owned), Step::Nothing),
             ("half an endpoint", cluster(), Some(half), Step::Nothing),
+            ("an endpoint without a host", cluster(), Some(nowhere), Step::Nothing),
             ("an endpoint", cluster(), Some(reachable.clone()), Step::SetEndpoint(endpoint(Some(6443)))),
             ("another endpoint", known, Some(reachable), Step::Nothing),
         ];
@@ -183,7 +203,7 @@ mod tests {
     fn workers_are_deleted_first_then_control_planes_and_the_network_last() {
         let of = |kind, name: &str, deleting| {
             let (name, uid) = (name.to_owned(), Some(name.to_owned()));
-            Descendant { kind, name, uid, deleting }
+            Descendant { kind, name, uid, deleting, of_another: false }
         };
         let mut cluster = cluster();
         cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -213,7 +233,22 @@ mod tests {
         assert_eq!(next_step(&cluster, &observed), Step::DeleteInfrastructure);
         cluster.metadata.uid = Some("another".to_owned());
         assert_eq!(next_step(&cluster, &observed), Step::Release, "another Cluster's infrastructure");
+        observed.infrastructure.as_mut().unwrap().metadata.owner_references = None;
+        assert_eq!(next_step(&cluster, &observed), Step::DeleteInfrastructure, "not adopted yet");
+        let label = (CLUSTER_NAME_LABEL.to_owned(), "another".to_owned());
+        observed.infrastructure.as_mut().unwrap().labels_mut().extend([label]);
+        assert_eq!(next_step(&cluster, &observed), Step::Release, "about to be adopted by another Cluster");
         observed.infrastructure = None;
         assert_eq!(next_step(&cluster, &observed), Step::Release);
+    }
+
+    #[test]
+    fn a_cluster_whose_workload_api_does_not_answer_is_looked_at_again_soon() {
+        let mut observed = Observed { without_infrastructure: true, ..Observed::default() };
+        assert_eq!(interval(&Step::Nothing, &observed), Some(UNCONNECTED));
+        observed.probe.last_success = Some(Timestamp::UNIX_EPOCH);
+        assert_eq!(interval(&Step::Nothing, &observed), Some(RESYNC));
+        observed.probe.error = Some("refused".to_owned());
+        assert_eq!(interval(&Step::Nothing, &observed), Some(UNCONNECTED));
     }
 }

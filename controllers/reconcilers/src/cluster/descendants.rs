@@ -8,7 +8,7 @@ use controllers_runtime::ReconcileError;
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
 use kube::{Api, Client, ResourceExt};
 
-use super::observe::CONTROL_PLANE_KIND;
+use crate::object_refs::is_of;
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Maximum number of names of one kind in a message: as many as upstream lists.
@@ -50,14 +50,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order in which they are deleted.
+    /// All kinds, in the order in which upstream lists them.
     const ALL: [Self; 6] = [
-        Self::MachinePool,
+        Self::ControlPlaneMachine,
         Self::MachineDeployment,
         Self::MachineSet,
+        Self::MachinePool,
         Self::Worker,
         Self::ControlPlane,
-        Self::ControlPlaneMachine,
     ];
 
     const fn stage(self) -> Stage {
@@ -99,16 +99,26 @@ pub(super) struct Descendant {
     pub name: String,
     pub uid: Option<String>,
     pub deleting: bool,
+    /// Another object owns it, which deletes it when it goes itself.
+    pub of_another: bool,
 }
 
 impl Descendant {
-    fn new(kind: Kind, metadata: &ObjectMeta) -> Self {
+    fn new(kind: Kind, metadata: &ObjectMeta, cluster: &Cluster) -> Self {
+        let is_worker = kind.stage() == Stage::Workers;
+        let owned = metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         Self {
+            of_another: is_worker && owned && !ownership::refers_to(metadata, cluster),
             kind,
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone(),
             deleting: metadata.deletion_timestamp.is_some(),
         }
+    }
+
+    /// Reports whether the Cluster's controller still has to delete it.
+    pub(super) const fn is_due(&self) -> bool {
+        !self.deleting && !self.of_another
     }
 
     /// Stage in which it is deleted.
@@ -118,9 +128,13 @@ impl Descendant {
 }
 
 /// Returns the descendants among `control_plane` and `workers`, which the pass has listed already.
-pub(super) fn of_machines(control_plane: &[Machine], workers: &[Machine]) -> Vec<Descendant> {
+pub(super) fn of_machines(
+    cluster: &Cluster,
+    control_plane: &[Machine],
+    workers: &[Machine],
+) -> Vec<Descendant> {
     let of = |kind, machines: &[Machine]| -> Vec<Descendant> {
-        machines.iter().map(|machine| Descendant::new(kind, &machine.metadata)).collect()
+        machines.iter().map(|machine| Descendant::new(kind, &machine.metadata, cluster)).collect()
     };
     [of(Kind::Worker, workers), of(Kind::ControlPlaneMachine, control_plane)].concat()
 }
@@ -132,14 +146,14 @@ pub(super) async fn list(client: &Client, cluster: &Cluster) -> Result<Vec<Desce
     for kind in [Kind::MachinePool, Kind::MachineDeployment, Kind::MachineSet] {
         let objects = api(client, cluster, kind).list_metadata(&ListParams::default()).await?;
         let ours = objects.iter().filter(|object| belongs(&object.metadata, cluster));
-        found.extend(ours.map(|object| Descendant::new(kind, &object.metadata)));
+        found.extend(ours.map(|object| Descendant::new(kind, &object.metadata, cluster)));
     }
-    let reference = cluster.spec.control_plane_ref.as_ref().filter(|it| it.kind == CONTROL_PLANE_KIND);
+    let reference = cluster.spec.control_plane_ref.as_ref().filter(|it| is_of::<KubeadmControlPlane>(it));
     if let Some(reference) = reference {
         let control_plane =
             api(client, cluster, Kind::ControlPlane).get_metadata_opt(&reference.name).await?;
         let ours = control_plane.filter(|object| !is_of_another(&object.metadata, cluster));
-        found.extend(ours.map(|object| Descendant::new(Kind::ControlPlane, &object.metadata)));
+        found.extend(ours.map(|object| Descendant::new(Kind::ControlPlane, &object.metadata, cluster)));
     }
     Ok(found)
 }
@@ -216,12 +230,38 @@ mod tests {
         }
     }
 
+    /// Upstream's rule: what another object owns is awaited, because that object deletes it.
+    #[test]
+    fn worker_objects_of_another_owner_are_awaited_and_those_without_an_owner_are_deleted() {
+        let cluster = cluster();
+        let owned = |uid: &str| {
+            let mut owner = ownership::reference(&cluster, false);
+            owner.uid = uid.to_owned();
+            ObjectMeta { owner_references: Some(vec![owner]), ..ObjectMeta::default() }
+        };
+        let due = |kind, metadata| Descendant::new(kind, &metadata, &cluster).is_due();
+        assert!(due(Kind::MachineDeployment, owned("u")));
+        assert!(due(Kind::MachineDeployment, ObjectMeta::default()));
+        assert!(!due(Kind::MachineDeployment, owned("another")));
+        assert!(!due(Kind::Worker, owned("of-a-set")));
+        assert!(
+            due(Kind::ControlPlaneMachine, owned("of-a-control-plane")),
+            "nothing else is left to delete it"
+        );
+    }
+
     #[test]
     fn every_kind_has_a_line_and_long_lists_are_truncated() {
-        let of = |kind, name: &str| Descendant { kind, name: name.to_owned(), uid: None, deleting: false };
+        let of = |kind, name: &str| Descendant {
+            kind,
+            name: name.to_owned(),
+            uid: None,
+            deleting: false,
+            of_another: false,
+        };
         let mut all = vec![of(Kind::Worker, "w"), of(Kind::MachinePool, "p")];
         all.extend((0..7).map(|index| of(Kind::MachineDeployment, &format!("md-{index}"))));
-        let lines = "* MachinePools: p\n* MachineDeployments: md-0, md-1, md-2, md-3, md-4, ... (2 more)\n\
+        let lines = "* MachineDeployments: md-0, md-1, md-2, md-3, md-4, ... (2 more)\n* MachinePools: p\n\
                      * Worker Machines: w";
         assert_eq!(describe(&all), lines);
     }

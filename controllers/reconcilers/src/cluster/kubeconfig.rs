@@ -12,13 +12,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
 
+use super::decide::is_complete;
 use super::observe::Observed;
 use crate::cluster_certificates::{SECRET_TYPE, kubeconfig_secret_name};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Returns the URL of the workload API, if a kubeconfig is to be created.
 pub(super) fn missing(cluster: &Cluster, observed: &Observed) -> Option<String> {
-    let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|it| is_complete(it))?;
     let (host, port) = (endpoint.host.as_ref()?, endpoint.port?);
     let wanted =
         cluster.spec.control_plane_ref.is_none() && observed.kubeconfig.is_none() && observed.provisioned();

@@ -101,6 +101,8 @@ impl ClusterReconciler {
         if step == Step::Release {
             self.context.workloads.forget(&observe::key(&cluster));
             crate::finalizers::remove(&api, &cluster, FINALIZER).await?;
+            let message = format!("Cluster {} has been deleted", cluster.name_any());
+            self.context.events.record(&cluster, Severity::Normal, "Deleted", &message).await;
         }
         Ok(decide::interval(&step, &observed))
     }

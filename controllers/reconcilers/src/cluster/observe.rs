@@ -17,14 +17,9 @@ use serde::de::DeserializeOwned;
 use super::descendants::{self, Descendant};
 use super::kubeconfig;
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::object_refs::is_of;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
-
-/// The one kind of infrastructure that is served.
-pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackCluster";
-
-/// The one kind of control plane that is served.
-pub(super) const CONTROL_PLANE_KIND: &str = "KubeadmControlPlane";
 
 /// Objects around a Cluster.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +44,8 @@ pub(super) struct Observed {
     pub probe: Probe,
     /// Kubeconfig of the workload cluster, once there is one.
     pub kubeconfig: Option<Vec<u8>>,
+    /// Reason why there is no kubeconfig, though the control plane has answered once.
+    pub kubeconfig_obstacle: Option<String>,
     /// Certificate authority of the workload cluster. Read only if a kubeconfig may have to be created.
     pub authority: Option<PemPair>,
     /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
@@ -68,7 +65,7 @@ pub(super) async fn observe(
     reader.workload(&mut observed).await?;
     if cluster.metadata.deletion_timestamp.is_some() {
         observed.descendants = descendants::list(&context.client, cluster).await?;
-        let machines = descendants::of_machines(&observed.control_plane_machines, &observed.workers);
+        let machines = descendants::of_machines(cluster, &observed.control_plane_machines, &observed.workers);
         observed.descendants.extend(machines);
     }
     Ok(observed)
@@ -96,10 +93,10 @@ impl Reader<'_> {
     async fn parts(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         let spec = &self.cluster.spec;
         observed.without_infrastructure = spec.infrastructure_ref.is_none() && spec.topology.is_none();
-        if let Some(name) = spec.infrastructure_ref.as_ref().filter(|it| it.kind == INFRASTRUCTURE_KIND) {
+        if let Some(name) = spec.infrastructure_ref.as_ref().filter(|it| is_of::<OpenStackCluster>(it)) {
             (observed.infrastructure, observed.refused) = self.part(&name.name).await?;
         }
-        if let Some(name) = spec.control_plane_ref.as_ref().filter(|it| it.kind == CONTROL_PLANE_KIND) {
+        if let Some(name) = spec.control_plane_ref.as_ref().filter(|it| is_of::<KubeadmControlPlane>(it)) {
             (observed.control_plane, observed.control_plane_refused) = self.part(&name.name).await?;
         }
         Ok(())
@@ -150,7 +147,15 @@ impl Reader<'_> {
         let namespace = self.cluster.namespace().unwrap_or_default();
         let name = kubeconfig_secret_name(&self.cluster.name_any());
         let secret = self.context.secrets.secret(&namespace, &name).await?;
+        let exists = secret.is_some();
         observed.kubeconfig = secret.and_then(|it| Some(it.data?.get("value")?.0.clone()));
+        observed.kubeconfig_obstacle = match (&observed.kubeconfig, exists) {
+            (None, true) => Some(format!("Secret {namespace}/{name} has no key value with a kubeconfig")),
+            (None, false) if observed.initialized(self.cluster) => {
+                Some(format!("Secret {namespace}/{name} with the kubeconfig does not exist"))
+            }
+            _ => None,
+        };
         if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {
             observed.authority = kubeconfig::authority(self.context, self.cluster).await?;
         }

@@ -5,11 +5,11 @@ use apiserver_types::{
     Polarity, ReplicaCounts, Time, condition, set_condition,
 };
 
-use super::decide::Step;
+use super::decide::{Step, is_complete};
 use super::observe::Observed;
 use super::{conditions, deprecated};
 use crate::summary::Obstacle;
-use crate::{machine_versions, paused, summary};
+use crate::{condition_order, machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
@@ -35,6 +35,7 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     }
     let available = available(known, &gates, now);
     set_condition(known, available.at_generation(generation));
+    condition_order::sort(known);
     status.phase = Some(phase);
     status.observed_generation = generation;
     deprecated::report(cluster, now);
@@ -73,7 +74,9 @@ fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool, with
         initialization.control_plane_initialized = Some(true);
     }
     let from = observed.infrastructure.as_ref().and_then(|it| it.status.as_ref());
-    if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
+    if let Some(mut domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty())
+    {
+        domains.sort_by(|a, b| a.name.cmp(&b.name));
         status.failure_domains = Some(domains);
     }
     let known = status.control_plane.take();
@@ -149,7 +152,7 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
     let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
     ReplicaCounts {
         available_replicas: count(&|machine| holds(machine, "Available")),
-        desired_replicas: count(&|machine| machine.metadata.deletion_timestamp.is_none()),
+        desired_replicas: count(&|_| true),
         ready_replicas: count(&|machine| holds(machine, "Ready")),
         replicas: count(&|_| true),
         up_to_date_replicas: count(&|machine| holds(machine, "UpToDate")),
@@ -160,7 +163,7 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
 
 fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
-    let reachable = endpoint.is_some_and(|it| it.host.is_some() && it.port.is_some());
+    let reachable = endpoint.is_some_and(is_complete);
     match cluster.metadata.deletion_timestamp {
         Some(_) => ClusterPhase::Deleting,
         None if observed.provisioned() && reachable => ClusterPhase::Provisioned,
@@ -241,6 +244,19 @@ mod tests {
         report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
         let available = cluster.condition("Available").unwrap();
         assert!(available.message.contains("Burning: it burns"), "{available:?}");
+    }
+
+    /// Other tools may write the status of an infrastructure that they manage.
+    #[test]
+    fn failure_domains_are_in_the_order_of_their_names() {
+        let mut infrastructure = apiserver_types::OpenStackCluster::default();
+        let domains = json!({"failureDomains": [{"name": "b"}, {"name": "a", "controlPlane": true}]});
+        infrastructure.status = serde_json::from_value(domains).unwrap();
+        let observed = Observed { infrastructure: Some(infrastructure), ..Observed::default() };
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        report(&mut cluster, &observed, &Step::Nothing, &Time::default());
+        let domains = cluster.status.unwrap().failure_domains.unwrap();
+        assert_eq!(domains.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

@@ -6,31 +6,38 @@ use std::time::Duration;
 use apiserver_types::{KubeadmConfig, Machine, MachineDrainRule, OpenStackMachine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity, now};
 use controllers_workload::drain::{self, DrainProgress, VolumeProgress};
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
+use super::first_attempts::FirstAttempts;
 use super::node::{NodeObservation, cluster_key};
 use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
+use super::turns::{Turn, Turns};
+use crate::deprecated_conditions::{self, Old};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 12;
 
-/// Attempts to delete a Node in one pass, and the pause between two of them: 10 seconds in all, as upstream.
-const NODE_DELETIONS: usize = 6;
+/// Duration of the attempts to delete a Node in one pass, and the pause between two of them. Upstream's.
+const NODE_DELETIONS: Duration = Duration::from_secs(10);
 const NODE_DELETION_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
     pub api: &'a Api<Machine>,
+    pub attempts: &'a FirstAttempts,
+    pub turns: &'a Turns,
 }
 
 impl Actor<'_> {
@@ -56,6 +63,7 @@ impl Actor<'_> {
         machine: &mut Machine,
         observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
+        let _turn = if step.calls_workload() { Some(self.turn(machine)?) } else { None };
         match step {
             Step::AddFinalizer => crate::finalizers::add(self.api, machine, FINALIZER).await,
             Step::Adopt(owned) => self.adopt(machine, observed, *owned).await,
@@ -86,6 +94,12 @@ impl Actor<'_> {
             },
             _ => Ok(()),
         }
+    }
+
+    fn turn(&self, machine: &Machine) -> Result<Turn<'_>, ReconcileError> {
+        let key = cluster_key(machine);
+        let message = format!("other Machines wait for the API of workload cluster {key}");
+        self.turns.take(key).ok_or_else(|| ReconcileError::waiting(super::BUSY, message))
     }
 
     fn namespaced<K>(&self, machine: &Machine) -> Api<K>
@@ -198,6 +212,7 @@ impl Actor<'_> {
         };
         let events = &self.context.events;
         match &outcome {
+            Outcome::Done if reached(machine, "DrainingSucceeded") => {}
             Outcome::Done => {
                 let message = format!("success draining Machine's node {name:?}");
                 events.record(machine, Severity::Normal, "SuccessfulDrainNode", &message).await;
@@ -225,8 +240,9 @@ impl Actor<'_> {
         };
         let events = &self.context.events;
         match &outcome {
+            Outcome::Done if reached(machine, "VolumeDetachSucceeded") => {}
             Outcome::Done => {
-                let message = format!("success waiting for the volumes of node {name:?} to be detached");
+                let message = format!("success waiting for node volumes detaching Machine's node {name:?}");
                 events.record(machine, Severity::Normal, "NodeVolumesDetached", &message).await;
             }
             Outcome::Failed(error) => {
@@ -242,8 +258,9 @@ impl Actor<'_> {
     /// Deletes the Node, several times if that fails: the address of the API may just move to another server.
     async fn try_to_delete_node(&self, machine: &Machine, name: &str) -> Result<(), String> {
         let mut last = String::new();
-        for attempt in 0..NODE_DELETIONS {
-            if attempt > 0 {
+        let end = Instant::now() + NODE_DELETIONS;
+        loop {
+            if !last.is_empty() {
                 tokio::time::sleep(NODE_DELETION_PAUSE).await;
             }
             let deleted = match self.workload(machine) {
@@ -254,8 +271,10 @@ impl Actor<'_> {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
+            if Instant::now() >= end {
+                return Err(last);
+            }
         }
-        Err(last)
     }
 
     async fn delete_node(
@@ -264,7 +283,11 @@ impl Actor<'_> {
         observed: &mut Observed,
         name: &str,
     ) -> Result<(), ReconcileError> {
+        let uid = machine.uid().unwrap_or_default();
+        observed.deletion.node_since = Some(self.attempts.first(&uid, observed.now));
         let deleted = self.try_to_delete_node(machine, name).await;
+        // The attempts take a part of the time.
+        observed.now = Timestamp::now().max(observed.now);
         observed.deletion.node = Some(match deleted {
             Ok(()) => Outcome::Done,
             Err(error) => {
@@ -275,4 +298,11 @@ impl Actor<'_> {
         });
         Ok(())
     }
+}
+
+/// Reports whether a stage of the deletion was over in an earlier pass, so that its Event is recorded.
+fn reached(machine: &Machine, kind: &str) -> bool {
+    let status = machine.status.as_ref().and_then(|status| status.deprecated.as_ref());
+    let conditions = status.and_then(|it| it.v1beta1.as_ref()?.conditions.as_deref()).unwrap_or_default();
+    deprecated_conditions::state(conditions, kind) == Some(Old::True)
 }

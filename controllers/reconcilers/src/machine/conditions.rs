@@ -1,11 +1,13 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
-use apiserver_types::{Condition, ConditionStatus, Machine, Time};
+use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, Machine, OpenStackMachine, Time};
 use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
-use super::observe::{BOOTSTRAP_KIND, INFRASTRUCTURE_KIND, Observed, Outcome, is_bootstrapped};
+use super::deletion;
+use super::observe::{Observed, Outcome, is_bootstrapped};
 use crate::machine_labels::UPDATING;
+use crate::object_refs::{is_of, unknown_kind};
 use crate::summary;
 
 /// Returns the condition of the bootstrap data.
@@ -22,19 +24,21 @@ pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> C
             }
         };
     };
-    if reference.kind != BOOTSTRAP_KIND {
-        let message =
-            format!("spec.bootstrap.configRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
+    if !is_of::<KubeadmConfig>(reference) {
+        return no("UnknownKind", &unknown_kind::<KubeadmConfig>("spec.bootstrap.configRef", reference));
     }
     if let Some(obstacle) = &observed.bootstrap_obstacle {
         return no("NotReady", obstacle);
     }
     let Some(config) = &observed.bootstrap else {
         let name = format!("{} {}", reference.kind, reference.name);
-        return match machine.metadata.deletion_timestamp.is_some() && is_bootstrapped(machine) {
-            true => no("ObjectDeleted", &format!("{name} has been deleted")),
-            false => no("ObjectDoesNotExist", &format!("{name} does not exist")),
+        return match (machine.metadata.deletion_timestamp.is_some(), is_bootstrapped(machine)) {
+            (true, true) => no("ObjectDeleted", &format!("{name} has been deleted")),
+            (true, false) => no("ObjectDoesNotExist", &format!("{name} does not exist")),
+            (false, _) => {
+                let remedy = "Create it, or correct spec.bootstrap.configRef";
+                no("ObjectDoesNotExist", &format!("{name} does not exist. {remedy}"))
+            }
         };
     };
     match config.condition("Ready") {
@@ -51,9 +55,8 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
     };
     let reference = &machine.spec.infrastructure_ref;
-    if reference.kind != INFRASTRUCTURE_KIND {
-        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
-        return no("UnknownKind", &message);
+    if !is_of::<OpenStackMachine>(reference) {
+        return no("UnknownKind", &unknown_kind::<OpenStackMachine>("spec.infrastructureRef", reference));
     }
     if let Some(obstacle) = &observed.obstacle {
         return no("NotReady", obstacle);
@@ -61,6 +64,9 @@ pub(super) fn infrastructure(machine: &Machine, observed: &Observed, now: &Time)
     let Some(infrastructure) = &observed.infrastructure else { return missing(machine, now) };
     match infrastructure.condition("Ready") {
         Some(ready) => summary::mirror(kind, ready, "Ready"),
+        None if observed.provisioned() => {
+            Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone())
+        }
         None => no("NotReady", "OpenStackMachine status.initialization.provisioned is false"),
     }
 }
@@ -73,7 +79,11 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     let (reason, message) = match (provisioned, deleting) {
         (true, true) => ("ObjectDeleted", format!("{name} has been deleted")),
         (true, false) => ("ObjectDeleted", format!("{name} has been deleted while the Machine still exists")),
-        (false, _) => ("ObjectDoesNotExist", format!("{name} does not exist")),
+        (false, true) => ("ObjectDoesNotExist", format!("{name} does not exist")),
+        (false, false) => {
+            let remedy = "Create it, or correct spec.infrastructureRef";
+            ("ObjectDoesNotExist", format!("{name} does not exist. {remedy}"))
+        }
     };
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }
@@ -107,9 +117,12 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
             "WaitingForPreTerminateHook",
             format!("Waiting for pre-terminate hooks to succeed (hooks: {hooks})"),
         ),
-        Step::Wait(Stage::Drain, outcome) => ("DrainingNode", text("Error draining Node", outcome)),
-        Step::Wait(_, outcome) => {
-            ("WaitingForVolumeDetach", text("Error waiting for the Node's volumes to be detached", outcome))
+        Step::Wait(Stage::Drain, outcome) => {
+            ("DrainingNode", text("Error draining Node", outcome, &limit(machine, Stage::Drain)))
+        }
+        Step::Wait(stage, outcome) => {
+            let attempt = "Error waiting for the Node's volumes to be detached";
+            ("WaitingForVolumeDetach", text(attempt, outcome, &limit(machine, *stage)))
         }
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackMachine to be deleted".to_owned())
@@ -117,17 +130,69 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::DeleteBootstrap => (bootstrap, "Waiting for KubeadmConfig to be deleted".to_owned()),
         Step::WaitForBootstrap(message) => (bootstrap, message.clone()),
-        Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome)),
+        Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome, "")),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
         _ => ("Deleting", "Deletion started".to_owned()),
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
 
-fn text(attempt: &str, outcome: &Outcome) -> String {
+/// Describes how long a stage that fails has lasted, and the setting that ends it.
+fn limit(machine: &Machine, stage: Stage) -> String {
+    let deletion = machine.spec.deletion.as_ref();
+    let (field, seconds) = match stage {
+        Stage::Drain => ("nodeDrainTimeoutSeconds", deletion.and_then(|it| it.node_drain_timeout_seconds)),
+        _ => {
+            ("nodeVolumeDetachTimeoutSeconds", deletion.and_then(|it| it.node_volume_detach_timeout_seconds))
+        }
+    };
+    let since = deletion::started(machine, stage).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let since = since.map(|at| format!(" (started at {at})")).unwrap_or_default();
+    match seconds.filter(|seconds| *seconds > 0) {
+        Some(seconds) => format!("{since}. The Machine goes on after {seconds} s, by spec.deletion.{field}"),
+        None => format!("{since}. This has no time limit, spec.deletion.{field} of the Machine sets one"),
+    }
+}
+
+fn text(attempt: &str, outcome: &Outcome, limit: &str) -> String {
     match outcome {
         Outcome::Done => String::new(),
         Outcome::Waiting(message) => message.clone(),
-        Outcome::Failed(error) => format!("{attempt}: {error}"),
+        Outcome::Failed(error) => format!("{attempt}: {error}{limit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::MachineDeletionSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_drain_that_fails_names_the_setting_that_ends_it() {
+        let mut machine: Machine = serde_json::from_value(json!({
+            "metadata": {"deletionTimestamp": "2026-11-26T10:00:00Z"},
+            "spec": {"clusterName": "c", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": "m"}},
+            "status": {"deletion": {"nodeDrainStartTime": "2026-11-26T10:00:01Z"}},
+        }))
+        .unwrap();
+        let step = Step::Wait(Stage::Drain, Outcome::Failed("not connected".to_owned()));
+        let message = |machine: &Machine| deleting(machine, &step, &Time::default()).message;
+        let begin = "Error draining Node: not connected (started at 2026-11-26T10:00:01Z)";
+        assert_eq!(
+            message(&machine),
+            format!(
+                "{begin}. This has no time limit, spec.deletion.nodeDrainTimeoutSeconds of the Machine sets one"
+            )
+        );
+        let deletion =
+            MachineDeletionSpec { node_drain_timeout_seconds: Some(60), ..MachineDeletionSpec::default() };
+        machine.spec.deletion = Some(deletion);
+        assert_eq!(
+            message(&machine),
+            format!("{begin}. The Machine goes on after 60 s, by spec.deletion.nodeDrainTimeoutSeconds")
+        );
     }
 }

@@ -105,6 +105,13 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Reports whether the effect of a step is in the workload cluster.
+    pub(super) const fn calls_workload(&self) -> bool {
+        matches!(self, Self::UpdateNode(_) | Self::Drain | Self::AwaitVolumes | Self::DeleteNode(_))
+    }
+}
+
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
     if paused(machine, observed.cluster.as_ref()) {

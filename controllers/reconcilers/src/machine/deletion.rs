@@ -2,18 +2,18 @@
 
 use apiserver_types::Machine;
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::decide::{Stage, Step};
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome};
-use crate::ownership;
+use crate::ownership::{self, Adoption};
 
 /// Prefix of annotations that hold a deletion before the Node is drained.
-const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
+pub(super) const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
 
 /// Prefix of annotations that hold a deletion before the server is deleted.
-const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+pub(super) const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 
 /// Annotation that skips the drain.
 const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
@@ -73,8 +73,11 @@ pub(super) fn touches_node(machine: &Machine, observed: &Observed) -> bool {
         && observed.deletion.another_control_plane_machine
 }
 
-/// Returns the name of the Machine's Node, if it ever had one.
+/// Returns the name of the Machine's Node, if it ever had one. One that belongs to another Machine is not its own.
 pub(super) fn node_name(machine: &Machine, observed: &Observed) -> Option<String> {
+    if matches!(observed.node, NodeObservation::OfAnother(_)) {
+        return None;
+    }
     let known = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()).map(|it| it.name.clone());
     known.or_else(|| observed.node.found().map(|node| node.name_any()))
 }
@@ -119,26 +122,39 @@ fn hook_step(machine: &Machine, prefix: &str, stage: Stage) -> Option<Step> {
 }
 
 /// Returns the annotations with this prefix, sorted.
-fn hooks<'a>(machine: &'a Machine, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+pub(super) fn hooks<'a>(machine: &'a Machine, prefix: &'a str) -> impl Iterator<Item = &'a str> {
     machine.annotations().keys().map(String::as_str).filter(move |key| key.starts_with(prefix))
 }
 
 fn infrastructure(machine: &Machine, observed: &Observed) -> Option<Step> {
-    // An object that another Machine controls is not deleted with this one.
-    let it = observed.infrastructure.as_ref().filter(|it| ownership::is_owned(*it, machine))?;
+    let it = observed.infrastructure.as_ref().filter(|it| goes_along(*it, machine))?;
     if it.metadata.deletion_timestamp.is_none() {
         return Some(Step::DeleteInfrastructure);
     }
     let ready = it.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
-    Some(Step::WaitForInfrastructure(format!("OpenStackMachine {}: {ready}", it.name_any())))
+    Some(Step::WaitForInfrastructure(waiting("OpenStackMachine", &ready)))
+}
+
+/// Returns the text about an object that is being deleted, with its own.
+fn waiting(kind: &str, text: &str) -> String {
+    let rest = if text.is_empty() { String::new() } else { format!(": {text}") };
+    format!("Waiting for {kind} to be deleted{rest}")
+}
+
+/// Reports whether an object is deleted with its Machine, which may not have adopted it yet. One that another Machine
+/// controls is not.
+fn goes_along<K: Resource<DynamicType = ()>>(object: &K, machine: &Machine) -> bool {
+    let owner = ownership::reference(machine, true);
+    let adoption = ownership::adoption(object, &owner, &machine.spec.cluster_name);
+    !matches!(adoption, Adoption::Refused(_))
 }
 
 fn bootstrap(machine: &Machine, observed: &Observed) -> Option<Step> {
-    let it = observed.bootstrap.as_ref().filter(|it| ownership::is_owned(*it, machine))?;
+    let it = observed.bootstrap.as_ref().filter(|it| goes_along(*it, machine))?;
     if it.metadata.deletion_timestamp.is_none() {
         return Some(Step::DeleteBootstrap);
     }
-    Some(Step::WaitForBootstrap(format!("waiting for KubeadmConfig {} to be deleted", it.name_any())))
+    Some(Step::WaitForBootstrap(waiting("KubeadmConfig", "")))
 }
 
 /// The Node is deleted after the server, so that its kubelet cannot register it again.
@@ -150,14 +166,15 @@ fn node(machine: &Machine, observed: &Observed) -> Option<Step> {
     match &observed.deletion.node {
         None => Some(Step::DeleteNode(name)),
         Some(Outcome::Done) => None,
-        Some(_) if gives_up_on_node(machine, observed.now) => None,
+        Some(_) if gives_up_on_node(machine, observed) => None,
         Some(outcome) => Some(Step::WaitForNode(outcome.clone())),
     }
 }
 
-fn gives_up_on_node(machine: &Machine, now: Timestamp) -> bool {
+/// The timeout counts from the first attempt. Counted from the deletion, as upstream does, a drain would leave no time.
+fn gives_up_on_node(machine: &Machine, observed: &Observed) -> bool {
     let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_deletion_timeout_seconds);
     let timeout = i64::from(timeout.unwrap_or(NODE_DELETION_TIMEOUT));
-    let deleted = machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-    timeout > 0 && deleted.is_some_and(|time| now.duration_since(time).as_secs() >= timeout)
+    let since = observed.deletion.node_since;
+    timeout > 0 && since.is_some_and(|since| observed.now.duration_since(since).as_secs() >= timeout)
 }

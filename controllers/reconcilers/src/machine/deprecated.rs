@@ -2,13 +2,15 @@
 
 use apiserver_types::{
     Condition, ConditionStatus, DeprecatedCondition, KubeadmConfig, Machine, MachineDeletionStatus,
-    MachineStatus, Time, condition,
+    MachineStatus, OpenStackMachine, Time, condition,
 };
 use kube::{Resource, ResourceExt};
 
+use super::deletion::{PRE_DRAIN, PRE_TERMINATE, hooks};
 use super::node::NodeObservation;
-use super::observe::{INFRASTRUCTURE_KIND, Observed, is_bootstrapped};
+use super::observe::{Observed, is_bootstrapped};
 use crate::deprecated_conditions::{self, Old};
+use crate::object_refs::is_of;
 
 /// Parts of the condition Ready, as far as they are reported.
 const PARTS: [&str; 5] =
@@ -27,8 +29,9 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, now: &Time) {
     let deleting = machine.metadata.deletion_timestamp.is_some();
     let provisioned = machine.spec.provider_id.is_some();
     let (reason, message) = failure(machine, observed).unzip();
+    let hooks = [PRE_DRAIN, PRE_TERMINATE].map(|prefix| hooks(machine, prefix).next().is_some());
     let status = machine.status.get_or_insert_default();
-    let drain = if deleting { deletion(status, observed) } else { Vec::new() };
+    let drain = if deleting { deletion(status, &hooks, observed) } else { Vec::new() };
     let deprecated = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
     (deprecated.failure_reason, deprecated.failure_message) = (reason, message);
     let conditions = deprecated.conditions.get_or_insert_default();
@@ -49,7 +52,7 @@ fn lost_server(machine: &Machine, observed: &Observed) -> Option<(String, String
     let reference = &machine.spec.infrastructure_ref;
     let initialization = machine.status.as_ref()?.initialization.as_ref()?;
     let existed = initialization.infrastructure_provisioned == Some(true);
-    let is_lost = reference.kind == INFRASTRUCTURE_KIND
+    let is_lost = is_of::<OpenStackMachine>(reference)
         && observed.obstacle.is_none()
         && observed.infrastructure.is_none()
         && machine.metadata.deletion_timestamp.is_none();
@@ -95,8 +98,9 @@ fn mirrored(found: Option<&Condition>, reached: bool, waiting: &str) -> Old {
 }
 
 fn bootstrap(machine: &Machine, observed: &Observed) -> Old {
+    let is_made = machine.spec.bootstrap.config_ref.is_some();
     match &observed.bootstrap {
-        None if machine.metadata.deletion_timestamp.is_some() => Old::no("Info", "Deleted", ""),
+        None if is_made && machine.metadata.deletion_timestamp.is_some() => Old::no("Info", "Deleted", ""),
         config => {
             let found = config.as_ref().and_then(|config| config.condition("Ready"));
             mirrored(found, is_bootstrapped(machine), "WaitingForDataSecret")
@@ -147,7 +151,8 @@ fn node(machine: &Machine, observed: &Observed) -> Old {
 }
 
 /// Returns the conditions of the stages of a deletion that have begun.
-fn deletion(status: &MachineStatus, observed: &Observed) -> Vec<(&'static str, Old)> {
+/// `hooks` says whether there are hooks before the drain and before the server is deleted.
+fn deletion(status: &MachineStatus, hooks: &[bool; 2], observed: &Observed) -> Vec<(&'static str, Old)> {
     use super::observe::Outcome::{Done, Failed, Waiting};
     let begun: &MachineDeletionStatus = match &status.deletion {
         Some(begun) => begun,
@@ -155,9 +160,7 @@ fn deletion(status: &MachineStatus, observed: &Observed) -> Vec<(&'static str, O
     };
     let mut states = Vec::new();
     if begun.wait_for_pre_drain_hook_start_time.is_some() {
-        let over = begun.node_drain_start_time.is_some();
-        let state = if over { Old::True } else { Old::no("Info", "WaitingExternalHook", "") };
-        states.push(("PreDrainDeleteHookSucceeded", state));
+        states.push(("PreDrainDeleteHookSucceeded", of_hook(hooks[0])));
     }
     if begun.node_drain_start_time.is_some() {
         let state = match &observed.deletion.drain {
@@ -177,11 +180,13 @@ fn deletion(status: &MachineStatus, observed: &Observed) -> Vec<(&'static str, O
         states.push(("VolumeDetachSucceeded", state));
     }
     if begun.wait_for_pre_terminate_hook_start_time.is_some() {
-        let over = observed.infrastructure.as_ref().is_none_or(|it| it.metadata.deletion_timestamp.is_some());
-        let state = if over { Old::True } else { Old::no("Info", "WaitingExternalHook", "") };
-        states.push(("PreTerminateDeleteHookSucceeded", state));
+        states.push(("PreTerminateDeleteHookSucceeded", of_hook(hooks[1])));
     }
     states
+}
+
+fn of_hook(is_there: bool) -> Old {
+    if is_there { Old::no("Info", "WaitingExternalHook", "") } else { Old::True }
 }
 
 #[cfg(test)]
@@ -192,11 +197,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_hook_is_waited_for_until_its_annotation_is_gone() {
+        let mut machine: Machine = serde_json::from_value(json!({
+            "metadata": {"deletionTimestamp": "2026-11-26T10:00:00Z"},
+            "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "given"},
+                "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": "m"}},
+            "status": {"deletion": {"waitForPreDrainHookStartTime": "2026-11-26T10:00:00Z"}},
+        }))
+        .unwrap();
+        let mut state = |hook: bool, kind: &str| {
+            machine.metadata.annotations = hook.then(|| [(PRE_DRAIN.to_owned(), String::new())].into());
+            report(&mut machine, &Observed::default(), &Time::default());
+            let old = machine.status.as_ref().unwrap().deprecated.as_ref().unwrap().v1beta1.as_ref().unwrap();
+            deprecated_conditions::state(old.conditions.as_deref().unwrap(), kind)
+        };
+        let kind = "PreDrainDeleteHookSucceeded";
+        assert_eq!(state(true, kind), Some(Old::no("Info", "WaitingExternalHook", "")));
+        assert_eq!(state(false, kind), Some(Old::True), "also if the Node is not drained");
+        assert_eq!(state(false, "BootstrapReady"), Some(Old::True), "no object was made for it");
+    }
+
+    #[test]
     fn a_lost_server_and_a_failed_bootstrap_end_a_machine() {
         let machine = |provisioned: bool| -> Machine {
             serde_json::from_value(json!({
                 "spec": {"clusterName": "c", "bootstrap": {},
-                    "infrastructureRef": {"apiGroup": "g", "kind": "OpenStackMachine", "name": "m"}},
+                    "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine",
+                        "name": "m"}},
                 "status": {"initialization": {"infrastructureProvisioned": provisioned}},
             }))
             .unwrap()

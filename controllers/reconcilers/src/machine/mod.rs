@@ -7,6 +7,7 @@ mod conditions;
 mod decide;
 mod deletion;
 mod deprecated;
+mod first_attempts;
 mod node;
 mod node_conditions;
 mod node_metadata;
@@ -16,6 +17,7 @@ mod ready;
 mod report;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod up_to_date;
 mod watch;
 
@@ -29,7 +31,9 @@ use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
+use first_attempts::FirstAttempts;
 use observe::Observed;
+use turns::Turns;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -72,16 +76,24 @@ pub(crate) const FINALIZER: &str = "machine.cluster.x-k8s.io";
 /// Interval of a Machine that waits for another object; watches report most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
+/// Reason of a pass that ends because too many Machines call the same workload cluster.
+const BUSY: &str = "WorkloadClusterBusy";
+
+/// Interval of a Machine that waits for its turn. A quick workload cluster has free turns after milliseconds.
+const NEXT_TURN: Duration = Duration::from_secs(1);
+
 /// Reconciler of Machines.
 #[derive(Debug)]
 pub struct MachineReconciler {
     context: ControllerContext,
+    attempts: FirstAttempts,
+    turns: Turns,
 }
 
 impl MachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self { context, attempts: FirstAttempts::default(), turns: Turns::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -89,7 +101,9 @@ impl MachineReconciler {
     /// # Errors
     /// The API's own failure.
     pub async fn reconcile(&self, object: &Machine) -> Result<Requeue, kube::Error> {
-        Requeue::after(Box::pin(self.pass(object)).await, WAITING)
+        let result = Box::pin(self.pass(object)).await;
+        let busy = result.as_ref().is_err_and(|error| error.reason() == BUSY);
+        Requeue::after(result, if busy { NEXT_TURN } else { WAITING })
     }
 
     async fn pass(&self, object: &Machine) -> Result<Option<Duration>, ReconcileError> {
@@ -97,7 +111,8 @@ impl MachineReconciler {
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &machine).await?;
-        let actor = Actor { context: &self.context, api: &api };
+        let (attempts, turns) = (&self.attempts, &self.turns);
+        let actor = Actor { context: &self.context, api: &api, attempts, turns };
         let step = actor.work(&mut machine, &mut observed).await?;
         if step == Step::Ignore {
             return Ok(None);
@@ -105,6 +120,7 @@ impl MachineReconciler {
         let machine = self.report(&api, machine, &observed, &step).await?;
         if step == Step::Release {
             crate::finalizers::remove(&api, &machine, FINALIZER).await?;
+            self.attempts.forget(&machine.uid().unwrap_or_default());
         }
         let wait = report::remaining(&machine, observed.now).and_then(|wait| Duration::try_from(wait).ok());
         Ok(decide::interval(&step, &observed)

@@ -28,6 +28,8 @@ pub(super) enum NodeObservation {
     NotFound,
     /// Several Nodes have the provider ID: their names.
     Several(Vec<String>),
+    /// The Node belongs to this Machine, which has the same provider ID.
+    OfAnother(String),
     /// The Node.
     Found(Box<Node>),
 }
@@ -71,6 +73,18 @@ pub(super) fn observe(
     }
 }
 
+/// Describes the Node of a name that has another provider ID than its Machine.
+pub(super) fn namesake<'a>(mut nodes: impl Iterator<Item = &'a Node>, name: &str) -> Option<String> {
+    let node = nodes.find(|node| node.metadata.name.as_deref() == Some(name))?;
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
+    Some(match id {
+        Some(id) => format!("Node {name} has spec.providerID {id}"),
+        None => format!(
+            "Node {name} has no spec.providerID, which the cloud controller of the workload cluster or the kubelet sets"
+        ),
+    })
+}
+
 /// Returns the provider ID of a Machine's server.
 pub(super) fn provider_id<'a>(machine: &'a Machine, observed: &'a Observed) -> Option<&'a str> {
     let of_server = || observed.infrastructure.as_ref()?.spec.provider_id.as_deref();
@@ -88,4 +102,26 @@ pub(super) fn cluster_provisioned(observed: &Observed) -> bool {
 pub(super) fn info(node: &Node) -> Option<NodeSystemInfo> {
     let from = node.status.as_ref()?.node_info.as_ref()?;
     serde_json::from_value(serde_json::to_value(from).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_with_another_provider_id_is_named_with_it() {
+        let node = |name: &str, id: Option<&str>| {
+            let mut node = Node::default();
+            node.metadata.name = Some(name.to_owned());
+            node.spec.get_or_insert_default().provider_id = id.map(str::to_owned);
+            node
+        };
+        let of = |id| namesake([node("other", Some("x")), node("m", id)].iter(), "m");
+        assert_eq!(
+            of(Some("openstack://r/1")).as_deref(),
+            Some("Node m has spec.providerID openstack://r/1")
+        );
+        assert!(of(None).unwrap().starts_with("Node m has no spec.providerID"));
+        assert_eq!(namesake([node("other", None)].iter(), "m"), None);
+    }
 }

@@ -71,7 +71,16 @@ fn absent(machine: &Machine, observed: &Observed) -> Verdict {
         }
         (NodeObservation::NotFound, None) => {
             let id = node::provider_id(machine, observed).unwrap_or_default();
-            uninspected(&format!("Waiting for a Node with spec.providerID {id} to exist"))
+            let namesake = observed.namesake.as_ref().map(|text| format!(". {text}")).unwrap_or_default();
+            uninspected(&format!("Waiting for a Node with spec.providerID {id} to exist{namesake}"))
+        }
+        (NodeObservation::OfAnother(other), _) => {
+            let id = node::provider_id(machine, observed).unwrap_or_default();
+            let message = format!(
+                "The Node with spec.providerID {id} belongs to Machine {other}, which has the same spec.providerID. \
+                 Delete this Machine, or correct its spec.providerID"
+            );
+            unknown("InternalError", message)
         }
         (NodeObservation::Several(names), _) => {
             let names = names.join(", ");
@@ -139,7 +148,9 @@ fn of_node(kind: &str, found: &NodeCondition, now: &Time) -> Condition {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::Cluster;
     use k8s_openapi::api::core::v1::{NodeCondition as NodesOwn, NodeStatus};
+    use serde_json::json;
 
     use super::*;
 
@@ -155,6 +166,28 @@ mod tests {
         let conditions = [own("Ready", ready)].into_iter().chain(pressures).collect();
         let status = Some(NodeStatus { conditions: Some(conditions), ..NodeStatus::default() });
         Node { status, ..Node::default() }
+    }
+
+    #[test]
+    fn the_second_of_two_machines_with_one_provider_id_names_the_first() {
+        let mut machine = Machine::default();
+        machine.spec.provider_id = Some("openstack:///1".to_owned());
+        let milestones = json!({"infrastructureProvisioned": true, "controlPlaneInitialized": true});
+        let status = json!({"initialization": milestones});
+        let status = serde_json::from_value(status).unwrap();
+        let cluster = Cluster { status, ..Cluster::default() };
+        let node = NodeObservation::OfAnother("first".to_owned());
+        let observed = Observed { cluster: Some(cluster), node, ..Observed::default() };
+        let found = conditions(&machine, &observed, &Time::default());
+        for condition in found {
+            assert_eq!(
+                (condition.status, condition.reason.as_str()),
+                (ConditionStatus::Unknown, "InternalError")
+            );
+            for part in ["openstack:///1", "Machine first", "spec.providerID", "Delete this Machine"] {
+                assert!(condition.message.contains(part), "{condition:?}");
+            }
+        }
     }
 
     #[test]

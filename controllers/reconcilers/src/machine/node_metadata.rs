@@ -64,6 +64,13 @@ pub(super) fn is_written(node: &Node) -> bool {
     node.annotations().contains_key(TAINTS_FROM_MACHINE)
 }
 
+/// Returns the name of another Machine of the namespace, if it is the one that wrote to the Node.
+pub(super) fn other_machine(node: &Node, machine: &Machine) -> Option<String> {
+    let [_, namespace, name, ..] = CONSTANT.map(|key| node.annotations().get(key));
+    let is_other = namespace == machine.metadata.namespace.as_ref() && name != machine.metadata.name.as_ref();
+    name.filter(|_| is_other).cloned()
+}
+
 /// Reports whether the domain of a key is `domain` or one of its sub-domains.
 fn within(key: &str, domain: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else { return false };
@@ -140,10 +147,8 @@ fn taints(machine: &Machine, observed: &Observed, node: &Node, present: &[Taint]
     let wanted: Vec<&MachineTaint> = machine.spec.taints.iter().flatten().collect();
     let kept = |taint: &&Taint| {
         let name = format!("{}:{}", taint.key, taint.effect);
-        let dropped = known.contains(&name)
-            && !wanted
-                .iter()
-                .any(|wish| wish.propagation == TaintPropagation::Always && identity(wish) == name);
+        // One that is for the initialization by now belongs to the user.
+        let dropped = known.contains(&name) && !wanted.iter().any(|wish| identity(wish) == name);
         !is(taint, UNINITIALIZED) && (outdated || !is(taint, OUTDATED)) && !dropped
     };
     let mut taints: Vec<Taint> = present.iter().filter(kept).cloned().collect();
@@ -261,6 +266,11 @@ mod tests {
         tainted.spec.as_mut().unwrap().taints = None;
         let again = applied(&tainted, &patch(&machine, &observed, &tainted).unwrap());
         assert_eq!(keys(&again), ["always"], "a taint for the initialization belongs to the user afterwards");
+        let mut relaxed = machine.clone();
+        relaxed.spec.taints.as_mut().unwrap()[0].propagation = TaintPropagation::OnInitialization;
+        let kept = applied(&again, &patch(&relaxed, &observed, &again).unwrap());
+        assert_eq!(keys(&kept), ["always"], "a taint that was for always is left to the user, too");
+        assert_eq!(kept.annotations()[TAINTS_FROM_MACHINE], "");
         machine.spec.taints = None;
         let dropped = applied(&again, &patch(&machine, &observed, &again).unwrap());
         assert_eq!(keys(&dropped), Vec::<String>::new());

@@ -11,14 +11,10 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::node::{self, NodeObservation};
+use super::node_metadata;
+use crate::object_refs::is_of;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
-
-/// The one kind of infrastructure that is served.
-pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackMachine";
-
-/// The one kind of bootstrap configuration that is served.
-pub(super) const BOOTSTRAP_KIND: &str = "KubeadmConfig";
 
 /// Objects around a Machine.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +33,8 @@ pub(super) struct Observed {
     /// MachineDeployment that controls the MachineSet.
     pub deployment: Option<MachineDeployment>,
     pub node: NodeObservation,
+    /// Text about a Node with the Machine's name and another provider ID, while none has the right one.
+    pub namesake: Option<String>,
     /// The Node was read in this pass, because the one of the watch was old.
     pub node_is_newest: bool,
     /// Failure of the write to the Node in this pass. For people.
@@ -61,6 +59,8 @@ pub(super) struct DeletionObservation {
     pub volumes: Option<Outcome>,
     /// Outcome of the deletion of the Node in this pass.
     pub node: Option<Outcome>,
+    /// Time of the first attempt to delete the Node.
+    pub node_since: Option<Timestamp>,
 }
 
 /// Outcome of a step in the workload cluster.
@@ -86,16 +86,21 @@ pub(super) async fn observe(
         ..Observed::default()
     };
     let reference = &machine.spec.infrastructure_ref;
-    if reference.kind == INFRASTRUCTURE_KIND {
+    if is_of::<OpenStackMachine>(reference) {
         observed.infrastructure = reader.get(&reference.name).await?;
     }
-    let bootstrap = machine.spec.bootstrap.config_ref.as_ref().filter(|it| it.kind == BOOTSTRAP_KIND);
-    if let Some(reference) = bootstrap {
+    let bootstrap = machine.spec.bootstrap.config_ref.as_ref();
+    if let Some(reference) = bootstrap.filter(|it| is_of::<KubeadmConfig>(it)) {
         observed.bootstrap = reader.get(&reference.name).await?;
     }
     observed.find_obstacles(machine);
     reader.owners(machine, &mut observed).await?;
     observed.node = node::observe(context, machine, &observed);
+    if observed.node == NodeObservation::NotFound {
+        let nodes = context.workloads.nodes(&node::cluster_key(machine)).unwrap_or_default();
+        observed.namesake = node::namesake(nodes.iter().map(AsRef::as_ref), &machine.name_any());
+    }
+    reader.twin(machine, &mut observed).await?;
     if machine.metadata.deletion_timestamp.is_some() {
         reader.deletion(machine, &mut observed).await?;
     }
@@ -138,6 +143,20 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Looks whether the Node belongs to another Machine with the same provider id. The one that wrote first keeps it.
+    async fn twin(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(other) = observed.node.found().and_then(|node| node_metadata::other_machine(node, machine))
+        else {
+            return Ok(());
+        };
+        let other: Option<Machine> = self.get(&other).await?;
+        let id = machine.spec.provider_id.as_ref();
+        if let Some(other) = other.filter(|other| id.is_some() && other.spec.provider_id.as_ref() == id) {
+            observed.node = NodeObservation::OfAnother(other.name_any());
+        }
+        Ok(())
+    }
+
     async fn deletion(&self, machine: &Machine, observed: &mut Observed) -> Result<(), ReconcileError> {
         let cluster = &machine.spec.cluster_name;
         let selector = format!("{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE_LABEL}");
@@ -174,7 +193,10 @@ impl Observed {
 
     fn find_obstacles(&mut self, machine: &Machine) {
         let Some(cluster) = &self.cluster else {
-            self.obstacle = Some(format!("Cluster {} does not exist", machine.spec.cluster_name));
+            self.obstacle = Some(format!(
+                "Cluster {} does not exist. Create it, or delete this Machine: its spec.clusterName cannot be changed",
+                machine.spec.cluster_name
+            ));
             return;
         };
         let (owner, name) = (ownership::reference(machine, true), cluster.name_any());

@@ -11,7 +11,7 @@ use super::decide::{Stage, Step};
 use super::observe::{Observed, is_bootstrapped};
 use super::{conditions, deprecated, node, node_conditions, ready, up_to_date};
 use crate::replica_status::{self, Now};
-use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, paused};
+use crate::{CERTIFICATES_EXPIRY_ANNOTATION, CONTROL_PLANE_LABEL, condition_order, paused};
 
 /// Label with the zone of a Node, which the cloud's own controller sets in the workload cluster.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
@@ -45,7 +45,9 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let wait = remaining(machine, observed.now);
     let status = machine.status.get_or_insert_default();
     let available = available(&ready, wait, now).at_generation(generation);
-    set_condition(status.conditions.get_or_insert_default(), available);
+    let conditions = status.conditions.get_or_insert_default();
+    set_condition(conditions, available);
+    condition_order::sort(conditions);
     if status.phase != Some(phase) {
         status.phase = Some(phase);
         status.last_updated = Some(now.clone());
@@ -170,7 +172,7 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
         Some(_) => MachinePhase::Deleting,
         None if running && conditions::is_updating(machine) => MachinePhase::Updating,
         None if running => MachinePhase::Running,
-        None if provisioned => MachinePhase::Provisioned,
+        None if provisioned || machine.spec.provider_id.is_some() => MachinePhase::Provisioned,
         None if is_bootstrapped(machine) => MachinePhase::Provisioning,
         None => MachinePhase::Pending,
     }
@@ -220,6 +222,20 @@ mod tests {
         observed.node = NodeObservation::Found(Box::new(node));
         assert_eq!(domain(&mut machine, &observed).as_deref(), Some("az2"), "where it really runs");
         assert_eq!(domain(&mut machine, &Observed::default()).as_deref(), Some("az2"), "it does not move");
+    }
+
+    #[test]
+    fn a_machine_with_a_provider_id_is_provisioned_whatever_its_server_says() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        let phase = |machine: &mut Machine| {
+            report(machine, &Observed::default(), &Step::Nothing, &Time::default());
+            machine.status.as_ref().and_then(|it| it.phase)
+        };
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Pending));
+        machine.spec.bootstrap.data_secret_name = Some("data".to_owned());
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Provisioning));
+        machine.spec.provider_id = Some("openstack:///1".to_owned());
+        assert_eq!(phase(&mut machine), Some(MachinePhase::Provisioned));
     }
 
     #[test]

@@ -212,15 +212,45 @@ fn a_node_that_cannot_be_deleted_holds_its_machine_until_the_timeout() {
     let (mut machine, mut observed) = going();
     observed.infrastructure = None;
     observed.deletion.node = Some(Outcome::Failed("connection refused".to_owned()));
+    observed.deletion.node_since = Some(Timestamp::UNIX_EPOCH);
     assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)));
     observed.now = Timestamp::from_second(10).unwrap();
     assert_eq!(deletion::next_step(&machine, &observed), Step::Release, "upstream's default is 10 seconds");
+    observed.deletion.node_since = Some(observed.now);
+    assert!(
+        matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)),
+        "it counts from the first attempt"
+    );
     machine.spec.deletion = Some(MachineDeletionSpec {
         node_deletion_timeout_seconds: Some(0),
         ..MachineDeletionSpec::default()
     });
     assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForNode(_)), "0 is for ever");
     observed.node = NodeObservation::NotFound;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
+}
+
+#[test]
+fn a_machine_takes_objects_along_that_it_has_not_adopted_and_leaves_those_of_others() {
+    let (machine, mut observed) = going();
+    let mut bare = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+    observed.node = NodeObservation::NoProviderId;
+    observed.cluster = None;
+    observed.infrastructure = Some(bare.clone());
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteInfrastructure);
+    let mut other = machine.clone();
+    other.metadata.uid = Some("another".to_owned());
+    bare.metadata.owner_references = Some(vec![ownership::reference(&other, true)]);
+    observed.infrastructure = Some(bare);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
+}
+
+#[test]
+fn the_node_of_another_machine_with_the_same_provider_id_is_left_alone() {
+    let (machine, mut observed) = going();
+    observed.node = NodeObservation::OfAnother("first".to_owned());
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteInfrastructure);
+    observed.infrastructure = None;
     assert_eq!(deletion::next_step(&machine, &observed), Step::Release);
 }
 

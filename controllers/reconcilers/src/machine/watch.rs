@@ -15,8 +15,8 @@ use crate::object_refs::concerned;
 use crate::{machine_labels, ownership, workload_changes};
 
 /// Number of Machines that are reconciled at the same time. Most passes are a few calls inside the process; a drain
-/// waits for the workload cluster.
-const CONCURRENCY: u16 = 100;
+/// waits for the workload cluster, and the Machines of one cluster take a tenth of the passes at most.
+const CONCURRENCY: u16 = 200;
 
 /// Reconciles until `shutdown`.
 ///
@@ -49,14 +49,15 @@ fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
     };
     let (known, predicate) = (controller.store(), ChangePredicate::default());
     let of_set = move |set: MachineSet| {
-        if !predicate.is_new(&set) {
+        // Its revision decides on a taint of the Nodes.
+        if !predicate.is_new_with(&set, &set.annotations().get(machine_labels::REVISION)) {
             return Vec::new();
         }
         concerned(&known, &set, |machine| ownership::is_owned(machine, &set))
     };
     let (known, predicate) = (controller.store(), ChangePredicate::default());
     let of_deployment = move |deployment: MachineDeployment| {
-        if !predicate.is_new(&deployment) {
+        if !predicate.is_new_with(&deployment, &deployment.annotations().get(machine_labels::REVISION)) {
             return Vec::new();
         }
         let name = deployment.name_any();
@@ -98,7 +99,7 @@ fn of_workload(known: &Store<Machine>, change: Option<&WorkloadChange>) -> Vec<O
         Some(WorkloadChange::Node { cluster, name, provider_id }) => {
             let status = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
             super::node::cluster_key(machine) == *cluster
-                && (status.is_some_and(|node| node.name == *name)
+                && (status.map_or_else(|| machine.name_any(), |node| node.name.clone()) == *name
                     || provider_id.is_some() && machine.spec.provider_id == *provider_id)
         }
     };

@@ -198,7 +198,10 @@ impl Actor<'_> {
                 Ok(())
             }
             Err(error) => {
-                let message = format!("Failed to create MachineSet {name:?}: {error}");
+                // Each attempt has another name; with it, each would be an Event of its own.
+                let all = format!("{}-*", deployment.name_any());
+                let text = error.to_string().replace(name, &all);
+                let message = format!("Failed to create MachineSet {all:?}: {text}");
                 self.event(deployment, Severity::Warning, "FailedCreate", &message).await;
                 Err(error)
             }

@@ -159,7 +159,7 @@ fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> 
         Some(new) => numbers(new),
         None => Set { name: TO_BE_CREATED.to_owned(), desired: 0, existing: 0, available: 0 },
     };
-    if known.is_none() && !observed.missing.is_empty() {
+    if known.is_none() && !(observed.missing.is_empty() && observed.unusable.is_empty()) {
         // Without its templates, a new set could create nothing, and the old Machines must stay.
         return Roll::default();
     }

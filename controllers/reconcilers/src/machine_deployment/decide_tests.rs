@@ -7,6 +7,7 @@ use apiserver_types::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
+use crate::templates::Missing;
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new("c", ClusterSpec::default());
@@ -87,7 +88,8 @@ fn a_new_set_is_created_only_if_its_templates_exist_and_the_rollout_is_not_pause
     );
     let old = || observed(vec![set("old", "v1", 2, 2)]);
     assert_eq!(next_step(&deployment(2), &old(), now), rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 1)]));
-    let missing = Observed { missing: vec!["T".to_owned()], ..old() };
+    let absent = Missing { kind: "T".to_owned(), name: "t".to_owned(), field: "infrastructureRef" };
+    let missing = Observed { missing: vec![absent], ..old() };
     assert_eq!(next_step(&deployment(2), &missing, now), rolls(None, &[]));
     let mut paused = deployment(3);
     paused.spec.paused = Some(true);

@@ -89,6 +89,8 @@ impl MachineDeploymentReconciler {
         let mut observed = observe::observe(&self.context, &deployment).await?;
         if observed.cluster.is_none() && deployment.metadata.deletion_timestamp.is_none() {
             let message = format!("Cluster {} does not exist", deployment.spec.cluster_name);
+            observed.unusable.push(message.clone());
+            report(&api, deployment, &observed, false).await?;
             return Err(ReconcileError::waiting("ClusterNotFound", message));
         }
         let sets = Api::namespaced(self.context.client.clone(), &namespace);

@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
-use crate::{ownership, selectors, templates};
+use crate::templates::{self, Missing};
+use crate::{ownership, selectors};
 
 /// Objects around a MachineDeployment.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +21,10 @@ pub(super) struct Observed {
     pub machines: Vec<Machine>,
     /// Templates that exist, and do not refer to the Cluster yet.
     pub unowned: Vec<DynamicObject>,
-    /// Kinds of the templates that do not exist.
-    pub missing: Vec<String>,
+    /// Templates that do not exist.
+    pub missing: Vec<Missing>,
+    /// Texts about references that cannot be used, whatever exists.
+    pub unusable: Vec<String>,
     /// The sets have the planned numbers and the present metadata and settings.
     pub rolled: bool,
 }
@@ -43,11 +46,13 @@ pub(super) async fn observe(
     else {
         return Ok(observed);
     };
-    let spec = &deployment.spec.template.spec;
-    let references = spec.bootstrap.config_ref.iter().chain([&spec.infrastructure_ref]);
-    for reference in references.filter(|reference| reference.kind.ends_with("Template")) {
+    for (field, reference) in templates::references(&deployment.spec.template.spec) {
+        if let Some(text) = templates::unusable(context, field, reference) {
+            observed.unusable.push(text);
+            continue;
+        }
         match templates::read(context, &namespace, reference).await? {
-            None => observed.missing.push(reference.kind.clone()),
+            None => observed.missing.push(Missing::new(field, reference)),
             Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}
             Some(it) => observed.unowned.push(it),
         }

@@ -13,7 +13,8 @@ use super::observe::Observed;
 use super::sameness;
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
-use crate::{machine_versions, paused, selectors};
+use crate::templates::Missing;
+use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, now: &Now) {
@@ -27,9 +28,11 @@ pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, no
     let phase = phase(deployment, observed);
     let old = deprecated(deployment, observed, available, now);
     let status = deployment.status.get_or_insert_default();
+    let known = status.conditions.get_or_insert_default();
     for condition in conditions {
-        set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
+        set_condition(known, condition.at_generation(generation));
     }
+    condition_order::sort(known);
     status.selector = (!selector.is_empty()).then_some(selector);
     status.replicas = sum(|set| set.status.as_ref()?.replicas);
     status.ready_replicas = sum(|set| set.status.as_ref()?.ready_replicas);
@@ -57,10 +60,7 @@ fn conditions(
     let is_deleting = deployment.metadata.deletion_timestamp.is_some();
     let (machines, current) = (&observed.machines, Some(number(observed.machines.len())));
     let desired = if is_deleting { Some(0) } else { deployment.spec.replicas };
-    let obstacles = (!observed.missing.is_empty()).then(|| {
-        let verb = if observed.missing.len() == 1 { "does" } else { "do" };
-        format!("because {} {verb} not exist", observed.missing.join(" and "))
-    });
+    let obstacles = obstacles(observed);
     let left = (!observed.sets.is_empty()).then(|| format!("Deleting {} MachineSets", observed.sets.len()));
     [
         availability(deployment, available, now),
@@ -73,6 +73,18 @@ fn conditions(
         paused::condition(deployment, observed.cluster.as_ref(), &now.time),
         replica_status::deleting(is_deleting, machines, left, now),
     ]
+}
+
+/// Returns the end of a message about what keeps the MachineDeployment from having Machines made.
+fn obstacles(observed: &Observed) -> Option<String> {
+    let missing = (!observed.missing.is_empty()).then(|| {
+        let verb = if observed.missing.len() == 1 { "does" } else { "do" };
+        let kinds: Vec<&str> = observed.missing.iter().map(|it| it.kind.as_str()).collect();
+        let remedies: Vec<String> = observed.missing.iter().map(Missing::remedy).collect();
+        format!("{} {verb} not exist. {}", kinds.join(" and "), remedies.join(". "))
+    });
+    let all: Vec<String> = missing.into_iter().chain(observed.unusable.iter().cloned()).collect();
+    (!all.is_empty()).then(|| format!("because {}", all.join(" and ")))
 }
 
 fn availability(deployment: &MachineDeployment, available: Option<i32>, now: &Now) -> Condition {
@@ -267,9 +279,20 @@ mod tests {
     #[test]
     fn missing_templates_block_scaling_up() {
         let mut deployment = deployment(1);
-        let missing = vec!["KubeadmConfigTemplate".to_owned(), "OpenStackMachineTemplate".to_owned()];
+        let absent = |kind: &str, field| Missing { kind: kind.to_owned(), name: "t".to_owned(), field };
+        let missing = vec![
+            absent("KubeadmConfigTemplate", "bootstrap.configRef"),
+            absent("OpenStackMachineTemplate", "infrastructureRef"),
+        ];
         report(&mut deployment, &Observed { missing, ..Observed::default() }, &Now::read());
-        let message = "Scaling up from 0 to 1 replicas is blocked because KubeadmConfigTemplate and OpenStackMachineTemplate do not exist";
+        let message = "Scaling up from 0 to 1 replicas is blocked because KubeadmConfigTemplate and \
+            OpenStackMachineTemplate do not exist. Create KubeadmConfigTemplate t, or correct \
+            spec.template.spec.bootstrap.configRef. Create OpenStackMachineTemplate t, or correct \
+            spec.template.spec.infrastructureRef";
+        assert_eq!(told(&deployment, "ScalingUp").1, message);
+        let unusable = vec!["Cluster c does not exist".to_owned()];
+        report(&mut deployment, &Observed { unusable, ..Observed::default() }, &Now::read());
+        let message = "Scaling up from 0 to 1 replicas is blocked because Cluster c does not exist";
         assert_eq!(told(&deployment, "ScalingUp").1, message);
     }
 

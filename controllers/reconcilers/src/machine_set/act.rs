@@ -187,6 +187,10 @@ impl Actor<'_> {
         let namespace = set.namespace().unwrap_or_default();
         let references = machine.spec.bootstrap.config_ref.iter().chain([&machine.spec.infrastructure_ref]);
         for reference in references {
+            // The Machine names such a kind in its own condition.
+            if !templates::is_served(self.context, reference) {
+                continue;
+            }
             let (api, _) = templates::api(self.context, &namespace, &reference.api_group, &reference.kind)?;
             let Some(object) = api.get_opt(&reference.name).await? else { continue };
             if object.metadata.deletion_timestamp.is_some() {

@@ -13,13 +13,13 @@ use super::{MANAGER, METADATA_MANAGER, desired};
 use crate::{ownership, templates};
 
 /// Reason if the bootstrap data could not be made.
-const BOOTSTRAP: &str = "BootstrapTemplateCloningFailed";
+pub(super) const BOOTSTRAP: &str = "BootstrapTemplateCloningFailed";
 
 /// Reason if the server's object could not be made.
-const INFRASTRUCTURE: &str = "InfrastructureTemplateCloningFailed";
+pub(super) const INFRASTRUCTURE: &str = "InfrastructureTemplateCloningFailed";
 
 /// Reason if the Machine could not be made.
-const MACHINE: &str = "MachineCreationFailed";
+pub(super) const MACHINE: &str = "MachineCreationFailed";
 
 /// Part that could not be made, and why.
 type Failure = (&'static str, ReconcileError);
@@ -40,11 +40,15 @@ impl Actor<'_> {
                 ReconcileError::waiting(MACHINE, message)
             })?;
             if let Err((reason, error)) = self.create_machine(set, &name).await {
-                let message = format!("Failed to create Machine {name:?}: {error}");
+                // Each attempt has another name, and a text that changes would be written again and again.
+                let all = format!("{}-*", set.name_any());
+                let text = error.to_string().replace(&name, &all);
+                let message = format!("Failed to create Machine {all:?}: {text}");
                 self.event(set, Severity::Warning, "FailedCreate", &message).await;
-                observed.failure = Some((reason, error.to_string()));
+                observed.failure = Some((reason, text.clone()));
                 self.remove(set, &name).await?;
-                return Err(error);
+                // What the API refuses, it refuses again until the template is another one.
+                return Err(if is_refused(&error) { ReconcileError::waiting(reason, text) } else { error });
             }
             let message = format!("Created Machine {name:?}");
             self.event(set, Severity::Normal, "SuccessfulCreate", &message).await;
@@ -118,5 +122,25 @@ impl Actor<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Reports whether the API refused an object for what it is.
+fn is_refused(error: &ReconcileError) -> bool {
+    let ReconcileError::Api(kube::Error::Api(status)) = error else { return false };
+    matches!(status.code, 400 | 403 | 422)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_object_is_told_from_a_failed_call() {
+        let error = |code| kube::Error::Api(Status::failure("text", "Reason").with_code(code).boxed()).into();
+        assert!([400, 403, 422].into_iter().all(|code| is_refused(&error(code))));
+        assert!(![404, 409, 429, 500].into_iter().any(|code| is_refused(&error(code))));
     }
 }

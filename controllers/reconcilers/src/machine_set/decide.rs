@@ -131,10 +131,10 @@ fn replicas(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
     let existing = observed.machines.len();
     if existing < desired {
         let is_disabled = set.annotations().get(DISABLE_CREATE).is_some_and(|value| value == "true");
-        return match (is_disabled, observed.preflight.is_empty() && observed.missing.is_empty()) {
+        return match (is_disabled, observed.is_blocked()) {
             (true, _) => Step::Nothing,
-            (false, true) => Step::Create(desired - existing),
-            (false, false) => Step::Blocked,
+            (false, false) => Step::Create(desired - existing),
+            (false, true) => Step::Blocked,
         };
     }
     let order = set.spec.deletion.as_ref().and_then(|it| it.order).unwrap_or_default();
@@ -170,6 +170,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::templates::Missing;
 
     fn cluster() -> Cluster {
         let mut cluster = Cluster::new("c", ClusterSpec::default());
@@ -226,7 +227,9 @@ mod tests {
         let mut going = observed(&["a", "b", "c"]);
         going.machines[2].metadata.deletion_timestamp = deleted();
         let blocked = Observed { preflight: vec!["busy".to_owned()], ..observed(&[]) };
-        let missing = Observed { missing: vec!["T".to_owned()], ..observed(&[]) };
+        let absent = Missing { kind: "T".to_owned(), name: "t".to_owned(), field: "infrastructureRef" };
+        let missing = Observed { missing: vec![absent], ..observed(&[]) };
+        let unusable = Observed { unusable: vec!["no template".to_owned()], ..observed(&[]) };
         let mut disabled = set(1);
         disabled.annotations_mut().insert(DISABLE_CREATE.to_owned(), "true".to_owned());
         let table = [
@@ -237,6 +240,7 @@ mod tests {
             (set(1), going, Step::ScaleDown(vec!["a".to_owned()])),
             (set(1), blocked, Step::Blocked),
             (set(1), missing, Step::Blocked),
+            (set(1), unusable, Step::Blocked),
             (disabled, observed(&[]), Step::Nothing),
         ];
         for (set, observed, expected) in table {

@@ -99,9 +99,10 @@ impl MachineSetReconciler {
         let api: Api<MachineSet> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut set) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &set).await?;
-        if observed.cluster.is_none() && set.metadata.deletion_timestamp.is_none() {
-            let message = format!("Cluster {} does not exist", set.spec.cluster_name);
-            return Err(ReconcileError::waiting("ClusterNotFound", message));
+        if let Some((reason, message)) = observed.stuck.clone() {
+            observed.unusable.push(message.clone());
+            report(&api, set, &observed, false).await?;
+            return Err(ReconcileError::waiting(reason, message));
         }
         let machines = Api::namespaced(self.context.client.clone(), &namespace);
         let actor = Actor { context: &self.context, api: &api, machines, applied: &self.applied };

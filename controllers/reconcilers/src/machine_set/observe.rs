@@ -7,7 +7,8 @@ use kube::{Api, ResourceExt};
 
 use super::preflight;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
-use crate::{ownership, selectors, templates};
+use crate::templates::{self, Missing};
+use crate::{ownership, selectors};
 
 /// Objects around a MachineSet.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +22,12 @@ pub(super) struct Observed {
     pub orphans: Vec<Machine>,
     /// Templates that exist, and do not refer to the Cluster yet.
     pub unowned: Vec<DynamicObject>,
-    /// Kinds of the templates that do not exist.
-    pub missing: Vec<String>,
+    /// Templates that do not exist.
+    pub missing: Vec<Missing>,
+    /// Texts about references that cannot be used, whatever exists.
+    pub unusable: Vec<String>,
+    /// Reason and text if the set cannot be worked on at all.
+    pub stuck: Option<(&'static str, String)>,
     /// Texts of the preflight checks that fail.
     pub preflight: Vec<String>,
     /// The Machines have the present metadata and settings.
@@ -34,7 +39,7 @@ pub(super) struct Observed {
 /// Reads the objects around a MachineSet.
 ///
 /// # Errors
-/// The Cluster or the MachineDeployment does not exist, or the API's own failure.
+/// The API's own failure.
 pub(super) async fn observe(
     context: &ControllerContext,
     set: &MachineSet,
@@ -44,6 +49,7 @@ pub(super) async fn observe(
     let clusters: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
     observed.cluster = clusters.get_opt(&set.spec.cluster_name).await?;
     observed.deployment = deployment(context, set).await?;
+    observed.stuck = stuck(set, &observed);
     machines(context, set, &mut observed).await?;
     if set.metadata.deletion_timestamp.is_some() || observed.cluster.is_none() {
         return Ok(observed);
@@ -85,21 +91,26 @@ async fn deployment(
     let owner = owner.filter(|it| it.kind == "MachineDeployment");
     let api: Api<MachineDeployment> =
         Api::namespaced(context.client.clone(), &set.namespace().unwrap_or_default());
-    let found = match owner {
+    Ok(match owner {
         Some(owner) => api.get_opt(&owner.name).await?.filter(|it| it.uid().as_ref() == Some(&owner.uid)),
         None => None,
-    };
-    let label = set.labels().get(DEPLOYMENT_NAME);
-    match label.filter(|_| found.is_none() && set.metadata.deletion_timestamp.is_none()) {
-        Some(name) => {
-            let message = format!(
-                "MachineSet {} has the label {DEPLOYMENT_NAME}, but no MachineDeployment {name} controls it",
-                set.name_any()
-            );
-            Err(ReconcileError::waiting("MachineDeploymentNotFound", message))
-        }
-        None => Ok(found),
+    })
+}
+
+/// Returns why a set waits for another object before anything else.
+fn stuck(set: &MachineSet, observed: &Observed) -> Option<(&'static str, String)> {
+    if set.metadata.deletion_timestamp.is_some() {
+        return None;
     }
+    if observed.cluster.is_none() {
+        return Some(("ClusterNotFound", format!("Cluster {} does not exist", set.spec.cluster_name)));
+    }
+    let deployment = set.labels().get(DEPLOYMENT_NAME).filter(|_| observed.deployment.is_none())?;
+    let message = format!(
+        "MachineSet {} has the label {DEPLOYMENT_NAME}, but no MachineDeployment {deployment} controls it",
+        set.name_any()
+    );
+    Some(("MachineDeploymentNotFound", message))
 }
 
 async fn read_templates(
@@ -108,9 +119,13 @@ async fn read_templates(
     observed: &mut Observed,
 ) -> Result<(), ReconcileError> {
     let Some(cluster) = observed.cluster.clone() else { return Ok(()) };
-    for reference in template_references(set) {
+    for (field, reference) in templates::references(&set.spec.template.spec) {
+        if let Some(text) = templates::unusable(context, field, reference) {
+            observed.unusable.push(text);
+            continue;
+        }
         match templates::read(context, &set.namespace().unwrap_or_default(), reference).await? {
-            None => observed.missing.push(reference.kind.clone()),
+            None => observed.missing.push(Missing::new(field, reference)),
             Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}
             Some(it) => observed.unowned.push(it),
         }
@@ -139,6 +154,11 @@ fn is_controlled(machine: &Machine, set: &MachineSet) -> bool {
 }
 
 impl Observed {
+    /// Returns true if no Machine can be created now.
+    pub(super) fn is_blocked(&self) -> bool {
+        !(self.preflight.is_empty() && self.missing.is_empty() && self.unusable.is_empty())
+    }
+
     /// Returns true if the set has the present template of its MachineDeployment. One without a MachineDeployment has.
     pub(super) fn is_current(&self, set: &MachineSet) -> bool {
         self.deployment

@@ -45,7 +45,9 @@ pub(super) async fn check(
     let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(Vec::new()) };
     let namespace = set.namespace().unwrap_or_default();
     let template = match &set.spec.template.spec.bootstrap.config_ref {
-        Some(template) if !set.annotations().contains_key(SKIP_PREFLIGHT) => {
+        Some(template)
+            if !set.annotations().contains_key(SKIP_PREFLIGHT) && templates::is_served(context, template) =>
+        {
             templates::read(context, &namespace, template).await?
         }
         _ => None,
@@ -53,7 +55,10 @@ pub(super) async fn check(
     let skipped = set.annotations().get(SKIP_PREFLIGHT).cloned();
     let skipped = skipped.or_else(|| template?.annotations().get(SKIP_PREFLIGHT).cloned());
     let skipped = skipped.unwrap_or_default();
-    let control_plane = templates::read(context, &namespace, reference).await?;
+    let control_plane = match templates::is_served(context, reference) {
+        true => templates::read(context, &namespace, reference).await?,
+        false => None,
+    };
     Ok(failures(set, cluster, reference, control_plane.as_ref(), &skipped))
 }
 

@@ -6,10 +6,12 @@ use apiserver_types::{Condition, Machine, MachineSet, MachineSetDeprecatedStatus
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::create;
 use super::observe::Observed;
 use crate::deprecated_conditions::{self, Old, set, state};
 use crate::replica_status::{self, Now, counts, number};
-use crate::{machine_versions, paused, selectors};
+use crate::templates::Missing;
+use crate::{condition_order, machine_versions, paused, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(set: &mut MachineSet, observed: &Observed, now: &Now) {
@@ -19,9 +21,11 @@ pub(super) fn report(set: &mut MachineSet, observed: &Observed, now: &Now) {
     let count = |kind| Some(number(observed.machines.iter().filter(|it| counts(it, kind)).count()));
     let selector = selectors::text(&set.spec.selector);
     let status = set.status.get_or_insert_default();
+    let known = status.conditions.get_or_insert_default();
     for condition in conditions {
-        set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
+        set_condition(known, condition.at_generation(generation));
     }
+    condition_order::sort(known);
     status.selector = (!selector.is_empty()).then_some(selector);
     status.replicas = Some(number(observed.machines.len()));
     status.ready_replicas = count("Ready");
@@ -45,7 +49,7 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
     let obstacles = obstacles(observed);
     let checks = bullets(&observed.preflight);
     let checks = (!checks.is_empty()).then_some(checks.as_str());
-    let is_missing = !observed.missing.is_empty();
+    let is_missing = !(observed.missing.is_empty() && observed.unusable.is_empty());
     [
         replica_status::remediating(machines, checks, "MachineSet", now),
         replica_status::scaling_down(current, desired, machines, now),
@@ -59,9 +63,16 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
 
 /// Returns the end of a message about what keeps the set from creating Machines.
 fn obstacles(observed: &Observed) -> Option<String> {
-    let missing = observed.missing.iter().map(|kind| format!("{kind} does not exist"));
-    let all: Vec<String> = missing.chain(observed.preflight.iter().cloned()).collect();
+    let missing = observed.missing.iter().map(absence);
+    let unusable = observed.unusable.iter().cloned();
+    let failed = observed.failure.iter().map(|(_, message)| message.clone());
+    let checks = observed.preflight.iter().cloned();
+    let all: Vec<String> = missing.chain(unusable).chain(checks).chain(failed).collect();
     (!all.is_empty()).then(|| format!("because:\n{}", bullets(&all)))
+}
+
+fn absence(missing: &Missing) -> String {
+    format!("{} does not exist. {}", missing.kind, missing.remedy())
 }
 
 fn bullets(texts: &[String]) -> String {
@@ -100,10 +111,18 @@ fn machines_created(observed: &Observed, desired: i32) -> Old {
     if let Some((reason, message)) = &observed.failure {
         return Old::no("Error", reason, message.as_str());
     }
-    if observed.preflight.is_empty() || number(observed.machines.len()) >= desired {
+    if number(observed.machines.len()) >= desired {
         return Old::True;
     }
-    Old::no("Error", "PreflightCheckFailed", observed.preflight.join("; "))
+    if !observed.preflight.is_empty() {
+        return Old::no("Error", "PreflightCheckFailed", observed.preflight.join("; "));
+    }
+    if let Some(missing) = observed.missing.first() {
+        let is_bootstrap = missing.field.starts_with("bootstrap");
+        let reason = if is_bootstrap { create::BOOTSTRAP } else { create::INFRASTRUCTURE };
+        return Old::no("Error", reason, absence(missing));
+    }
+    observed.unusable.first().map_or(Old::True, |text| Old::no("Error", create::MACHINE, text.as_str()))
 }
 
 /// Returns the condition Resized; `None` if it stays as it is, because Nodes are still missing.
@@ -162,6 +181,41 @@ mod tests {
         assert_eq!(state(&old, "Ready"), Some(Old::no("Error", "PreflightCheckFailed", check)));
         let message = "Scaling up MachineSet to 2 replicas (actual 0)";
         assert_eq!(state(&old, "Resized"), Some(Old::no("Warning", "ScalingUp", message)));
+    }
+
+    #[test]
+    fn references_that_cannot_be_used_are_told_in_both_forms() {
+        let told = |observed: &Observed| {
+            let mut set = set(1);
+            report(&mut set, observed, &Now::read());
+            let message = set.condition("ScalingUp").unwrap().message.clone();
+            let old = set.status.unwrap().deprecated.unwrap().v1beta1.unwrap().conditions.unwrap();
+            (message, state(&old, "MachinesCreated"))
+        };
+        let begin = "Scaling up from 0 to 1 replicas is blocked because:\n* ";
+        let table = [
+            ("KubeadmConfigTemplate", "bootstrap.configRef", create::BOOTSTRAP),
+            ("OpenStackMachineTemplate", "infrastructureRef", create::INFRASTRUCTURE),
+        ];
+        for (kind, field, reason) in table {
+            let text = format!(
+                "{kind} does not exist. Create {kind} nowhere, or correct spec.template.spec.{field}"
+            );
+            let missing = Missing { kind: kind.to_owned(), name: "nowhere".to_owned(), field };
+            let observed = Observed { missing: vec![missing], ..Observed::default() };
+            assert_eq!(told(&observed), (format!("{begin}{text}"), Some(Old::no("Error", reason, text))));
+        }
+        let text = "OpenStackMachine ms-* is invalid: spec.flavor: Required value";
+        let observed =
+            Observed { failure: Some((create::INFRASTRUCTURE, text.to_owned())), ..Observed::default() };
+        let expected = Some(Old::no("Error", create::INFRASTRUCTURE, text));
+        assert_eq!(told(&observed), (format!("{begin}{text}"), expected));
+        let text = "Cluster c does not exist";
+        let observed = Observed { unusable: vec![text.to_owned()], ..Observed::default() };
+        assert_eq!(
+            told(&observed),
+            (format!("{begin}{text}"), Some(Old::no("Error", create::MACHINE, text)))
+        );
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::{WorkloadError, found};
 /// Objects per page: a page of Pods is read within the limit of a request even over a slow line.
 const PAGE: u32 = 100;
 
+/// Objects of a kind that are read, so that no server can fill the memory: Kubernetes supports a few more Pods in all.
+const MOST: usize = 100_000;
+
 /// Says whether the kubelet of a Node does not report any more.
 pub(super) fn is_unreachable(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -39,6 +42,9 @@ where
     loop {
         let page = api.list(&list).await?;
         objects.extend(page.items);
+        if objects.len() > MOST {
+            return Err(WorkloadError::Request(format!("a list has more than {MOST} objects")));
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => list.continue_token = Some(token),
             None => return Ok(objects),

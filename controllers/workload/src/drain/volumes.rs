@@ -11,7 +11,7 @@ use kube::{Api, Client};
 
 use super::node::{self, all, is_unreachable};
 use super::progress::{names, seconds};
-use super::verdict::{Verdict, namespace};
+use super::verdict::{Verdict, is_finished, namespace};
 use crate::{WorkloadError, found};
 
 /// Names in one line: as many as upstream shows.
@@ -88,7 +88,9 @@ pub async fn wait_for_volumes(
     let volumes: Vec<PersistentVolume> = all(&Api::all(client.clone()), ListParams::default()).await?;
     let pods = node::pods(client, node).await?;
     let verdicts = node::verdicts(client, &pods, rules, false).await?;
-    let skipped = verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Skip).map(|(pod, _)| *pod);
+    // The volumes of a Pod that has ended are detached, whatever the drain does with it.
+    let stays = |(pod, verdict): &&(&Pod, Verdict)| *verdict == Verdict::Skip && !is_finished(pod);
+    let skipped = verdicts.iter().filter(stays).map(|(pod, _)| *pod);
     let waiting = attached.waiting(&volumes, &skipped.flat_map(claims).collect());
     Ok(if waiting.is_empty() { VolumeProgress::Done } else { VolumeProgress::Waiting(waiting) })
 }

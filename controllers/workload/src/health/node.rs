@@ -69,7 +69,7 @@ pub fn node_healthy(node: &Node) -> NodeCondition {
 
 /// Returns one line per condition, or one for all if they say the same.
 fn lines(node: &Node, bad: &[(&str, ConditionStatus)]) -> String {
-    let texts: Vec<&str> = bad.iter().map(|(kind, _)| message(node, kind)).collect();
+    let texts: Vec<String> = bad.iter().map(|(kind, _)| message(node, kind)).collect();
     if let Some(first) = texts.first()
         && texts.len() == HEALTHY.len()
         && texts.iter().all(|text| text == first)
@@ -80,9 +80,10 @@ fn lines(node: &Node, bad: &[(&str, ConditionStatus)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn message<'a>(node: &'a Node, kind: &str) -> &'a str {
-    let message = reported(node, kind).and_then(|found| found.message.as_deref());
-    message.filter(|message| !message.is_empty()).unwrap_or(NOT_REPORTED)
+fn message(node: &Node, kind: &str) -> String {
+    let Some(found) = reported(node, kind) else { return NOT_REPORTED.to_owned() };
+    let message = found.message.clone().filter(|message| !message.is_empty());
+    message.unwrap_or_else(|| format!("Condition is {}", found.status))
 }
 
 #[cfg(test)]
@@ -125,6 +126,11 @@ mod tests {
                 node(["Unknown"; 4], "Kubelet stopped posting node status."),
                 (Unknown, "NodeReadyUnknown", "* Node.Ready: Kubelet stopped posting node status."),
                 (Unknown, "NodeHealthyUnknown", "* Node.AllConditions: Kubelet stopped posting node status."),
+            ),
+            (
+                node(["False", "False", "False", "False"], ""),
+                (False, "NodeNotReady", "* Node.Ready: Condition is False"),
+                (False, "NodeNotHealthy", "* Node.Ready: Condition is False"),
             ),
             (
                 node(["", "False", "False", "False"], "fine"),

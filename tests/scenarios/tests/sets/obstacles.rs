@@ -56,7 +56,8 @@ async fn a_template_that_is_missing_is_named_and_old_machines_stay() {
     assert_eq!(life.machines().await.len(), 2);
     let deployment = life.deployment().await;
     let scaling = deployment.condition("ScalingUp").unwrap();
-    let message = "Scaling up would be blocked because OpenStackMachineTemplate does not exist";
+    let message = "Scaling up would be blocked because OpenStackMachineTemplate does not exist. Create \
+        OpenStackMachineTemplate nowhere, or correct spec.template.spec.infrastructureRef";
     assert_eq!(scaling.message, message);
     life.change(reference("second")).await;
     life.until_complete(2).await;
