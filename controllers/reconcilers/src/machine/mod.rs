@@ -12,6 +12,7 @@ mod node_conditions;
 mod node_metadata;
 mod node_writes;
 mod observe;
+mod operations;
 mod ready;
 mod report;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 mod up_to_date;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::Machine;
@@ -30,6 +32,7 @@ use kube::{Api, ResourceExt};
 use act::Actor;
 use decide::Step;
 use observe::Observed;
+use operations::Updates;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -60,6 +63,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["kubeadmcontrolplanes"],
             verbs: PolicyRule::READ,
         },
+        PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
     ],
     standalone_only: false,
@@ -76,12 +80,18 @@ const WAITING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct MachineReconciler {
     context: ControllerContext,
+    updates: Arc<Updates>,
 }
 
 impl MachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self::with(context, Arc::default())
+    }
+
+    /// Creates a reconciler that knows of updates by MachineOperations.
+    fn with(context: ControllerContext, updates: Arc<Updates>) -> Self {
+        Self { context, updates }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -97,6 +107,7 @@ impl MachineReconciler {
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &machine).await?;
+        observed.update = self.updates.of(&machine);
         let actor = Actor { context: &self.context, api: &api };
         let step = actor.work(&mut machine, &mut observed).await?;
         if step == Step::Ignore {

@@ -36,6 +36,8 @@ pub(super) struct Observed {
     pub set: Option<MachineSet>,
     /// MachineDeployment that controls the MachineSet.
     pub deployment: Option<MachineDeployment>,
+    /// Progress of the MachineOperation that updates the Machine in place.
+    pub update: Option<String>,
     pub node: NodeObservation,
     /// The Node was read in this pass, because the one of the watch was old.
     pub node_is_newest: bool,

@@ -46,26 +46,48 @@ pub(super) async fn condition(
     machine: &Machine,
     server: Option<&Server>,
 ) -> Option<Condition> {
-    if has_node(machine) {
-        let failed = object.condition(CONDITION).is_some_and(|it| !it.holds());
-        return failed.then(|| Condition::new(CONDITION, ConditionStatus::True, "Succeeded", "", now()));
-    }
-    let server = server.filter(|server| server.status == "ACTIVE")?;
-    if !is_due(object, machine, Timestamp::now()) {
-        return None;
-    }
-    // A cloud need not give consoles to its users.
-    let console = cloud.console_log(&server.id, LINES).await.ok()?;
-    failure(&console, now())
+    let due = server.filter(|it| it.status == "ACTIVE" && is_due(object, machine, Timestamp::now()));
+    let console = match due {
+        // A cloud need not give consoles to its users.
+        Some(server) => cloud.console_log(&server.id, LINES).await.ok(),
+        None => None,
+    };
+    change(object, machine, server.is_some(), console.as_deref(), &now())
 }
 
-/// Returns true if the console may say why the machine is no node.
-///
-/// Only bootstrap data of a bootstrap provider is expected to make a node.
+/// Returns the condition if it changes. Before a verdict it is Unknown, from the server on.
+fn change(
+    object: &OpenStackMachine,
+    machine: &Machine,
+    has_server: bool,
+    console: Option<&str>,
+    now: &Time,
+) -> Option<Condition> {
+    // Only bootstrap data of a bootstrap provider is expected to make a node.
+    machine.spec.bootstrap.config_ref.as_ref()?;
+    let known = object.condition(CONDITION);
+    let new = |status, reason: &str, message: &str| {
+        Some(Condition::new(CONDITION, status, reason, message, now.clone()))
+    };
+    if has_node(machine) {
+        let is_open = known.is_none_or(|it| !it.holds());
+        return is_open.then(|| new(ConditionStatus::True, "Succeeded", "")).flatten();
+    }
+    let failure = console.and_then(|console| failure(console, now.clone()));
+    match known {
+        None if failure.is_none() && has_server => {
+            new(ConditionStatus::Unknown, "Running", "the machine is no Node yet")
+        }
+        _ => failure,
+    }
+}
+
+/// Returns true if the console may say why the machine is no node, and has not said it yet.
 fn is_due(object: &OpenStackMachine, machine: &Machine, now: Timestamp) -> bool {
     let created = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
     machine.spec.bootstrap.config_ref.is_some()
-        && object.condition(CONDITION).is_none()
+        && !has_node(machine)
+        && object.condition(CONDITION).is_none_or(|it| it.status == ConditionStatus::Unknown)
         && created.is_some_and(|created| now.duration_since(created) >= PATIENCE)
 }
 
@@ -223,9 +245,39 @@ mod tests {
         machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
         assert!(is_due(&created(later - PATIENCE), &machine, later));
         assert!(!is_due(&created(later), &machine, later), "too early");
-        let mut explained = created(later - PATIENCE);
-        let condition = failure("capstan-bootstrap: m kubeadm 1", now());
-        explained.status.get_or_insert_default().conditions = condition.map(|condition| vec![condition]);
-        assert!(!is_due(&explained, &machine, later), "the cause is known");
+        let mut object = created(later - PATIENCE);
+        set(&mut object, change(&created(later), &machine, true, None, &now()));
+        assert!(is_due(&object, &machine, later), "there is no verdict");
+        set(&mut object, failure("capstan-bootstrap: m kubeadm 1", now()));
+        assert!(!is_due(&object, &machine, later), "the cause is known");
+    }
+
+    fn set(object: &mut OpenStackMachine, condition: Option<Condition>) {
+        object.status.get_or_insert_default().conditions = condition.map(|condition| vec![condition]);
+    }
+
+    #[test]
+    fn the_condition_is_unknown_until_there_is_a_node_or_a_cause() {
+        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
+        let mut machine = Machine::new("m1", MachineSpec::default());
+        let found = |object: &OpenStackMachine, machine: &Machine, has_server, console| {
+            let found = change(object, machine, has_server, console, &now());
+            found.map(|it| format!("{:?} {}", it.status, it.reason))
+        };
+        let cause = Some("capstan-bootstrap: m kubeadm 1");
+        assert_eq!(found(&object, &machine, true, cause), None, "other data need not make a node");
+        machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
+        assert_eq!(found(&object, &machine, false, None), None, "there is no server");
+        assert_eq!(found(&object, &machine, true, None).as_deref(), Some("Unknown Running"));
+        assert_eq!(found(&object, &machine, true, cause).as_deref(), Some("False CloudInitFailed"));
+        let running = change(&object, &machine, true, None, &now());
+        set(&mut object, running);
+        assert_eq!(found(&object, &machine, true, None), None, "nothing is new");
+        assert_eq!(found(&object, &machine, true, cause).as_deref(), Some("False CloudInitFailed"));
+        machine.status = serde_json::from_value(serde_json::json!({"nodeRef": {"name": "n"}})).unwrap();
+        assert_eq!(found(&object, &machine, true, None).as_deref(), Some("True Succeeded"));
+        let succeeded = change(&object, &machine, true, None, &now());
+        set(&mut object, succeeded);
+        assert_eq!(found(&object, &machine, true, None), None, "nothing is new");
     }
 }
