@@ -19,6 +19,7 @@ use super::contents::Contents;
 use super::data_secret;
 use super::lock::{Attempt, Lock};
 use super::observe::{endpoint, is_control_plane};
+use super::report;
 use super::stop::{Failure, Part};
 use super::tokens;
 use crate::cluster_certificates::{self, Certificates};
@@ -280,12 +281,7 @@ impl Actor<'_> {
         if fields.is_empty() {
             return;
         }
-        let fields: Vec<String> = fields.iter().map(|field| format!("spec.{field}")).collect();
-        let message = format!(
-            "no effect with version {version}, only from {} on: {}",
-            kubeadm::ALL_FIELDS_FROM,
-            fields.join(", ")
-        );
+        let message = report::without_effect(version, &fields);
         self.context.events.record(config, Severity::Warning, "FieldsWithoutEffect", &message).await;
     }
 

@@ -163,6 +163,10 @@ impl KubeadmConfigReconciler {
     ) -> Result<(), ReconcileError> {
         let mut new = config.clone();
         report::report(&mut new, observed.cluster.as_ref(), outcome, &now());
+        let version = observed.machine.as_ref().and_then(|machine| machine.spec.version.as_deref());
+        if let Some(version) = version.filter(|_| *outcome != Outcome::Paused) {
+            report::report_fields(&mut new, version, &now());
+        }
         let written = write_status(api, &config, &new).await?;
         let data = |object: &KubeadmConfig| object.condition(DATA).map(|it| (it.status, it.message.clone()));
         let changed = data(&config) != data(&written);

@@ -5,6 +5,8 @@ use apiserver_types::{
     condition, set_condition,
 };
 
+use controllers_bootstrap::kubeadm;
+
 use super::stop::{Part, Stop};
 use crate::{paused, summary};
 
@@ -13,6 +15,9 @@ pub(super) const DATA: &str = "DataSecretAvailable";
 
 /// Condition of the cluster's certificates.
 pub(super) const CERTIFICATES: &str = "CertificatesAvailable";
+
+/// Condition of an object some of whose fields have no effect. It is no part of the condition `Ready`.
+const FIELDS: &str = "AllFieldsInEffect";
 
 /// Result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,26 @@ pub(super) fn report(config: &mut KubeadmConfig, cluster: Option<&Cluster>, outc
         status.observed_generation = generation;
     }
     deprecated(status, outcome, now);
+}
+
+/// Writes which fields have no effect with the kubeadm of a version. Without any, there is no such condition.
+pub(super) fn report_fields(config: &mut KubeadmConfig, version: &str, now: &Time) {
+    let (fields, generation) = (kubeadm::without_effect(version, &config.spec), config.metadata.generation);
+    let conditions = config.status.get_or_insert_default().conditions.get_or_insert_default();
+    if fields.is_empty() {
+        conditions.retain(|known| known.kind != FIELDS);
+        return;
+    }
+    let (no, message) = (ConditionStatus::False, without_effect(version, &fields));
+    let condition = Condition::new(FIELDS, no, "NotSupportedByVersion", &message, now.clone());
+    set_condition(conditions, condition.at_generation(generation));
+}
+
+/// Returns the message about fields that have no effect.
+pub(super) fn without_effect(version: &str, fields: &[String]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| format!("spec.{field}")).collect();
+    let (first, fields) = (kubeadm::ALL_FIELDS_FROM, fields.join(", "));
+    format!("no effect with version {version}, only from {first} on: {fields}")
 }
 
 /// Returns true if a pass that stopped at this part only waits.
@@ -209,6 +234,22 @@ mod tests {
             let named = matches!(outcome, Outcome::Available(_)).then_some("m");
             assert_eq!(status.data_secret_name.as_deref(), named);
         }
+    }
+
+    #[test]
+    fn fields_without_effect_are_a_condition_until_there_are_none() {
+        let mut config = KubeadmConfig::new("m", KubeadmConfigSpec::default());
+        let now = Time("2026-11-26T10:00:00Z".to_owned());
+        report_fields(&mut config, "v1.30.0", &now);
+        assert!(config.condition(FIELDS).is_none());
+        config.spec.cluster_configuration.get_or_insert_default().certificate_validity_period_days = Some(90);
+        report_fields(&mut config, "v1.30.0", &now);
+        let found = config.condition(FIELDS).unwrap();
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::False, "NotSupportedByVersion"));
+        let field = "spec.clusterConfiguration.certificateValidityPeriodDays";
+        assert!(found.message.ends_with(field), "{}", found.message);
+        report_fields(&mut config, "v1.31.0", &now);
+        assert!(config.condition(FIELDS).is_none(), "the version has the field");
     }
 
     #[test]
