@@ -22,8 +22,8 @@ const FIELDS: &str = "AllFieldsInEffect";
 /// Result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The object or its Cluster is paused.
-    Paused,
+    /// The object or its Cluster is paused. If the Machine has yet to join, the text says until when it can.
+    Paused(Option<String>),
     /// The data is in the Secret of this name.
     Available(String),
     /// The data is not there.
@@ -35,11 +35,14 @@ pub(super) enum Outcome {
 /// Writes the result of a pass into the status.
 pub(super) fn report(config: &mut KubeadmConfig, cluster: Option<&Cluster>, outcome: &Outcome, now: &Time) {
     let generation = config.metadata.generation;
-    let paused = paused::condition(config, cluster, now).at_generation(generation);
+    let mut paused = paused::condition(config, cluster, now).at_generation(generation);
+    if let Outcome::Paused(Some(end)) = outcome {
+        paused.message = format!("{}. {end}", paused.message);
+    }
     let status = config.status.get_or_insert_default();
     let conditions = status.conditions.get_or_insert_default();
     set_condition(conditions, paused);
-    if *outcome == Outcome::Paused {
+    if matches!(outcome, Outcome::Paused(_)) {
         return;
     }
     for part in parts(outcome, now) {
@@ -97,7 +100,7 @@ pub(super) const fn deprecated_reason(part: Part) -> (&'static str, &'static str
 fn parts(outcome: &Outcome, now: &Time) -> Vec<Condition> {
     let available = |kind| Condition::new(kind, ConditionStatus::True, "Available", "", now.clone());
     match outcome {
-        Outcome::Paused | Outcome::Unchanged => Vec::new(),
+        Outcome::Paused(_) | Outcome::Unchanged => Vec::new(),
         Outcome::Available(_) => vec![available(DATA), available(CERTIFICATES)],
         Outcome::Stopped(stop) => match stop.part {
             Part::Infrastructure | Part::ControlPlane => vec![not_available(&stop.message, now)],
@@ -132,7 +135,7 @@ fn ready(conditions: &[Condition], now: &Time) -> Condition {
 /// Writes the conditions in the form of v1beta1.
 fn deprecated(status: &mut KubeadmConfigStatus, outcome: &Outcome, now: &Time) {
     let stopped = match outcome {
-        Outcome::Paused | Outcome::Unchanged => return,
+        Outcome::Paused(_) | Outcome::Unchanged => return,
         Outcome::Available(_) => None,
         Outcome::Stopped(stop) => Some(stop),
     };
@@ -225,7 +228,8 @@ mod tests {
             (stopped(Part::Infrastructure), vec![no, "Ready False NotReady"], Some(2)),
             (stopped(Part::Data), vec![no, yes[1], "Ready False NotReady"], None),
             (stopped(Part::JoinCertificates), vec![unknown, no, "Ready False NotReady"], None),
-            (Outcome::Paused, vec![], None),
+            (Outcome::Paused(None), vec![], None),
+            (Outcome::Paused(Some("until".to_owned())), vec![], None),
         ];
         for (outcome, expected, generation) in table {
             let status = reported(&outcome);

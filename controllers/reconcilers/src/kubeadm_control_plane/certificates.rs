@@ -3,7 +3,7 @@
 use apiserver_types::{ClusterConfiguration, Condition, ConditionStatus, KubeadmControlPlane, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig};
+use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig, usable};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -92,6 +92,8 @@ pub(super) async fn ensure(
     let names = found.missing.iter().map(|purpose| cluster_certificates::secret_name(&cluster, *purpose));
     observed.certificates.missing = names.collect();
     observed.certificates.examined = true;
+    // What a node has is not changed by this: the control plane is still looked after, and only gets no Machine.
+    observed.certificates.error = found.defect(&cluster, configuration(control_plane));
     observed.certificates.cluster = found.get(Purpose::ClusterCa).cloned();
     observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
@@ -102,8 +104,11 @@ pub(super) async fn ensure(
         return Ok(());
     };
     let key = connection::key(observed);
-    let config = ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await?;
-    context.workloads.follow(&key, &config);
+    match ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await {
+        Ok(config) => context.workloads.follow(&key, &config),
+        Err(ReconcileError::Waiting { message, .. }) => observed.certificates.kubeconfig = Some(message),
+        Err(other) => return Err(other),
+    }
     Ok(())
 }
 
@@ -164,7 +169,9 @@ async fn ensure_kubeconfig(
     };
     let current = value(&secret);
     let is_users = secret.type_.as_deref() != Some(SECRET_TYPE);
-    if is_users || is_current(&current, server, ca, Timestamp::now()) {
+    // An authority that signs nothing makes no better kubeconfig.
+    let is_final = usable(ca, true, Timestamp::now()).is_err() && !current.is_empty();
+    if is_users || is_final || is_current(&current, server, ca, Timestamp::now()) {
         let owner = ownership::reference(control_plane, true);
         if let Some(secret) = cluster_certificates::controlled(&secret, &owner) {
             context.secrets.replace(&secret).await?;
