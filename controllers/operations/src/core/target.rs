@@ -142,7 +142,7 @@ impl Target {
             )));
         };
         let secret = secret(&self.context, self.namespace(), name).await?;
-        let value = bytes(&secret, "value").ok_or_else(|| {
+        let value = bytes(&secret, "value").filter(|value| !value.is_empty()).ok_or_else(|| {
             missing(format!("Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"))
         })?;
         let format = bytes(&secret, "format").and_then(|format| std::str::from_utf8(format).ok());

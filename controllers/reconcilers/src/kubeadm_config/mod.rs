@@ -132,7 +132,11 @@ impl KubeadmConfigReconciler {
                 Err(Failure::of(Part::ControlPlane, message))
             }
             Step::Restore(name) => Ok((Outcome::Available(name), Requeue::Now)),
-            Step::CareForToken => self.care(&actor, config).await,
+            Step::CareForToken => {
+                let secret = observed.secret.as_ref();
+                data_secret::retire(&self.context, cluster, machine, secret).await?;
+                self.care(&actor, config).await
+            }
             Step::Init => actor.init(config).await.map(|()| (available, Requeue::OnChange)),
             Step::Join => actor.join(config).await.map(|()| (available, Requeue::After(actor.interval()))),
         }

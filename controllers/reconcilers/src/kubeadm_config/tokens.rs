@@ -24,8 +24,13 @@ const REJOIN: &str = "capstan.dev/rejoin";
 
 /// Returns true if a Machine needs no token any more: it has joined, or is being deleted.
 pub(super) fn is_over(machine: &Machine) -> bool {
+    has_joined(machine) || machine.metadata.deletion_timestamp.is_some()
+}
+
+/// Returns true if a Machine has joined, and does not join again.
+pub(super) fn has_joined(machine: &Machine) -> bool {
     let joined = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
-    (joined && !rejoins(machine)) || machine.metadata.deletion_timestamp.is_some()
+    joined && !rejoins(machine)
 }
 
 /// Returns true if the node of a Machine joins again.

@@ -96,6 +96,10 @@ pub(super) async fn ensure(
     observed.certificates.error = found.defect(&cluster, configuration(control_plane));
     observed.certificates.cluster = found.get(Purpose::ClusterCa).cloned();
     observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
+    if let Some(message) = without_external(control_plane, observed, &found) {
+        observed.certificates.error = Some(message.clone());
+        return Err(ReconcileError::waiting("InternalError", message));
+    }
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
     let server = format!("https://{}", authority(host, port));
     let Some(ca) = found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) else {
@@ -110,6 +114,24 @@ pub(super) async fn ensure(
         Err(other) => return Err(other),
     }
     Ok(())
+}
+
+/// Returns which Secrets of an external etcd are missing before the first Machine exists. None is made without them.
+fn without_external(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    found: &cluster_certificates::Certificates,
+) -> Option<String> {
+    let theirs = found.missing.iter().filter(|it| it.is_external(configuration(control_plane)));
+    let cluster = observed.cluster.name_any();
+    let names: Vec<String> = theirs.map(|it| cluster_certificates::secret_name(&cluster, *it)).collect();
+    let is_awaited = !names.is_empty() && !is_used(control_plane, observed);
+    is_awaited.then(|| {
+        format!(
+            "Secrets of the external etcd do not exist: {}. Create them, with the keys tls.crt and tls.key",
+            names.join(", ")
+        )
+    })
 }
 
 /// Reports whether a node may have the authorities: the cluster runs, or a Machine has its bootstrap data. The status

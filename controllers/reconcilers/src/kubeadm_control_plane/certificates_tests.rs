@@ -121,6 +121,28 @@ async fn a_broken_or_expired_authority_is_told_and_does_not_end_the_care_for_the
     }
 }
 
+#[tokio::test]
+async fn no_machine_is_made_before_the_secrets_of_an_external_etcd_exist() {
+    let api = FakeApi::default();
+    let context = api.context("test");
+    let (mut control_plane, mut observed) = (control_plane(), observed());
+    let external = json!({"etcd": {"external": {"endpoints": ["https://e:2379"], "caFile": "/e/ca", "certFile": "/e/crt",
+        "keyFile": "/e/key"}}, "encryptionAlgorithm": "ECDSA-P256"});
+    control_plane.spec.kubeadm_config_spec.get_or_insert_default().cluster_configuration =
+        serde_json::from_value(external).unwrap();
+    let error = ensure(&context, &control_plane, &mut observed).await.unwrap_err().to_string();
+    assert!(error.contains("blue-etcd, blue-apiserver-etcd-client"), "{error}");
+    let condition = observed.certificates.condition(&Time::default()).unwrap();
+    assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::Unknown, "InternalError"));
+    let ca = certificate_authority(KeyAlgorithm::EcdsaP256, None, Timestamp::now()).unwrap();
+    for name in ["blue-etcd", "blue-apiserver-etcd-client"] {
+        let data = json!({"tls.crt": STANDARD.encode(&ca.certificate), "tls.key": STANDARD.encode(&ca.key)});
+        api.put(&format!("{SECRETS}/{name}"), json!({"type": "kubernetes.io/tls", "data": data}));
+    }
+    ensure(&context, &control_plane, &mut observed).await.unwrap();
+    assert!(observed.certificates.is_available(), "{:?}", observed.certificates);
+}
+
 #[test]
 fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_year() {
     let now = Timestamp::now();

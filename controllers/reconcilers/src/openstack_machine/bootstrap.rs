@@ -30,6 +30,30 @@ const NO_DATA: [&str; 2] = ["Used fallback datasource", "no datasource found!"];
 /// Text of kubeadm before the cause of a failure.
 const KUBEADM: &str = "error execution phase";
 
+/// Likely causes and remedies, by a text of kubeadm or of the shell. The first one that is found counts.
+const HINTS: [(&str, &str); 8] = [
+    ("kubeadm: not found", "The image has no kubeadm. Choose another image"),
+    ("kubeadm: command not found", "The image has no kubeadm. Choose another image"),
+    (
+        "this version of kubeadm only supports",
+        "The kubeadm of the image has another minor version. Choose an image for the Machine's version",
+    ),
+    (
+        "could not find a JWS signature",
+        "The API server does not know the bootstrap token. See the Events of the KubeadmConfig",
+    ),
+    (
+        "Unauthorized",
+        "The API server does not accept the bootstrap token. See the Events of the KubeadmConfig",
+    ),
+    ("x509:", "Another cluster has the address of the endpoint, or its CA is another one than in the Secret"),
+    (
+        "connection refused",
+        "The machine does not reach the endpoint of the API. See load balancer and security groups",
+    ),
+    ("i/o timeout", "The machine does not reach the endpoint of the API. See routes and security groups"),
+];
+
 /// Number of lines that precede cloud-init's own, and of lines that follow the report. They contain the cause.
 const AROUND: usize = 8;
 
@@ -52,14 +76,15 @@ pub(super) async fn condition(
         Some(server) => cloud.console_log(&server.id, LINES).await.ok(),
         None => None,
     };
-    change(object, machine, server.is_some(), console.as_deref(), &now())
+    let status = server.map(|server| server.status.as_str());
+    change(object, machine, status, console.as_deref(), &now())
 }
 
 /// Returns the condition if it changes. Before a verdict it is Unknown, from the server on.
 fn change(
     object: &OpenStackMachine,
     machine: &Machine,
-    has_server: bool,
+    server: Option<&str>,
     console: Option<&str>,
     now: &Time,
 ) -> Option<Condition> {
@@ -74,11 +99,23 @@ fn change(
         return is_open.then(|| new(ConditionStatus::True, "Succeeded", "")).flatten();
     }
     let failure = console.and_then(|console| failure(console, now.clone()));
-    match known {
-        None if failure.is_none() && has_server => {
-            new(ConditionStatus::Unknown, "Running", "the machine is no Node yet")
+    if failure.is_some() {
+        return failure;
+    }
+    let message = waiting(server?, console);
+    let is_new = known.is_none_or(|it| it.status == ConditionStatus::Unknown && it.message != message);
+    is_new.then(|| new(ConditionStatus::Unknown, "Running", &message)).flatten()
+}
+
+/// Returns the message before there is a verdict.
+fn waiting(status: &str, console: Option<&str>) -> String {
+    match (status, console) {
+        ("ACTIVE", Some(text)) if text.trim().is_empty() => {
+            "the console of the server has no output, so the image may not boot; the machine is no Node yet"
+                .to_owned()
         }
-        _ => failure,
+        ("ACTIVE", _) => "the machine is no Node yet".to_owned(),
+        (status, _) => format!("the server is {status}, and not ACTIVE yet"),
     }
 }
 
@@ -114,7 +151,10 @@ fn failure(console: &str, now: Time) -> Option<Condition> {
     let reason = if is_kubeadm { "KubeadmFailed" } else { other };
     let shown: Vec<String> =
         shown.into_iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
-    let message = format!("The console of the server says:\n{}", shown.join("\n"));
+    let lines = shown.join("\n");
+    let hint = HINTS.iter().find(|(text, _)| lines.contains(text));
+    let hint = hint.map(|(_, hint)| format!("\n{hint}")).unwrap_or_default();
+    let message = format!("The console of the server says:\n{lines}{hint}");
     Some(Condition::new(CONDITION, ConditionStatus::False, reason, &message, now))
 }
 
@@ -246,7 +286,7 @@ mod tests {
         assert!(is_due(&created(later - PATIENCE), &machine, later));
         assert!(!is_due(&created(later), &machine, later), "too early");
         let mut object = created(later - PATIENCE);
-        set(&mut object, change(&created(later), &machine, true, None, &now()));
+        set(&mut object, change(&created(later), &machine, Some("ACTIVE"), None, &now()));
         assert!(is_due(&object, &machine, later), "there is no verdict");
         set(&mut object, failure("capstan-bootstrap: m kubeadm 1", now()));
         assert!(!is_due(&object, &machine, later), "the cause is known");
@@ -260,24 +300,47 @@ mod tests {
     fn the_condition_is_unknown_until_there_is_a_node_or_a_cause() {
         let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
         let mut machine = Machine::new("m1", MachineSpec::default());
-        let found = |object: &OpenStackMachine, machine: &Machine, has_server, console| {
-            let found = change(object, machine, has_server, console, &now());
+        let found = |object: &OpenStackMachine, machine: &Machine, server, console| {
+            let found = change(object, machine, server, console, &now());
             found.map(|it| format!("{:?} {}", it.status, it.reason))
         };
-        let cause = Some("capstan-bootstrap: m kubeadm 1");
-        assert_eq!(found(&object, &machine, true, cause), None, "other data need not make a node");
+        let (cause, active) = (Some("capstan-bootstrap: m kubeadm 1"), Some("ACTIVE"));
+        assert_eq!(found(&object, &machine, active, cause), None, "other data need not make a node");
         machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
-        assert_eq!(found(&object, &machine, false, None), None, "there is no server");
-        assert_eq!(found(&object, &machine, true, None).as_deref(), Some("Unknown Running"));
-        assert_eq!(found(&object, &machine, true, cause).as_deref(), Some("False CloudInitFailed"));
-        let running = change(&object, &machine, true, None, &now());
-        set(&mut object, running);
-        assert_eq!(found(&object, &machine, true, None), None, "nothing is new");
-        assert_eq!(found(&object, &machine, true, cause).as_deref(), Some("False CloudInitFailed"));
+        assert_eq!(found(&object, &machine, None, None), None, "there is no server");
+        let unknown = Some("Unknown Running");
+        for (server, console) in [(Some("BUILD"), None), (active, None), (active, Some("\n"))] {
+            assert_eq!(found(&object, &machine, server, console).as_deref(), unknown);
+            let running = change(&object, &machine, server, console, &now());
+            set(&mut object, running);
+            assert_eq!(found(&object, &machine, server, console), None, "nothing is new");
+        }
+        assert_eq!(found(&object, &machine, active, cause).as_deref(), Some("False CloudInitFailed"));
+        set(&mut object, failure("capstan-bootstrap: m kubeadm 1", now()));
+        assert_eq!(found(&object, &machine, active, None), None, "the cause stays");
         machine.status = serde_json::from_value(serde_json::json!({"nodeRef": {"name": "n"}})).unwrap();
-        assert_eq!(found(&object, &machine, true, None).as_deref(), Some("True Succeeded"));
-        let succeeded = change(&object, &machine, true, None, &now());
+        assert_eq!(found(&object, &machine, active, None).as_deref(), Some("True Succeeded"));
+        let succeeded = change(&object, &machine, active, None, &now());
         set(&mut object, succeeded);
-        assert_eq!(found(&object, &machine, true, None), None, "nothing is new");
+        assert_eq!(found(&object, &machine, active, None), None, "nothing is new");
+    }
+
+    #[test]
+    fn a_known_error_of_kubeadm_has_a_hint() {
+        for (line, expected) in [
+            ("/var/lib/cloud/instance/scripts/runcmd: 3: kubeadm: not found", "no kubeadm"),
+            (
+                "error execution phase preflight: couldn't validate: x509: certificate signed by unknown",
+                "its CA",
+            ),
+            (
+                "error execution phase preflight: dial tcp 10.0.0.1:6443: connect: connection refused",
+                "security groups",
+            ),
+        ] {
+            let message =
+                failure(&format!("capstan-bootstrap: m kubeadm 1\n{line}\n"), now()).unwrap().message;
+            assert!(message.lines().last().unwrap().contains(expected), "{message}");
+        }
     }
 }

@@ -118,8 +118,10 @@ impl OpenStackMachineReconciler {
             return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
         };
         let mut data = secret.data.unwrap_or_default();
-        let Some(value) = data.remove("value") else {
-            return Err(waiting(format!("Secret {namespace}/{name} has no key \"value\"")));
+        let Some(value) = data.remove("value").filter(|value| !value.0.is_empty()) else {
+            return Err(waiting(format!(
+                "Secret {namespace}/{name} has no bootstrap data under the key \"value\""
+            )));
         };
         // Bootstrap providers older than the key write cloud-config only.
         let format = data.remove("format").and_then(|format| String::from_utf8(format.0).ok());

@@ -194,6 +194,34 @@ async fn the_proxy_of_the_cluster_is_in_the_data_of_a_machine() {
 }
 
 #[tokio::test]
+async fn the_data_of_a_machine_that_has_joined_is_removed_if_the_cluster_wants_that() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    pass(&api, "m").await.unwrap();
+    let stored = || api.get(&format!("{SECRETS}/m")).unwrap()["data"]["value"].as_str().unwrap().len();
+    let mut joined = api.get(&format!("{MACHINES}/m")).unwrap();
+    joined["status"] = json!({"nodeRef": {"name": "m"}});
+    for (wanted, has_joined, stays) in [(false, true, true), (true, false, true), (true, true, false)] {
+        let mut object = api.get(CLUSTER).unwrap();
+        object["metadata"]["annotations"] = json!({"capstan.dev/remove-bootstrap-data": wanted.to_string()});
+        api.put(CLUSTER, object);
+        if has_joined {
+            api.put(&format!("{MACHINES}/m"), joined.clone());
+        } else {
+            let mut machine = joined.clone();
+            machine["status"] = json!({});
+            api.put(&format!("{MACHINES}/m"), machine);
+        }
+        pass(&api, "m").await.unwrap();
+        assert_eq!(stored() > 0, stays, "{wanted} {has_joined}");
+    }
+    api.crash_at(None);
+    pass(&api, "m").await.unwrap();
+    assert_eq!(api.writes(), 0, "it is removed once");
+}
+
+#[tokio::test]
 async fn one_machine_alone_initializes_and_a_lost_holder_is_replaced() {
     let api = FakeApi::default();
     cluster(&api, false);
