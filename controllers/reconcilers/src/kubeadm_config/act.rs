@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use apiserver_types::{
-    BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, Machine,
+    BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, KubeadmConfigSpec,
+    Machine,
 };
 use controllers_bootstrap::certificates::{CertificateKey, Purpose};
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
@@ -367,12 +368,9 @@ impl Actor<'_> {
         let machine = self.machine.name_any();
         self.warn_about_fields(config).await;
         let proxy = Proxy::of(self.cluster).map_err(Failure::data)?;
-        let mut spec = config.spec.clone();
-        let mut before = proxy.as_ref().map(Proxy::commands).unwrap_or_default();
-        before.append(spec.pre_kubeadm_commands.get_or_insert_default());
-        spec.pre_kubeadm_commands = Some(before);
-        let certificates: Vec<File> =
-            certificates.iter().cloned().chain(proxy.iter().flat_map(Proxy::files)).collect();
+        let spec = with_proxy(&config.spec, proxy.as_ref());
+        let of_proxy = proxy.map(|proxy| proxy.files()).unwrap_or_default();
+        let certificates = [certificates, &of_proxy].concat();
         let reported = match config.annotations().get(REPORT) {
             Some(value) => value == "true",
             None => self.machine.spec.infrastructure_ref.kind == CONSOLE,
@@ -395,4 +393,13 @@ impl Actor<'_> {
             BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }
+}
+
+/// Returns a spec whose first commands set the proxy.
+fn with_proxy(spec: &KubeadmConfigSpec, proxy: Option<&Proxy>) -> KubeadmConfigSpec {
+    let mut spec = spec.clone();
+    let mut commands = proxy.map(Proxy::commands).unwrap_or_default();
+    commands.append(spec.pre_kubeadm_commands.get_or_insert_default());
+    spec.pre_kubeadm_commands = Some(commands);
+    spec
 }
