@@ -10,7 +10,7 @@ use apiserver_machinery::resource::Resource;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_reconcilers::machine;
+use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, SecretSource, ServedKind,
     ServerLists,
@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, Timing};
 
 /// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
@@ -33,6 +34,7 @@ pub(crate) fn start(
     alone: bool,
     queues: Queues,
     supervisor: &Supervisor,
+    bootstrap_data: Option<Arc<BootstrapDataListener>>,
 ) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
     let election = Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default())
@@ -40,7 +42,9 @@ pub(crate) fn start(
         .counting_restarts(supervisor.restart_counter("controllers"));
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
-    let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &queues, &term);
+    let elected = move |term: CancellationToken| {
+        start_controllers(&clients, host.as_ref(), &queues, &term, bootstrap_data.as_ref())
+    };
     supervisor.spawn("controllers", async move {
         election.run(shutdown, elected).await;
         let _ = ended.send(());
@@ -65,7 +69,8 @@ fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
 /// Returns the local policy with the permissions of every identity of this process.
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
-    let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES)]);
+    let machines = (bootstrap_data::IDENTITY, bootstrap_data::RULES);
+    let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES), machines]);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS]);
         rules.map(move |rule| Grant {
@@ -85,6 +90,7 @@ fn start_controllers(
     host: Option<&Client>,
     queues: &Queues,
     term: &CancellationToken,
+    bootstrap_data: Option<&Arc<BootstrapDataListener>>,
 ) -> JoinSet<()> {
     let shared = Shared::new(clients, host, queues);
     let mut running = JoinSet::new();
@@ -93,6 +99,10 @@ fn start_controllers(
     }
     let (workloads, end) = (Arc::clone(&shared.workloads), term.clone());
     running.spawn(async move { workloads.run(end).await });
+    if let Some(listener) = bootstrap_data {
+        let context = shared.context(bootstrap_data::IDENTITY);
+        running.spawn(Arc::clone(listener).run(context, term.clone()));
+    }
     if let Some(host) = host {
         running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
     }
@@ -227,7 +237,7 @@ mod tests {
 
     #[test]
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
-        let own = [HOST_EVENTS.0, election::IDENTITY];
+        let own = [HOST_EVENTS.0, election::IDENTITY, bootstrap_data::IDENTITY];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
         assert_eq!(identities(selected(false)), identities(all()), "without a host all are started");

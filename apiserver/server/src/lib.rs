@@ -2,6 +2,7 @@
 //! does.
 
 mod assembly;
+mod bootstrap_data;
 mod cli;
 mod compaction;
 mod config;

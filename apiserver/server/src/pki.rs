@@ -94,6 +94,15 @@ impl Authority {
         Ok(pair)
     }
 
+    /// Creates a serving certificate for one host.
+    pub(crate) fn for_host(&self, host: String) -> anyhow::Result<Pair> {
+        let mut params = CertificateParams::new(vec![host])
+            .context("cannot create the serving certificate: the host is invalid")?;
+        params.distinguished_name.push(DnType::CommonName, "capstan");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(params, SERVING_LIFETIME)
+    }
+
     /// Creates a client certificate. An empty `group` means no group.
     pub(crate) fn client(&self, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Pair> {
         if user.is_empty() {

@@ -39,6 +39,9 @@ const NO_NODE_LIFETIME: i32 = 900;
 /// Key of the Secret with the time at which the token expires.
 const EXPIRATION: &str = "expiration";
 
+/// Annotation of the Secrets with the Machine that may join.
+const MACHINE: &str = "capstan.dev/machine";
+
 /// Bootstrap token. `Debug` does not print the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
@@ -97,15 +100,21 @@ impl Token {
         format!("bootstrap-token-{}", self.id)
     }
 
-    /// Returns the Secret for the workload cluster. `machine` names the Machine that may join, for people.
-    pub fn secret(&self, machine: &str, expiration: Timestamp) -> Secret {
+    /// Returns the user that authenticates with the token.
+    pub fn user(&self) -> String {
+        format!("system:bootstrap:{}", self.id)
+    }
+
+    /// Returns the Secret for the workload cluster. `machine` names the Machine that may join, for people, and `group` is
+    /// that of the joining node.
+    pub fn secret(&self, machine: &str, group: &str, expiration: Timestamp) -> Secret {
         let data = [
             ("token-id", self.id.clone()),
             ("token-secret", self.secret.clone()),
             (EXPIRATION, time(expiration)),
             ("usage-bootstrap-signing", "true".to_owned()),
             ("usage-bootstrap-authentication", "true".to_owned()),
-            ("auth-extra-groups", GROUP.to_owned()),
+            ("auth-extra-groups", group.to_owned()),
             ("description", format!("token of Capstan for Machine {machine}")),
         ];
         let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
@@ -113,12 +122,21 @@ impl Token {
             metadata: ObjectMeta {
                 name: Some(self.secret_name()),
                 namespace: Some(NAMESPACE.to_owned()),
+                annotations: Some([(MACHINE.to_owned(), machine.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             type_: Some(TYPE.to_owned()),
             data: Some(data.collect()),
             ..Secret::default()
         }
+    }
+
+    /// Returns true if a Secret was made for a Machine here. A user may have made one that several machines join with.
+    pub fn is_made_for(secret: &Secret, machine: &str) -> bool {
+        let description = secret.data.as_ref().and_then(|data| data.get("description"));
+        let text = description.map(|it| String::from_utf8_lossy(&it.0)).unwrap_or_default();
+        let holder = text.strip_prefix("token of Capstan for Machine ");
+        holder.and_then(|holder| holder.split(' ').next()) == Some(machine)
     }
 
     /// Returns true if a Secret of the workload cluster is of this very token.
@@ -241,7 +259,7 @@ mod tests {
     #[test]
     fn a_secret_has_the_form_of_kubernetes_and_only_its_own_token() {
         let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
-        let secret = token.secret("default/m (uid u)", at(15));
+        let secret = token.secret("default/m (uid u)", GROUP, at(15));
         assert_eq!(secret.metadata.name.as_deref(), Some("bootstrap-token-k3v9qz"));
         assert_eq!(secret.type_.as_deref(), Some("bootstrap.kubernetes.io/token"));
         let data = secret.data.as_ref().unwrap();

@@ -49,7 +49,7 @@ impl Certificates {
         self.found.iter().map(|(purpose, (pair, _))| (*purpose, pair))
     }
 
-    /// Returns what is wrong for a control plane node: a missing pair, or a key that does not belong to its certificate.
+    /// Returns what is wrong for a control plane node: a missing pair, or what [`Self::defect`] finds.
     pub(crate) fn problem(
         &self,
         cluster: &str,
@@ -60,16 +60,29 @@ impl Certificates {
                 self.missing.iter().map(|purpose| secret_name(cluster, *purpose)).collect();
             return Some(format!("Secrets with certificates do not exist: {}", names.join(", ")));
         }
+        self.defect(cluster, configuration)
+    }
+
+    /// Returns what is wrong with a pair that exists: it cannot be read, its parts do not belong together, or it is not
+    /// valid now.
+    pub(crate) fn defect(
+        &self,
+        cluster: &str,
+        configuration: Option<&ClusterConfiguration>,
+    ) -> Option<String> {
         self.found.iter().find_map(|(purpose, (pair, _))| {
             let name = secret_name(cluster, *purpose);
-            match (pair.key.is_empty(), purpose.may_lack_key(configuration)) {
-                (true, true) => None,
-                (true, false) => Some(format!("Secret {name} has no key {KEY:?}")),
-                (false, _) => {
-                    certificates::matches(pair).err().map(|error| format!("Secret {name}: {error}"))
-                }
+            if pair.key.is_empty() && !purpose.may_lack_key(configuration) {
+                return Some(format!("Secret {name} has no key {KEY:?}"));
             }
+            judge(*purpose, pair).err().map(|error| format!("Secret {name}: {error}"))
         })
+    }
+
+    /// Returns what is wrong with the certificate of a purpose, whose key does not count.
+    pub(crate) fn defect_of_certificate(&self, purpose: Purpose) -> Option<CertificateError> {
+        let pair = PemPair { key: String::new(), ..self.get(purpose)?.clone() };
+        judge(purpose, &pair).err()
     }
 
     /// Returns the files of a control plane node, in upstream's order.
@@ -81,6 +94,17 @@ impl Certificates {
     fn add(&mut self, purpose: Purpose, secret: Secret) -> Result<(), ReconcileError> {
         self.found.insert(purpose, (pair(&secret)?, secret));
         Ok(())
+    }
+}
+
+/// Checks a pair. That of the service account has no certificate, and that of a client signs nothing.
+fn judge(purpose: Purpose, pair: &PemPair) -> Result<(), CertificateError> {
+    if !pair.key.is_empty() {
+        certificates::matches(pair)?;
+    }
+    match purpose {
+        Purpose::ServiceAccount => Ok(()),
+        _ => certificates::usable(pair, purpose != Purpose::ApiServerEtcdClient, Timestamp::now()),
     }
 }
 
@@ -260,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_missing_secret_or_key_and_a_wrong_key_are_named() {
-        let ca = || certificate_authority(KeyAlgorithm::EcdsaP256, None, Timestamp::UNIX_EPOCH).unwrap();
+        let ca = || certificate_authority(KeyAlgorithm::EcdsaP256, None, Timestamp::now()).unwrap();
         let mut certificates = Certificates { missing: vec![Purpose::EtcdCa], ..Certificates::default() };
         certificates.add(Purpose::ClusterCa, stored(Purpose::ClusterCa, &ca())).unwrap();
         let missing = "Secrets with certificates do not exist: blue-etcd";
@@ -280,6 +304,12 @@ mod tests {
         let paths: Vec<String> = certificates.files(None).into_iter().map(|file| file.path).collect();
         let expected = ["ca.crt", "ca.key", "etcd/ca.crt"].map(|name| format!("/etc/kubernetes/pki/{name}"));
         assert_eq!(paths, expected);
+        let old = certificate_authority(KeyAlgorithm::EcdsaP256, Some(1), Timestamp::UNIX_EPOCH).unwrap();
+        certificates.add(Purpose::EtcdCa, stored(Purpose::EtcdCa, &old)).unwrap();
+        let problem = certificates.problem("blue", None).unwrap();
+        assert!(problem.starts_with("Secret blue-etcd: the certificate is valid from 1969-"), "{problem}");
+        assert!(certificates.defect_of_certificate(Purpose::EtcdCa).is_some());
+        assert_eq!(certificates.defect_of_certificate(Purpose::ClusterCa), None);
         pair.certificate.clear();
         assert!(certificates.add(Purpose::EtcdCa, stored(Purpose::EtcdCa, &pair)).is_err());
     }

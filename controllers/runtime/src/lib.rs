@@ -16,6 +16,7 @@ mod requeue;
 mod secrets;
 mod servers;
 mod status;
+mod user_data_source;
 
 pub use backoff::Backoff;
 pub use context::ControllerContext;
@@ -32,3 +33,4 @@ pub use servers::ServerLists;
 
 pub use error::ReconcileError;
 pub use status::{now, paused, write_status};
+pub use user_data_source::UserDataSource;

@@ -1,6 +1,7 @@
 //! Configuration file of the server, and the flags that override it.
 
 mod audit;
+mod bootstrap_data;
 mod limits;
 mod shutdown;
 mod tls;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use crate::cli::ServeArguments;
 
 pub(crate) use audit::Audit;
+pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
@@ -62,6 +64,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) shutdown: Shutdown,
     /// Settings of the controllers.
     pub(crate) controllers: Controllers,
+    /// Address from which machines fetch their bootstrap data. Default: none.
+    pub(crate) bootstrap_data: Option<BootstrapData>,
 }
 
 /// Settings of the controllers.
@@ -192,6 +196,7 @@ impl ServerConfiguration {
         self.limits.check()?;
         self.shutdown.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
         match self.logging.format.as_deref() {
             None | Some("text" | "json") => Ok(()),
             Some(other) => bail!("logging.format: must be text or json, not {other:?}"),
@@ -250,6 +255,12 @@ mod tests {
                 "tls.sniCertificates[0].names: ",
             ),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
+            ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
+            ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),
+            (
+                "bootstrapData: {listen: '0.0.0.0:7444', url: 'https://a', certFile: a}",
+                "bootstrapData.certFile: ",
+            ),
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
         ];
         for (text, expected) in table {

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::Assembly;
+use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
 use crate::encryption::EncryptionFile;
@@ -62,6 +63,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         tls,
         encryption,
         queues,
+        bootstrap_data,
     } = started;
     let authenticator = authenticator(host.as_deref());
     let audit = settings.audit.clone();
@@ -77,7 +79,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let server = Arc::new(ApiServer::with_settings(parts, settings));
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
-        controllers::start(&server, host.as_ref().map(|host| host.client()), alone, queues, &supervisor)
+        let host = host.as_ref().map(|host| host.client());
+        controllers::start(&server, host, alone, queues, &supervisor, bootstrap_data.clone())
     });
     announce(address, &data, &storage, &encryption.path);
     let certificates = tls.tls();
@@ -109,6 +112,7 @@ struct Started {
     tls: TlsFiles,
     encryption: EncryptionFile,
     queues: Queues,
+    bootstrap_data: Option<Arc<BootstrapDataListener>>,
 }
 
 impl Started {
@@ -130,6 +134,7 @@ impl Started {
             front_proxy: host.as_deref().map(Host::proxy),
         };
         let tls = sources.open()?;
+        let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
         let settings = settings(configuration, &data, metrics, &force)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry());
@@ -149,6 +154,7 @@ impl Started {
             tls,
             encryption,
             queues,
+            bootstrap_data,
         })
     }
 

@@ -14,6 +14,17 @@ pub enum CertificateError {
     /// Certificate and private key do not belong together.
     #[error("the private key belongs to none of the certificates")]
     Mismatch,
+    /// The validity of a certificate is over, or has not begun.
+    #[error("the certificate is valid from {from} to {until} only. Replace it by one that is valid now")]
+    NotValid {
+        /// Start of the validity.
+        from: String,
+        /// End of the validity.
+        until: String,
+    },
+    /// A certificate is to sign others, and must not.
+    #[error("the certificate is no certificate authority (basicConstraints). kubeadm refuses it")]
+    NoAuthority,
     /// A key or certificate was not generated.
     #[error("generation failed: {0}")]
     Generation(String),

@@ -19,7 +19,7 @@ pub use error::CertificateError;
 pub use key::KeyAlgorithm;
 pub use kubeconfig::kubeconfig;
 pub use purpose::Purpose;
-pub use read::{ca_certificate_hashes, expiry, expiry_of, matches};
+pub use read::{ca_certificate_hashes, expiry, expiry_of, matches, usable};
 pub use upload::CertificateKey;
 
 /// A certificate and its private key, in PEM. `Debug` does not print the key.

@@ -16,6 +16,7 @@ pub(super) struct Parsed {
     pub public_key: Vec<u8>,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
+    pub is_authority: bool,
 }
 
 /// Returns the end of a certificate's validity. Of a bundle, the first certificate counts.
@@ -55,6 +56,34 @@ pub fn ca_certificate_hashes(bundle_pem: &str) -> Result<Vec<String>, Certificat
         format!("sha256:{hex}")
     };
     Ok(bundle(bundle_pem)?.into_iter().map(hash).collect())
+}
+
+/// Checks that a certificate can be used now: an authority to sign others with it, and both to authenticate with it. Of a
+/// bundle, the certificate of the private key counts; without a key, one of them must be usable.
+///
+/// # Errors
+/// The text is no certificate, none is valid at this time, or an authority is required and it is none.
+pub fn usable(pair: &PemPair, authority: bool, now: Timestamp) -> Result<(), CertificateError> {
+    let candidates = match pair.key.is_empty() {
+        true => bundle(&pair.certificate)?,
+        false => vec![of_key(&pair.certificate, &key::read(&pair.key)?)?],
+    };
+    let judge = |certificate: &Parsed| match certificate {
+        it if authority && !it.is_authority => Err(CertificateError::NoAuthority),
+        it if now < it.not_before || now > it.not_after => Err(CertificateError::NotValid {
+            from: it.not_before.to_string(),
+            until: it.not_after.to_string(),
+        }),
+        _ => Ok(()),
+    };
+    let mut result = Err(CertificateError::Mismatch);
+    for candidate in &candidates {
+        result = judge(candidate);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Checks that a private key belongs to one of the certificates, or to the public key of the service account pair.
@@ -102,6 +131,7 @@ fn parse(block: Pem) -> Result<Parsed, CertificateError> {
         public_key: certificate.public_key().raw.to_vec(),
         not_before: time(certificate.validity().not_before)?,
         not_after: time(certificate.validity().not_after)?,
+        is_authority: certificate.is_ca(),
         der: block.contents,
     })
 }

@@ -24,7 +24,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 const PERMISSIONS: &str = "0644";
 
 /// Returns content as a data URL.
-pub(super) fn source(content: &[u8]) -> String {
+pub(crate) fn source(content: &[u8]) -> String {
     format!("data:,{}", percent_encode(content, RESERVED))
 }
 

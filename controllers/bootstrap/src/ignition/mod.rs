@@ -11,11 +11,13 @@ mod users;
 
 use serde_json::{Map, Value, json};
 
+pub(crate) use files::source as data_url;
+
 use crate::failure_report;
 use crate::setup::{DocumentError, File, SENTINEL, Setup};
 
 /// Version of Ignition's configuration, which is the last one of Flatcar's fork.
-const VERSION: &str = "2.3.0";
+pub(crate) const VERSION: &str = "2.3.0";
 
 /// Configuration file of kubeadm. Users' own commands change it before kubeadm runs.
 const CONFIGURATION: &str = "/etc/kubeadm.yml";

@@ -48,6 +48,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["machinedrainrules"],
             verbs: PolicyRule::READ,
         },
+        PolicyRule { groups: &[""], resources: &["configmaps"], verbs: &["get"] },
         PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,

@@ -8,8 +8,9 @@ use apiserver_types::{
     OperationStep,
 };
 use controllers_bootstrap::cloud_config::user_data_of;
+use controllers_bootstrap::delivery::{self, Data, Source};
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Server};
-use controllers_runtime::{ReconcileError, Recorder, read_credentials};
+use controllers_runtime::{ReconcileError, Recorder, UserDataSource, read_credentials};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -122,6 +123,16 @@ impl Target {
         Api::namespaced(self.context.client.clone(), self.namespace())
     }
 
+    /// Returns the address from which the machine fetches its bootstrap data, if its Cluster wants that.
+    async fn user_data_source(&self) -> Result<Option<UserDataSource>, ReconcileError> {
+        let client = &self.context.client;
+        let clusters: Api<Cluster> = Api::namespaced(client.clone(), self.namespace());
+        match clusters.get_opt(&self.machine.spec.cluster_name).await? {
+            Some(cluster) => UserDataSource::of(client, &cluster).await,
+            None => Ok(None),
+        }
+    }
+
     /// Reads the Machine's bootstrap data, for a server's user data.
     pub(crate) async fn user_data(&self) -> Result<Vec<u8>, ReconcileError> {
         let Some(name) = self.machine.spec.bootstrap.data_secret_name.as_deref() else {
@@ -131,11 +142,18 @@ impl Target {
             )));
         };
         let secret = secret(&self.context, self.namespace(), name).await?;
-        let value = bytes(&secret, "value").ok_or_else(|| {
+        let value = bytes(&secret, "value").filter(|value| !value.is_empty()).ok_or_else(|| {
             missing(format!("Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"))
         })?;
         let format = bytes(&secret, "format").and_then(|format| std::str::from_utf8(format).ok());
         let format = format.filter(|format| !format.is_empty()).unwrap_or("cloud-config");
+        if let Some(UserDataSource { url, ca }) = self.user_data_source().await? {
+            let data = Data { namespace: self.namespace(), name, document: value };
+            let stub = delivery::stub(format, &Source { url, ca }, &data);
+            let unknown =
+                || missing(format!("bootstrap data in format {format:?} cannot be fetched by a URL"));
+            return stub.map(String::into_bytes).ok_or_else(unknown);
+        }
         user_data_of(format, value.to_vec()).map_err(|error| {
             let attempt = format!("prepare the user data of Machine {:?}", self.machine.name_any());
             CloudError::new(ErrorClass::InvalidSpec, attempt, error.to_string()).into()

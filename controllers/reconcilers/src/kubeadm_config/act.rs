@@ -1,10 +1,14 @@
 //! Effects of the steps of a KubeadmConfig.
 
+use std::time::Duration;
+
 use apiserver_types::{
-    BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, Machine,
+    BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, KubeadmConfigSpec,
+    Machine,
 };
 use controllers_bootstrap::certificates::{CertificateKey, Purpose};
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
+use controllers_bootstrap::proxy::Proxy;
 use controllers_bootstrap::token::{self, Token};
 use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, jinja, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
@@ -13,12 +17,14 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::attested;
 use super::certificate_upload::{self, Upload};
 use super::checks;
 use super::contents::Contents;
 use super::data_secret;
 use super::lock::{Attempt, Lock};
 use super::observe::{endpoint, is_control_plane};
+use super::report;
 use super::stop::{Failure, Part};
 use super::tokens;
 use crate::cluster_certificates::{self, Certificates};
@@ -89,7 +95,11 @@ impl Actor<'_> {
         let mut key = None;
         if let Some(token) = discovery::token(&join) {
             let token = Token::parse(token).map_err(Failure::data)?;
-            tokens::care(&self.context.workloads.client(&self.key())?, &token, self.machine).await?;
+            let client = self.context.workloads.client(&self.key())?;
+            if let Some(group) = attested::group(self.cluster) {
+                attested::permit(&client, &group).await?;
+            }
+            tokens::care(&client, &token, self.machine, &self.group()).await?;
             if control_plane && certificate_upload::is_wanted(self.cluster) {
                 key = Some(self.upload(config, &certificates, &token).await?);
             }
@@ -114,7 +124,8 @@ impl Actor<'_> {
         let Some(token) = token.and_then(|token| Token::parse(token).ok()) else { return Ok(false) };
         match self.context.workloads.client(&self.key()) {
             Ok(client) => {
-                tokens::care(&client, &token, self.machine).await?;
+                tokens::care(&client, &token, self.machine, &self.group()).await?;
+                self.attest(config, &client, &token).await?;
                 self.care_for_certificates(config, &token, client).await?;
             }
             // A connection triggers a pass.
@@ -123,10 +134,41 @@ impl Actor<'_> {
         Ok(!tokens::is_over(self.machine))
     }
 
+    /// Returns until when a Machine can join with its token, which no pass extends while it is paused.
+    pub(super) async fn end_of_token(&self, config: &KubeadmConfig) -> Option<String> {
+        let token = config.spec.join_configuration.as_ref().and_then(discovery::token)?;
+        let token = Token::parse(token).ok().filter(|_| !tokens::is_over(self.machine))?;
+        let client = self.context.workloads.client(&self.key()).ok()?;
+        let end = tokens::end(&client, &token).await?;
+        let name = self.machine.name_any();
+        Some(format!("Machine {name} can join until {end}, when its bootstrap token expires"))
+    }
+
+    /// Returns the group of a node that joins.
+    fn group(&self) -> String {
+        attested::group(self.cluster).unwrap_or_else(|| token::GROUP.to_owned())
+    }
+
+    /// Approves the request of the Machine for a certificate, if its Cluster wants that, and tells what was refused.
+    async fn attest(&self, config: &KubeadmConfig, client: &Client, token: &Token) -> Result<(), Failure> {
+        if attested::group(self.cluster).is_none() || tokens::is_over(self.machine) {
+            return Ok(());
+        }
+        for refused in attested::approve(client, token, self.machine).await? {
+            self.context.events.record(config, Severity::Warning, "JoinRefused", &refused).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the interval of the next look at the token.
+    pub(super) fn interval(&self) -> Duration {
+        if attested::group(self.cluster).is_some() { attested::INTERVAL } else { tokens::INTERVAL }
+    }
+
     fn uploader(&self, client: Client) -> Upload<'_> {
         let namespace = self.cluster.namespace().unwrap_or_default();
         let machines = Api::namespaced(self.context.client.clone(), &namespace);
-        Upload { client, machine: self.machine, machines }
+        Upload { client, machine: self.machine, machines, group: self.group() }
     }
 
     /// Stores the encrypted certificates in the workload cluster. Returns the key for the Machine's user data.
@@ -207,7 +249,15 @@ impl Actor<'_> {
             return self.checked(certificates.map_err(in_part)?, configuration, Part::JoinCertificates);
         }
         let only = &[Purpose::ClusterCa];
-        cluster_certificates::lookup_only(self.context, self.cluster, only).await.map_err(in_part)
+        let found = cluster_certificates::lookup_only(self.context, self.cluster, only).await;
+        let found = found.map_err(in_part)?;
+        match found.defect_of_certificate(Purpose::ClusterCa) {
+            Some(error) => {
+                let name = cluster_certificates::secret_name(&self.cluster.name_any(), Purpose::ClusterCa);
+                Err(Failure::of(Part::JoinCertificates, format!("Secret {name}: {error}")))
+            }
+            None => Ok(found),
+        }
     }
 
     fn checked(
@@ -280,12 +330,7 @@ impl Actor<'_> {
         if fields.is_empty() {
             return;
         }
-        let fields: Vec<String> = fields.iter().map(|field| format!("spec.{field}")).collect();
-        let message = format!(
-            "no effect with version {version}, only from {} on: {}",
-            kubeadm::ALL_FIELDS_FROM,
-            fields.join(", ")
-        );
+        let message = report::without_effect(version, &fields);
         self.context.events.record(config, Severity::Warning, "FieldsWithoutEffect", &message).await;
     }
 
@@ -322,6 +367,10 @@ impl Actor<'_> {
         let (files, users) = (contents.files(&config.spec).await?, contents.users(&config.spec).await?);
         let machine = self.machine.name_any();
         self.warn_about_fields(config).await;
+        let proxy = Proxy::of(self.cluster).map_err(Failure::data)?;
+        let spec = with_proxy(&config.spec, proxy.as_ref());
+        let of_proxy = proxy.map(|proxy| proxy.files()).unwrap_or_default();
+        let certificates = [certificates, &of_proxy].concat();
         let reported = match config.annotations().get(REPORT) {
             Some(value) => value == "true",
             None => self.machine.spec.infrastructure_ref.kind == CONSOLE,
@@ -329,12 +378,12 @@ impl Actor<'_> {
         let setup = Setup {
             command,
             kubeadm,
-            certificates,
+            certificates: &certificates,
             files: &files,
             discovery,
             users: &users,
             report: reported.then_some(machine.as_str()),
-            spec: &config.spec,
+            spec: &spec,
         };
         match config.spec.format.unwrap_or_default() {
             BootstrapFormat::CloudConfig => {
@@ -344,4 +393,13 @@ impl Actor<'_> {
             BootstrapFormat::Ignition => ignition::render(&setup).map_err(Failure::data),
         }
     }
+}
+
+/// Returns a spec whose first commands set the proxy.
+fn with_proxy(spec: &KubeadmConfigSpec, proxy: Option<&Proxy>) -> KubeadmConfigSpec {
+    let mut spec = spec.clone();
+    let mut commands = proxy.map(Proxy::commands).unwrap_or_default();
+    commands.append(spec.pre_kubeadm_commands.get_or_insert_default());
+    spec.pre_kubeadm_commands = Some(commands);
+    spec
 }

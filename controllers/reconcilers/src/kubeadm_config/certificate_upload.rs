@@ -24,6 +24,9 @@ const NAME: &str = "kubeadm-certs";
 /// Name of the permission to read the Secret, by kubeadm.
 const PERMISSION: &str = "kubeadm:kubeadm-certs";
 
+/// Name of the binding for a group that is not kubeadm's.
+const OTHER_GROUP: &str = "capstan:attested-join:kubeadm-certs";
+
 /// Annotation of the Secret with name and uid of the Machine that it is for.
 const HOLDER: &str = "capstan.dev/machine";
 
@@ -39,6 +42,8 @@ pub(super) struct Upload<'a> {
     pub machine: &'a Machine,
     /// Machines of the namespace.
     pub machines: Api<Machine>,
+    /// Group of the joining node.
+    pub group: String,
 }
 
 impl Upload<'_> {
@@ -119,8 +124,8 @@ impl Upload<'_> {
 
     /// Lets joining nodes read the Secret, as `kubeadm init phase upload-certs` does.
     async fn permit(&self) -> Result<(), Failure> {
-        let metadata = || ObjectMeta {
-            name: Some(PERMISSION.to_owned()),
+        let metadata = |name: &str| ObjectMeta {
+            name: Some(name.to_owned()),
             namespace: Some(token::NAMESPACE.to_owned()),
             ..ObjectMeta::default()
         };
@@ -131,15 +136,17 @@ impl Upload<'_> {
             verbs: vec!["get".to_owned()],
             ..PolicyRule::default()
         };
-        let role = Role { metadata: metadata(), rules: Some(vec![rule]) };
+        let role = Role { metadata: metadata(PERMISSION), rules: Some(vec![rule]) };
+        // A binding is never changed: kubeadm may have made it for its own group.
+        let binding = if self.group == token::GROUP { PERMISSION } else { OTHER_GROUP };
         let (group, kind) = ("rbac.authorization.k8s.io".to_owned(), "Role".to_owned());
         let binding = RoleBinding {
-            metadata: metadata(),
+            metadata: metadata(binding),
             role_ref: RoleRef { api_group: group.clone(), kind, name: PERMISSION.to_owned() },
             subjects: Some(vec![Subject {
                 api_group: Some(group),
                 kind: "Group".to_owned(),
-                name: token::GROUP.to_owned(),
+                name: self.group.clone(),
                 ..Subject::default()
             }]),
         };

@@ -1,12 +1,13 @@
 //! Decision on the next step of a KubeadmConfig.
 
-use apiserver_types::{Cluster, KubeadmConfig};
+use apiserver_types::{Cluster, KubeadmConfig, Machine};
 use controllers_runtime::paused;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
 use super::observe::{Observed, is_control_plane};
+use crate::cluster_certificates::SECRET_TYPE;
 
 /// Next step of a KubeadmConfig.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,9 +58,19 @@ pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
     }
     match (initialized(cluster), is_control_plane(machine)) {
         (true, _) => Step::Join,
+        (false, true) if only_joins(config, machine) => Step::WaitForControlPlane,
         (false, true) => Step::Init,
         (false, false) => Step::WaitForControlPlane,
     }
+}
+
+/// Returns true if a control plane has made this KubeadmConfig for a node that joins. The status of the Cluster may be lost
+/// by a move or a restore: a second `kubeadm init` would make a second cluster.
+fn only_joins(config: &KubeadmConfig, machine: &Machine) -> bool {
+    let is_controlled =
+        crate::ownership::controller_of(machine).is_some_and(|it| it.kind == "KubeadmControlPlane");
+    let join = config.spec.join_configuration.as_ref();
+    is_controlled && join.is_some_and(|join| join.control_plane.is_some())
 }
 
 /// Returns the reference of the data Secret to its KubeadmConfig. Upstream's does not block the owner's deletion.
@@ -74,12 +85,19 @@ fn ownership(config: &KubeadmConfig, secret: &Secret) -> Option<Step> {
     let controller = secret.owner_references().iter().find(|it| it.controller == Some(true));
     match controller {
         Some(known) if *known == wanted => None,
-        Some(known) if known.kind != kind => Some(Step::Refuse(format!(
+        Some(known) if known.kind != kind || known.name != wanted.name => Some(Step::Refuse(format!(
             "Secret {} is controlled by {} {}. Delete the Secret, or give the KubeadmConfig another name",
             secret.name_any(),
             known.kind,
             known.name
         ))),
+        None if secret.type_.as_deref().is_some_and(|kind| kind != SECRET_TYPE) => {
+            Some(Step::Refuse(format!(
+                "Secret {} has another type than {SECRET_TYPE}, so it is not bootstrap data. Delete the Secret, or give the \
+                 KubeadmConfig another name",
+                secret.name_any()
+            )))
+        }
         _ => {
             let mut secret = secret.clone();
             let owners = secret.metadata.owner_references.get_or_insert_default();
@@ -112,7 +130,7 @@ fn is_complete(config: &KubeadmConfig) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, KubeadmConfigSpec, Machine, MachineSpec};
+    use apiserver_types::{ClusterSpec, KubeadmConfigSpec, MachineSpec};
     use serde_json::json;
 
     use super::*;
@@ -167,6 +185,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_a_control_plane_made_to_join_never_initializes_a_cluster() {
+        let (mut config, mut around) = (config(), observed(false, true));
+        let join = json!({"controlPlane": {}});
+        config.spec.join_configuration = serde_json::from_value(join).unwrap();
+        assert_eq!(next_step(&config, &around), Step::Init, "a Machine of the user may be the first");
+        let owner = OwnerReference {
+            kind: "KubeadmControlPlane".to_owned(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        };
+        around.machine.as_mut().unwrap().metadata.owner_references = Some(vec![owner]);
+        assert_eq!(next_step(&config, &around), Step::WaitForControlPlane);
+        config.spec.join_configuration = None;
+        assert_eq!(next_step(&config, &around), Step::Init);
+    }
+
+    #[test]
     fn a_status_that_names_the_secret_is_not_restored() {
         let (mut config, mut around) = (config(), observed(true, false));
         let status = json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": "m"});
@@ -186,5 +221,11 @@ mod tests {
         assert_eq!(repaired.owner_references(), [secret_owner(&config)]);
         secret.owner_references_mut()[0].kind = "RKE2Config".to_owned();
         assert!(matches!(ownership(&config, &secret), Some(Step::Refuse(_))));
+        secret.owner_references_mut().clear();
+        for (kind, expected) in [(SECRET_TYPE, true), ("Opaque", false)] {
+            secret.type_ = Some(kind.to_owned());
+            let is_repaired = matches!(ownership(&config, &secret), Some(Step::RepairSecret(_)));
+            assert_eq!(is_repaired, expected, "{kind}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! The data is rendered once. Before that, everything random is stored, so a pass after a crash renders the same data.
 
 mod act;
+mod attested;
 mod certificate_upload;
 mod checks;
 mod contents;
@@ -116,7 +117,7 @@ impl KubeadmConfigReconciler {
         let available = Outcome::Available(config.name_any());
         match step {
             Step::Ignore => Ok((Outcome::Unchanged, Requeue::OnChange)),
-            Step::Pause => Ok((Outcome::Paused, Requeue::OnChange)),
+            Step::Pause => Ok((Outcome::Paused(actor.end_of_token(config).await), Requeue::OnChange)),
             Step::RepairSecret(secret) => {
                 self.context.secrets.replace(&secret).await?;
                 Ok((Outcome::Unchanged, Requeue::Now))
@@ -131,9 +132,13 @@ impl KubeadmConfigReconciler {
                 Err(Failure::of(Part::ControlPlane, message))
             }
             Step::Restore(name) => Ok((Outcome::Available(name), Requeue::Now)),
-            Step::CareForToken => self.care(&actor, config).await,
+            Step::CareForToken => {
+                let secret = observed.secret.as_ref();
+                data_secret::retire(&self.context, cluster, machine, secret).await?;
+                self.care(&actor, config).await
+            }
             Step::Init => actor.init(config).await.map(|()| (available, Requeue::OnChange)),
-            Step::Join => actor.join(config).await.map(|()| (available, Requeue::After(tokens::INTERVAL))),
+            Step::Join => actor.join(config).await.map(|()| (available, Requeue::After(actor.interval()))),
         }
     }
 
@@ -142,7 +147,7 @@ impl KubeadmConfigReconciler {
         let named = config.status.as_ref().and_then(|status| status.data_secret_name.clone());
         let available = Outcome::Available(named.unwrap_or_else(|| config.name_any()));
         match actor.care_for_token(config).await {
-            Ok(true) => Ok((available, Requeue::After(tokens::INTERVAL))),
+            Ok(true) => Ok((available, Requeue::After(actor.interval()))),
             Ok(false) => Ok((available, Requeue::OnChange)),
             Err(Failure::Stop(Stop { message, after, .. })) => {
                 let events = &self.context.events;
@@ -163,6 +168,10 @@ impl KubeadmConfigReconciler {
     ) -> Result<(), ReconcileError> {
         let mut new = config.clone();
         report::report(&mut new, observed.cluster.as_ref(), outcome, &now());
+        let version = observed.machine.as_ref().and_then(|machine| machine.spec.version.as_deref());
+        if let Some(version) = version.filter(|_| !matches!(outcome, Outcome::Paused(_))) {
+            report::report_fields(&mut new, version, &now());
+        }
         let written = write_status(api, &config, &new).await?;
         let data = |object: &KubeadmConfig| object.condition(DATA).map(|it| (it.status, it.message.clone()));
         let changed = data(&config) != data(&written);

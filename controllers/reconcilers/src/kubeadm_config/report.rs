@@ -5,6 +5,8 @@ use apiserver_types::{
     condition, set_condition,
 };
 
+use controllers_bootstrap::kubeadm;
+
 use super::stop::{Part, Stop};
 use crate::{paused, summary};
 
@@ -14,11 +16,14 @@ pub(super) const DATA: &str = "DataSecretAvailable";
 /// Condition of the cluster's certificates.
 pub(super) const CERTIFICATES: &str = "CertificatesAvailable";
 
+/// Condition of an object some of whose fields have no effect. It is no part of the condition `Ready`.
+const FIELDS: &str = "AllFieldsInEffect";
+
 /// Result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The object or its Cluster is paused.
-    Paused,
+    /// The object or its Cluster is paused. If the Machine has yet to join, the text says until when it can.
+    Paused(Option<String>),
     /// The data is in the Secret of this name.
     Available(String),
     /// The data is not there.
@@ -30,11 +35,14 @@ pub(super) enum Outcome {
 /// Writes the result of a pass into the status.
 pub(super) fn report(config: &mut KubeadmConfig, cluster: Option<&Cluster>, outcome: &Outcome, now: &Time) {
     let generation = config.metadata.generation;
-    let paused = paused::condition(config, cluster, now).at_generation(generation);
+    let mut paused = paused::condition(config, cluster, now).at_generation(generation);
+    if let Outcome::Paused(Some(end)) = outcome {
+        paused.message = format!("{}. {end}", paused.message);
+    }
     let status = config.status.get_or_insert_default();
     let conditions = status.conditions.get_or_insert_default();
     set_condition(conditions, paused);
-    if *outcome == Outcome::Paused {
+    if matches!(outcome, Outcome::Paused(_)) {
         return;
     }
     for part in parts(outcome, now) {
@@ -51,6 +59,26 @@ pub(super) fn report(config: &mut KubeadmConfig, cluster: Option<&Cluster>, outc
         status.observed_generation = generation;
     }
     deprecated(status, outcome, now);
+}
+
+/// Writes which fields have no effect with the kubeadm of a version. Without any, there is no such condition.
+pub(super) fn report_fields(config: &mut KubeadmConfig, version: &str, now: &Time) {
+    let (fields, generation) = (kubeadm::without_effect(version, &config.spec), config.metadata.generation);
+    let conditions = config.status.get_or_insert_default().conditions.get_or_insert_default();
+    if fields.is_empty() {
+        conditions.retain(|known| known.kind != FIELDS);
+        return;
+    }
+    let (no, message) = (ConditionStatus::False, without_effect(version, &fields));
+    let condition = Condition::new(FIELDS, no, "NotSupportedByVersion", &message, now.clone());
+    set_condition(conditions, condition.at_generation(generation));
+}
+
+/// Returns the message about fields that have no effect.
+pub(super) fn without_effect(version: &str, fields: &[String]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| format!("spec.{field}")).collect();
+    let (first, fields) = (kubeadm::ALL_FIELDS_FROM, fields.join(", "));
+    format!("no effect with version {version}, only from {first} on: {fields}")
 }
 
 /// Returns true if a pass that stopped at this part only waits.
@@ -72,7 +100,7 @@ pub(super) const fn deprecated_reason(part: Part) -> (&'static str, &'static str
 fn parts(outcome: &Outcome, now: &Time) -> Vec<Condition> {
     let available = |kind| Condition::new(kind, ConditionStatus::True, "Available", "", now.clone());
     match outcome {
-        Outcome::Paused | Outcome::Unchanged => Vec::new(),
+        Outcome::Paused(_) | Outcome::Unchanged => Vec::new(),
         Outcome::Available(_) => vec![available(DATA), available(CERTIFICATES)],
         Outcome::Stopped(stop) => match stop.part {
             Part::Infrastructure | Part::ControlPlane => vec![not_available(&stop.message, now)],
@@ -107,7 +135,7 @@ fn ready(conditions: &[Condition], now: &Time) -> Condition {
 /// Writes the conditions in the form of v1beta1.
 fn deprecated(status: &mut KubeadmConfigStatus, outcome: &Outcome, now: &Time) {
     let stopped = match outcome {
-        Outcome::Paused | Outcome::Unchanged => return,
+        Outcome::Paused(_) | Outcome::Unchanged => return,
         Outcome::Available(_) => None,
         Outcome::Stopped(stop) => Some(stop),
     };
@@ -200,7 +228,8 @@ mod tests {
             (stopped(Part::Infrastructure), vec![no, "Ready False NotReady"], Some(2)),
             (stopped(Part::Data), vec![no, yes[1], "Ready False NotReady"], None),
             (stopped(Part::JoinCertificates), vec![unknown, no, "Ready False NotReady"], None),
-            (Outcome::Paused, vec![], None),
+            (Outcome::Paused(None), vec![], None),
+            (Outcome::Paused(Some("until".to_owned())), vec![], None),
         ];
         for (outcome, expected, generation) in table {
             let status = reported(&outcome);
@@ -209,6 +238,22 @@ mod tests {
             let named = matches!(outcome, Outcome::Available(_)).then_some("m");
             assert_eq!(status.data_secret_name.as_deref(), named);
         }
+    }
+
+    #[test]
+    fn fields_without_effect_are_a_condition_until_there_are_none() {
+        let mut config = KubeadmConfig::new("m", KubeadmConfigSpec::default());
+        let now = Time("2026-11-26T10:00:00Z".to_owned());
+        report_fields(&mut config, "v1.30.0", &now);
+        assert!(config.condition(FIELDS).is_none());
+        config.spec.cluster_configuration.get_or_insert_default().certificate_validity_period_days = Some(90);
+        report_fields(&mut config, "v1.30.0", &now);
+        let found = config.condition(FIELDS).unwrap();
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::False, "NotSupportedByVersion"));
+        let field = "spec.clusterConfiguration.certificateValidityPeriodDays";
+        assert!(found.message.ends_with(field), "{}", found.message);
+        report_fields(&mut config, "v1.31.0", &now);
+        assert!(config.condition(FIELDS).is_none(), "the version has the field");
     }
 
     #[test]

@@ -24,14 +24,28 @@ const REJOIN: &str = "capstan.dev/rejoin";
 
 /// Returns true if a Machine needs no token any more: it has joined, or is being deleted.
 pub(super) fn is_over(machine: &Machine) -> bool {
+    has_joined(machine) || machine.metadata.deletion_timestamp.is_some()
+}
+
+/// Returns true if a Machine has joined, and does not join again.
+pub(super) fn has_joined(machine: &Machine) -> bool {
     let joined = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
-    let rejoins = machine.annotations().contains_key(REJOIN);
-    (joined && !rejoins) || machine.metadata.deletion_timestamp.is_some()
+    joined && !rejoins(machine)
+}
+
+/// Returns true if the node of a Machine joins again.
+pub(super) fn rejoins(machine: &Machine) -> bool {
+    machine.annotations().contains_key(REJOIN)
 }
 
 /// Makes the Secret of a token what the Machine needs now. The id and the secret of a token never change, because the
 /// Machine has them in its user data.
-pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> Result<(), Failure> {
+pub(super) async fn care(
+    client: &Client,
+    token: &Token,
+    machine: &Machine,
+    group: &str,
+) -> Result<(), Failure> {
     let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
     let name = token.secret_name();
     let known = api.get_opt(&name).await.map_err(|error| failed(&error))?;
@@ -51,9 +65,11 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
         Care::Recreate(until) => {
             let (namespace, machine_name) = (machine.namespace().unwrap_or_default(), machine.name_any());
             let uid = machine.uid().unwrap_or_default();
-            let secret = token.secret(&format!("{namespace}/{machine_name} (uid {uid})"), until);
+            let holder = format!("{namespace}/{machine_name} (uid {uid})");
+            let secret = token.secret(&holder, group, until);
             api.create(&PostParams::default(), &secret).await.map(drop).map_err(|error| failed(&error))
         }
+        Care::Delete if !is_ours(known.as_ref(), machine) => Ok(()),
         Care::Delete => {
             let uid = known.and_then(|known| known.uid());
             let preconditions = Some(Preconditions { uid, resource_version: None });
@@ -62,6 +78,19 @@ pub(super) async fn care(client: &Client, token: &Token, machine: &Machine) -> R
             deleted.map_err(|error| Failure::data(format!("the bootstrap token {name} stays: {error}")))
         }
     }
+}
+
+/// Reports whether the Secret of a token was made here for a Machine. Another one may still be needed.
+fn is_ours(secret: Option<&Secret>, machine: &Machine) -> bool {
+    let name = format!("{}/{}", machine.namespace().unwrap_or_default(), machine.name_any());
+    secret.is_some_and(|secret| Token::is_made_for(secret, &name))
+}
+
+/// Returns the time at which a token expires, if it can be read.
+pub(super) async fn end(client: &Client, token: &Token) -> Option<Timestamp> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
+    let known = api.get_opt(&token.secret_name()).await.ok().flatten()?;
+    token::expiration(&known)
 }
 
 /// Returns the failure of a call to the workload cluster, whose API is not ours.

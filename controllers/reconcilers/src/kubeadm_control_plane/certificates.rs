@@ -3,7 +3,7 @@
 use apiserver_types::{ClusterConfiguration, Condition, ConditionStatus, KubeadmControlPlane, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig};
+use controllers_bootstrap::certificates::{KeyAlgorithm, PemPair, Purpose, expiry, kubeconfig, usable};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -92,8 +92,14 @@ pub(super) async fn ensure(
     let names = found.missing.iter().map(|purpose| cluster_certificates::secret_name(&cluster, *purpose));
     observed.certificates.missing = names.collect();
     observed.certificates.examined = true;
+    // What a node has is not changed by this: the control plane is still looked after, and only gets no Machine.
+    observed.certificates.error = found.defect(&cluster, configuration(control_plane));
     observed.certificates.cluster = found.get(Purpose::ClusterCa).cloned();
     observed.certificates.etcd = found.get(Purpose::EtcdCa).cloned();
+    if let Some(message) = without_external(control_plane, observed, &found) {
+        observed.certificates.error = Some(message.clone());
+        return Err(ReconcileError::waiting("InternalError", message));
+    }
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
     let server = format!("https://{}", authority(host, port));
     let Some(ca) = found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) else {
@@ -102,9 +108,30 @@ pub(super) async fn ensure(
         return Ok(());
     };
     let key = connection::key(observed);
-    let config = ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await?;
-    context.workloads.follow(&key, &config);
+    match ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await {
+        Ok(config) => context.workloads.follow(&key, &config),
+        Err(ReconcileError::Waiting { message, .. }) => observed.certificates.kubeconfig = Some(message),
+        Err(other) => return Err(other),
+    }
     Ok(())
+}
+
+/// Returns which Secrets of an external etcd are missing before the first Machine exists. None is made without them.
+fn without_external(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    found: &cluster_certificates::Certificates,
+) -> Option<String> {
+    let theirs = found.missing.iter().filter(|it| it.is_external(configuration(control_plane)));
+    let cluster = observed.cluster.name_any();
+    let names: Vec<String> = theirs.map(|it| cluster_certificates::secret_name(&cluster, *it)).collect();
+    let is_awaited = !names.is_empty() && !is_used(control_plane, observed);
+    is_awaited.then(|| {
+        format!(
+            "Secrets of the external etcd do not exist: {}. Create them, with the keys tls.crt and tls.key",
+            names.join(", ")
+        )
+    })
 }
 
 /// Reports whether a node may have the authorities: the cluster runs, or a Machine has its bootstrap data. The status
@@ -164,7 +191,9 @@ async fn ensure_kubeconfig(
     };
     let current = value(&secret);
     let is_users = secret.type_.as_deref() != Some(SECRET_TYPE);
-    if is_users || is_current(&current, server, ca, Timestamp::now()) {
+    // An authority that signs nothing makes no better kubeconfig.
+    let is_final = usable(ca, true, Timestamp::now()).is_err() && !current.is_empty();
+    if is_users || is_final || is_current(&current, server, ca, Timestamp::now()) {
         let owner = ownership::reference(control_plane, true);
         if let Some(secret) = cluster_certificates::controlled(&secret, &owner) {
             context.secrets.replace(&secret).await?;

@@ -86,6 +86,63 @@ async fn an_authority_that_a_machine_may_have_is_missed_and_not_made_again() {
     assert_eq!(stored(&api).len(), 2, "neither is made again");
 }
 
+#[tokio::test]
+async fn a_broken_or_expired_authority_is_told_and_does_not_end_the_care_for_the_control_plane() {
+    let old = certificate_authority(KeyAlgorithm::EcdsaP256, Some(1), Timestamp::UNIX_EPOCH).unwrap();
+    let broken = PemPair { certificate: "no certificate".to_owned(), ..old.clone() };
+    for (pair, expected) in
+        [(old, "Secret blue-ca: the certificate is valid from"), (broken, "Secret blue-ca: no certificate")]
+    {
+        let api = FakeApi::default();
+        let context = api.context("test");
+        let (control_plane, mut observed) = (control_plane(), observed());
+        observed.cluster.spec.control_plane_endpoint =
+            serde_json::from_value(json!({"host": "10.0.0.1", "port": 6443})).unwrap();
+        ensure(&context, &control_plane, &mut observed).await.unwrap();
+        assert!(observed.certificates.is_available() && observed.certificates.kubeconfig.is_none());
+        let path = format!("{SECRETS}/blue-ca");
+        let mut secret = api.get(&path).unwrap();
+        secret["data"]["tls.crt"] = STANDARD.encode(&pair.certificate).into();
+        secret["data"]["tls.key"] = STANDARD.encode(&pair.key).into();
+        api.put(&path, secret);
+        let kubeconfig = api.get(&format!("{SECRETS}/blue-kubeconfig"));
+        ensure(&context, &control_plane, &mut observed).await.unwrap();
+        let condition = observed.certificates.condition(&Time::default()).unwrap();
+        assert_eq!(
+            (condition.status, condition.reason.as_str()),
+            (ConditionStatus::Unknown, "InternalError")
+        );
+        assert!(condition.message.starts_with(expected), "{}", condition.message);
+        assert!(!observed.certificates.is_available(), "no Machine is made");
+        assert_eq!(api.get(&format!("{SECRETS}/blue-kubeconfig")), kubeconfig, "the old one is not replaced");
+        api.remove(&format!("{SECRETS}/blue-kubeconfig"));
+        let result = ensure(&context, &control_plane, &mut observed).await;
+        let _made = result.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn no_machine_is_made_before_the_secrets_of_an_external_etcd_exist() {
+    let api = FakeApi::default();
+    let context = api.context("test");
+    let (mut control_plane, mut observed) = (control_plane(), observed());
+    let external = json!({"etcd": {"external": {"endpoints": ["https://e:2379"], "caFile": "/e/ca", "certFile": "/e/crt",
+        "keyFile": "/e/key"}}, "encryptionAlgorithm": "ECDSA-P256"});
+    control_plane.spec.kubeadm_config_spec.get_or_insert_default().cluster_configuration =
+        serde_json::from_value(external).unwrap();
+    let error = ensure(&context, &control_plane, &mut observed).await.unwrap_err().to_string();
+    assert!(error.contains("blue-etcd, blue-apiserver-etcd-client"), "{error}");
+    let condition = observed.certificates.condition(&Time::default()).unwrap();
+    assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::Unknown, "InternalError"));
+    let ca = certificate_authority(KeyAlgorithm::EcdsaP256, None, Timestamp::now()).unwrap();
+    for name in ["blue-etcd", "blue-apiserver-etcd-client"] {
+        let data = json!({"tls.crt": STANDARD.encode(&ca.certificate), "tls.key": STANDARD.encode(&ca.key)});
+        api.put(&format!("{SECRETS}/{name}"), json!({"type": "kubernetes.io/tls", "data": data}));
+    }
+    ensure(&context, &control_plane, &mut observed).await.unwrap();
+    assert!(observed.certificates.is_available(), "{:?}", observed.certificates);
+}
+
 #[test]
 fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_year() {
     let now = Timestamp::now();

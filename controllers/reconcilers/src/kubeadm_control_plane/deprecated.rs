@@ -73,7 +73,8 @@ fn drafts(
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     if observed.certificates.examined {
-        let missing = observed.certificates.missing.join(", ");
+        let error = observed.certificates.error.clone();
+        let missing = error.unwrap_or_else(|| observed.certificates.missing.join(", "));
         let is_available = observed.certificates.is_available();
         let certificates = match is_available {
             true => Old::True,

@@ -60,6 +60,8 @@ fn up_to_date(replica: &Replica, now: &Time) -> Condition {
     let (status, reason, message) = if !replica.causes.is_empty() {
         let lines: Vec<String> = replica.causes.iter().map(|cause| format!("* {cause}")).collect();
         (ConditionStatus::False, "NotUpToDate", lines.join("\n"))
+    } else if replica.holds("Updating") {
+        (ConditionStatus::False, "Updating", "* In-place update in progress".to_owned())
     } else if let Some(kubelet) = kubelet.filter(|kubelet| version.is_some_and(|version| version != *kubelet))
     {
         let message = format!("* Version {kubelet}, {} required", version.unwrap_or_default());
@@ -205,6 +207,15 @@ mod tests {
     fn reached(node: serde_json::Value, member: Member) -> Inspection {
         let node: Node = serde_json::from_value(node).unwrap();
         Inspection { nodes: Ok(vec![node]), pods: Default::default(), members: Ok(vec![member]) }
+    }
+
+    #[test]
+    fn a_machine_that_is_updated_in_place_is_not_up_to_date() {
+        let mut replica = healthy("a", 1);
+        assert_eq!(up_to_date(&replica, &Time::default()).reason, "UpToDate");
+        super::super::replica::examples::set(&mut replica, "Updating", ConditionStatus::True);
+        let found = up_to_date(&replica, &Time::default());
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::False, "Updating"));
     }
 
     #[test]

@@ -88,18 +88,19 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }
 
-/// Reports whether a Machine is being updated in place, which its annotation says.
-pub(super) fn is_updating(machine: &Machine) -> bool {
-    machine.annotations().contains_key(UPDATING)
+/// Reports whether a Machine is being updated in place: by a MachineOperation, or by what its annotation stands for.
+pub(super) fn is_updating(machine: &Machine, observed: &Observed) -> bool {
+    observed.update.is_some() || machine.annotations().contains_key(UPDATING)
 }
 
 /// Returns the condition of an update in place.
-pub(super) fn updating(machine: &Machine, now: &Time) -> Condition {
-    let (status, reason, message) = match is_updating(machine) {
-        true => (ConditionStatus::True, "InPlaceUpdating", "In-place update in progress"),
-        false => (ConditionStatus::False, "NotUpdating", ""),
+pub(super) fn updating(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
+    let progress = observed.update.as_ref().map(|progress| format!(": {progress}")).unwrap_or_default();
+    let (status, reason, message) = match is_updating(machine, observed) {
+        true => (ConditionStatus::True, "InPlaceUpdating", format!("In-place update in progress{progress}")),
+        false => (ConditionStatus::False, "NotUpdating", String::new()),
     };
-    Condition::new("Updating", status, reason, message, now.clone())
+    Condition::new("Updating", status, reason, &message, now.clone())
 }
 
 /// Returns the condition of the deletion: its stage is the reason.

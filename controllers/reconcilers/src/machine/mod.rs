@@ -13,6 +13,7 @@ mod node_conditions;
 mod node_metadata;
 mod node_writes;
 mod observe;
+mod operations;
 mod ready;
 mod report;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod turns;
 mod up_to_date;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::Machine;
@@ -33,6 +35,7 @@ use act::Actor;
 use decide::Step;
 use first_attempts::FirstAttempts;
 use observe::Observed;
+use operations::Updates;
 use turns::Turns;
 
 /// Specification of this controller.
@@ -64,6 +67,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["kubeadmcontrolplanes"],
             verbs: PolicyRule::READ,
         },
+        PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: PolicyRule::READ },
         PolicyRule::SECRETS,
     ],
     standalone_only: false,
@@ -88,12 +92,18 @@ pub struct MachineReconciler {
     context: ControllerContext,
     attempts: FirstAttempts,
     turns: Turns,
+    updates: Arc<Updates>,
 }
 
 impl MachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, attempts: FirstAttempts::default(), turns: Turns::default() }
+        Self::with(context, Arc::default())
+    }
+
+    /// Creates a reconciler that knows of updates by MachineOperations.
+    fn with(context: ControllerContext, updates: Arc<Updates>) -> Self {
+        Self { context, attempts: FirstAttempts::default(), turns: Turns::default(), updates }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -111,6 +121,7 @@ impl MachineReconciler {
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &machine).await?;
+        observed.update = self.updates.of(&machine);
         let (attempts, turns) = (&self.attempts, &self.turns);
         let actor = Actor { context: &self.context, api: &api, attempts, turns };
         let step = actor.work(&mut machine, &mut observed).await?;

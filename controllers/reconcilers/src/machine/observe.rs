@@ -32,6 +32,8 @@ pub(super) struct Observed {
     pub set: Option<MachineSet>,
     /// MachineDeployment that controls the MachineSet.
     pub deployment: Option<MachineDeployment>,
+    /// Progress of the MachineOperation that updates the Machine in place.
+    pub update: Option<String>,
     pub node: NodeObservation,
     /// Text about a Node with the Machine's name and another provider ID, while none has the right one.
     pub namesake: Option<String>,

@@ -61,7 +61,7 @@ fn parts(machine: &Machine, observed: &Observed, step: &Step, now: &Time) -> Vec
     let mut parts = vec![
         conditions::bootstrap(machine, observed, now),
         conditions::infrastructure(machine, observed, now),
-        conditions::updating(machine, now),
+        conditions::updating(machine, observed, now),
         conditions::deleting(machine, step, now),
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
@@ -170,7 +170,7 @@ fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     let running = provisioned && status.is_some_and(|status| status.node_ref.is_some());
     match machine.metadata.deletion_timestamp {
         Some(_) => MachinePhase::Deleting,
-        None if running && conditions::is_updating(machine) => MachinePhase::Updating,
+        None if running && conditions::is_updating(machine, observed) => MachinePhase::Updating,
         None if running => MachinePhase::Running,
         None if provisioned || machine.spec.provider_id.is_some() => MachinePhase::Provisioned,
         None if is_bootstrapped(machine) => MachinePhase::Provisioning,

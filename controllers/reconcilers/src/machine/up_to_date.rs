@@ -17,7 +17,7 @@ pub(super) fn condition(machine: &Machine, observed: &Observed, now: &Time) -> O
     }
     let (status, reason) = match (lines.is_empty(), other_kubelet(machine)) {
         (false, _) => (ConditionStatus::False, "NotUpToDate"),
-        (true, _) if is_updating(machine) => {
+        (true, _) if is_updating(machine, observed) => {
             lines.push("In-place update in progress".to_owned());
             (ConditionStatus::False, "Updating")
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, KubeadmConfig, Machine, MachineDeployment, MachineSet, OpenStackMachine};
+use apiserver_types::{
+    Cluster, KubeadmConfig, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackMachine,
+};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -10,6 +12,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
+use super::operations::Updates;
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
 use crate::{machine_labels, ownership, workload_changes};
@@ -22,8 +25,9 @@ const CONCURRENCY: u16 = 200;
 ///
 /// Cancel safety: may be dropped at any moment; the next call continues from what is stored.
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
-    let controller = triggers(&context);
-    let reconciler = Arc::new(MachineReconciler::new(context));
+    let updates = Arc::new(Updates::default());
+    let controller = triggers(&context, &updates);
+    let reconciler = Arc::new(MachineReconciler::with(context, updates));
     let pass = move |object: Arc<Machine>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
@@ -31,7 +35,7 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
-fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
+fn triggers(context: &ControllerContext, updates: &Arc<Updates>) -> ReconcileLoop<Machine> {
     let client = context.client.clone();
     let controller =
         ReconcileLoop::new(Api::<Machine>::all(client.clone()), CONCURRENCY, &context.queues, "machine");
@@ -74,8 +78,15 @@ fn triggers(context: &ControllerContext) -> ReconcileLoop<Machine> {
         let name = cluster.name_any();
         concerned(&known, &cluster, |machine| machine.spec.cluster_name == name)
     };
+    let updates = Arc::clone(updates);
+    let of_operation = move |operation: MachineOperation| {
+        let namespace = operation.namespace().unwrap_or_default();
+        let machine = ObjectRef::new(&operation.spec.machine_name).within(&namespace);
+        updates.note(&operation).then_some(machine)
+    };
     let known = controller.store();
     controller
+        .watches(Api::<MachineOperation>::all(client.clone()), of_operation)
         .watches(Api::<OpenStackMachine>::all(client.clone()), of_infrastructure)
         .watches(Api::<KubeadmConfig>::all(client.clone()), of_bootstrap)
         .watches(Api::<MachineSet>::all(client.clone()), of_set)

@@ -30,6 +30,30 @@ const NO_DATA: [&str; 2] = ["Used fallback datasource", "no datasource found!"];
 /// Text of kubeadm before the cause of a failure.
 const KUBEADM: &str = "error execution phase";
 
+/// Likely causes and remedies, by a text of kubeadm or of the shell. The first one that is found counts.
+const HINTS: [(&str, &str); 8] = [
+    ("kubeadm: not found", "The image has no kubeadm. Choose another image"),
+    ("kubeadm: command not found", "The image has no kubeadm. Choose another image"),
+    (
+        "this version of kubeadm only supports",
+        "The kubeadm of the image has another minor version. Choose an image for the Machine's version",
+    ),
+    (
+        "could not find a JWS signature",
+        "The API server does not know the bootstrap token. See the Events of the KubeadmConfig",
+    ),
+    (
+        "Unauthorized",
+        "The API server does not accept the bootstrap token. See the Events of the KubeadmConfig",
+    ),
+    ("x509:", "Another cluster has the address of the endpoint, or its CA is another one than in the Secret"),
+    (
+        "connection refused",
+        "The machine does not reach the endpoint of the API. See load balancer and security groups",
+    ),
+    ("i/o timeout", "The machine does not reach the endpoint of the API. See routes and security groups"),
+];
+
 /// Number of lines that precede cloud-init's own, and of lines that follow the report. They contain the cause.
 const AROUND: usize = 8;
 
@@ -46,26 +70,61 @@ pub(super) async fn condition(
     machine: &Machine,
     server: Option<&Server>,
 ) -> Option<Condition> {
-    if has_node(machine) {
-        let failed = object.condition(CONDITION).is_some_and(|it| !it.holds());
-        return failed.then(|| Condition::new(CONDITION, ConditionStatus::True, "Succeeded", "", now()));
-    }
-    let server = server.filter(|server| server.status == "ACTIVE")?;
-    if !is_due(object, machine, Timestamp::now()) {
-        return None;
-    }
-    // A cloud need not give consoles to its users.
-    let console = cloud.console_log(&server.id, LINES).await.ok()?;
-    failure(&console, now())
+    let due = server.filter(|it| it.status == "ACTIVE" && is_due(object, machine, Timestamp::now()));
+    let console = match due {
+        // A cloud need not give consoles to its users.
+        Some(server) => cloud.console_log(&server.id, LINES).await.ok(),
+        None => None,
+    };
+    let status = server.map(|server| server.status.as_str());
+    change(object, machine, status, console.as_deref(), &now())
 }
 
-/// Returns true if the console may say why the machine is no node.
-///
-/// Only bootstrap data of a bootstrap provider is expected to make a node.
+/// Returns the condition if it changes. Before a verdict it is Unknown, from the server on.
+fn change(
+    object: &OpenStackMachine,
+    machine: &Machine,
+    server: Option<&str>,
+    console: Option<&str>,
+    now: &Time,
+) -> Option<Condition> {
+    // Only bootstrap data of a bootstrap provider is expected to make a node.
+    machine.spec.bootstrap.config_ref.as_ref()?;
+    let known = object.condition(CONDITION);
+    let new = |status, reason: &str, message: &str| {
+        Some(Condition::new(CONDITION, status, reason, message, now.clone()))
+    };
+    if has_node(machine) {
+        let is_open = known.is_none_or(|it| !it.holds());
+        return is_open.then(|| new(ConditionStatus::True, "Succeeded", "")).flatten();
+    }
+    let failure = console.and_then(|console| failure(console, now.clone()));
+    if failure.is_some() {
+        return failure;
+    }
+    let message = waiting(server?, console);
+    let is_new = known.is_none_or(|it| it.status == ConditionStatus::Unknown && it.message != message);
+    is_new.then(|| new(ConditionStatus::Unknown, "Running", &message)).flatten()
+}
+
+/// Returns the message before there is a verdict.
+fn waiting(status: &str, console: Option<&str>) -> String {
+    match (status, console) {
+        ("ACTIVE", Some(text)) if text.trim().is_empty() => {
+            "the console of the server has no output, so the image may not boot; the machine is no Node yet"
+                .to_owned()
+        }
+        ("ACTIVE", _) => "the machine is no Node yet".to_owned(),
+        (status, _) => format!("the server is {status}, and not ACTIVE yet"),
+    }
+}
+
+/// Returns true if the console may say why the machine is no node, and has not said it yet.
 fn is_due(object: &OpenStackMachine, machine: &Machine, now: Timestamp) -> bool {
     let created = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
     machine.spec.bootstrap.config_ref.is_some()
-        && object.condition(CONDITION).is_none()
+        && !has_node(machine)
+        && object.condition(CONDITION).is_none_or(|it| it.status == ConditionStatus::Unknown)
         && created.is_some_and(|created| now.duration_since(created) >= PATIENCE)
 }
 
@@ -92,7 +151,10 @@ fn failure(console: &str, now: Time) -> Option<Condition> {
     let reason = if is_kubeadm { "KubeadmFailed" } else { other };
     let shown: Vec<String> =
         shown.into_iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
-    let message = format!("The console of the server says:\n{}", shown.join("\n"));
+    let lines = shown.join("\n");
+    let hint = HINTS.iter().find(|(text, _)| lines.contains(text));
+    let hint = hint.map(|(_, hint)| format!("\n{hint}")).unwrap_or_default();
+    let message = format!("The console of the server says:\n{lines}{hint}");
     Some(Condition::new(CONDITION, ConditionStatus::False, reason, &message, now))
 }
 
@@ -223,9 +285,62 @@ mod tests {
         machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
         assert!(is_due(&created(later - PATIENCE), &machine, later));
         assert!(!is_due(&created(later), &machine, later), "too early");
-        let mut explained = created(later - PATIENCE);
-        let condition = failure("capstan-bootstrap: m kubeadm 1", now());
-        explained.status.get_or_insert_default().conditions = condition.map(|condition| vec![condition]);
-        assert!(!is_due(&explained, &machine, later), "the cause is known");
+        let mut object = created(later - PATIENCE);
+        set(&mut object, change(&created(later), &machine, Some("ACTIVE"), None, &now()));
+        assert!(is_due(&object, &machine, later), "there is no verdict");
+        set(&mut object, failure("capstan-bootstrap: m kubeadm 1", now()));
+        assert!(!is_due(&object, &machine, later), "the cause is known");
+    }
+
+    fn set(object: &mut OpenStackMachine, condition: Option<Condition>) {
+        object.status.get_or_insert_default().conditions = condition.map(|condition| vec![condition]);
+    }
+
+    #[test]
+    fn the_condition_is_unknown_until_there_is_a_node_or_a_cause() {
+        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
+        let mut machine = Machine::new("m1", MachineSpec::default());
+        let found = |object: &OpenStackMachine, machine: &Machine, server, console| {
+            let found = change(object, machine, server, console, &now());
+            found.map(|it| format!("{:?} {}", it.status, it.reason))
+        };
+        let (cause, active) = (Some("capstan-bootstrap: m kubeadm 1"), Some("ACTIVE"));
+        assert_eq!(found(&object, &machine, active, cause), None, "other data need not make a node");
+        machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
+        assert_eq!(found(&object, &machine, None, None), None, "there is no server");
+        let unknown = Some("Unknown Running");
+        for (server, console) in [(Some("BUILD"), None), (active, None), (active, Some("\n"))] {
+            assert_eq!(found(&object, &machine, server, console).as_deref(), unknown);
+            let running = change(&object, &machine, server, console, &now());
+            set(&mut object, running);
+            assert_eq!(found(&object, &machine, server, console), None, "nothing is new");
+        }
+        assert_eq!(found(&object, &machine, active, cause).as_deref(), Some("False CloudInitFailed"));
+        set(&mut object, failure("capstan-bootstrap: m kubeadm 1", now()));
+        assert_eq!(found(&object, &machine, active, None), None, "the cause stays");
+        machine.status = serde_json::from_value(serde_json::json!({"nodeRef": {"name": "n"}})).unwrap();
+        assert_eq!(found(&object, &machine, active, None).as_deref(), Some("True Succeeded"));
+        let succeeded = change(&object, &machine, active, None, &now());
+        set(&mut object, succeeded);
+        assert_eq!(found(&object, &machine, active, None), None, "nothing is new");
+    }
+
+    #[test]
+    fn a_known_error_of_kubeadm_has_a_hint() {
+        for (line, expected) in [
+            ("/var/lib/cloud/instance/scripts/runcmd: 3: kubeadm: not found", "no kubeadm"),
+            (
+                "error execution phase preflight: couldn't validate: x509: certificate signed by unknown",
+                "its CA",
+            ),
+            (
+                "error execution phase preflight: dial tcp 10.0.0.1:6443: connect: connection refused",
+                "security groups",
+            ),
+        ] {
+            let message =
+                failure(&format!("capstan-bootstrap: m kubeadm 1\n{line}\n"), now()).unwrap().message;
+            assert!(message.lines().last().unwrap().contains(expected), "{message}");
+        }
     }
 }

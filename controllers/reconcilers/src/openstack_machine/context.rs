@@ -7,8 +7,9 @@ use apiserver_types::{
     OperationPhase,
 };
 use controllers_bootstrap::cloud_config::user_data_of;
+use controllers_bootstrap::delivery::{self, Data, Source};
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{ReconcileError, UserDataSource};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
@@ -100,6 +101,23 @@ impl OpenStackMachineReconciler {
         self.context.cloud(&object.namespace().unwrap_or_default(), identity).await
     }
 
+    /// Returns the address from which the machine fetches its bootstrap data, if its Cluster wants that.
+    async fn user_data_source(
+        &self,
+        machine: &Machine,
+        namespace: &str,
+    ) -> Result<Option<UserDataSource>, ReconcileError> {
+        if machine.spec.cluster_name.is_empty() {
+            return Ok(None);
+        }
+        let client = &self.context.client;
+        let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
+        match clusters.get_opt(&machine.spec.cluster_name).await? {
+            Some(cluster) => UserDataSource::of(client, &cluster).await,
+            None => Ok(None),
+        }
+    }
+
     pub(super) async fn bootstrap_data(
         &self,
         object: &OpenStackMachine,
@@ -115,12 +133,21 @@ impl OpenStackMachineReconciler {
             return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
         };
         let mut data = secret.data.unwrap_or_default();
-        let Some(value) = data.remove("value") else {
-            return Err(waiting(format!("Secret {namespace}/{name} has no key \"value\"")));
+        let Some(value) = data.remove("value").filter(|value| !value.0.is_empty()) else {
+            return Err(waiting(format!(
+                "Secret {namespace}/{name} has no bootstrap data under the key \"value\""
+            )));
         };
         // Bootstrap providers older than the key write cloud-config only.
         let format = data.remove("format").and_then(|format| String::from_utf8(format.0).ok());
         let format = format.filter(|format| !format.is_empty()).unwrap_or_else(|| "cloud-config".to_owned());
+        if let Some(UserDataSource { url, ca }) = self.user_data_source(machine, &namespace).await? {
+            let data = Data { namespace: &namespace, name, document: &value.0 };
+            let stub = delivery::stub(&format, &Source { url, ca }, &data);
+            let unknown =
+                || waiting(format!("bootstrap data in format {format:?} cannot be fetched by a URL"));
+            return stub.map(String::into_bytes).ok_or_else(unknown);
+        }
         user_data_of(&format, value.0).map_err(|error| {
             let attempt = format!(
                 "prepare the user data of server {:?} from Secret {namespace}/{name}",

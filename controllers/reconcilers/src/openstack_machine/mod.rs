@@ -65,6 +65,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: &["get", "delete"],
         },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
+        PolicyRule { groups: &[""], resources: &["configmaps"], verbs: &["get"] },
         PolicyRule {
             groups: &["ipam.cluster.x-k8s.io"],
             resources: &["ipaddressclaims"],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_types::{Condition, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{Condition, ConditionStatus, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::Server;
 use controllers_runtime::{ReconcileError, Severity, now};
 use jiff::Timestamp;
@@ -160,7 +160,7 @@ impl OpenStackMachineReconciler {
         report::require(object, association);
         *object = actor.objects.write_status(&before, object).await?;
         self.record_loss(actor.objects, &before, object).await;
-        if let Some(failed) = bootstrap.filter(|it| !it.holds()) {
+        if let Some(failed) = bootstrap.filter(|it| it.status == ConditionStatus::False) {
             self.warn(actor.objects, object, &failed.reason, &failed.message).await;
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 mod versions;
 
-use controllers_bootstrap::token::Token;
+use controllers_bootstrap::token::{self, Token};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
@@ -166,6 +166,62 @@ async fn a_machine_reports_a_failed_bootstrap_where_its_console_is_read() {
 }
 
 #[tokio::test]
+async fn the_proxy_of_the_cluster_is_in_the_data_of_a_machine() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut object = api.get(CLUSTER).unwrap();
+    object["metadata"]["annotations"] = json!({"capstan.dev/proxy": "no URL"});
+    api.put(CLUSTER, object.clone());
+    let mut spec = settings();
+    spec["preKubeadmCommands"] = json!(["true"]);
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    let message = config["status"]["conditions"].to_string();
+    assert!(
+        message.contains("annotation capstan.dev/proxy of the Cluster: the value is no URL"),
+        "{message}"
+    );
+    object["metadata"]["annotations"] = json!({"capstan.dev/proxy": "http://proxy.lab:3128"});
+    api.put(CLUSTER, object);
+    pass(&api, "m").await.unwrap();
+    let tree = document(&api, "m").unwrap();
+    let path = tree["write_files"][8]["path"].as_str().unwrap();
+    assert_eq!(path, "/etc/systemd/system/containerd.service.d/http-proxy.conf");
+    let commands: Vec<&str> = tree["runcmd"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(commands[0].starts_with("export HTTP_PROXY='http://proxy.lab:3128'"), "{commands:?}");
+    assert_eq!(commands[2], "true");
+}
+
+#[tokio::test]
+async fn the_data_of_a_machine_that_has_joined_is_removed_if_the_cluster_wants_that() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    pass(&api, "m").await.unwrap();
+    let stored = || api.get(&format!("{SECRETS}/m")).unwrap()["data"]["value"].as_str().unwrap().len();
+    let mut joined = api.get(&format!("{MACHINES}/m")).unwrap();
+    joined["status"] = json!({"nodeRef": {"name": "m"}});
+    for (wanted, has_joined, stays) in [(false, true, true), (true, false, true), (true, true, false)] {
+        let mut object = api.get(CLUSTER).unwrap();
+        object["metadata"]["annotations"] = json!({"capstan.dev/remove-bootstrap-data": wanted.to_string()});
+        api.put(CLUSTER, object);
+        if has_joined {
+            api.put(&format!("{MACHINES}/m"), joined.clone());
+        } else {
+            let mut machine = joined.clone();
+            machine["status"] = json!({});
+            api.put(&format!("{MACHINES}/m"), machine);
+        }
+        pass(&api, "m").await.unwrap();
+        assert_eq!(stored() > 0, stays, "{wanted} {has_joined}");
+    }
+    api.crash_at(None);
+    pass(&api, "m").await.unwrap();
+    assert_eq!(api.writes(), 0, "it is removed once");
+}
+
+#[tokio::test]
 async fn one_machine_alone_initializes_and_a_lost_holder_is_replaced() {
     let api = FakeApi::default();
     cluster(&api, false);
@@ -263,19 +319,28 @@ async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workloa
         serde_json::from_value(json!({"spec": {"clusterName": "blue",
         "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "m"}}}))
         .unwrap();
-    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
     let created = workload.get(path).unwrap();
     let mut old = created.clone();
     old["data"]["expiration"] = "MjAyMC0wMS0wMVQwMDowMDowMFo=".into();
     workload.put(path, old.clone());
-    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
     let extended = workload.get(path).unwrap();
     assert_ne!(extended["data"]["expiration"], old["data"]["expiration"]);
     assert_eq!(extended["data"]["token-secret"], created["data"]["token-secret"]);
     let other = Token::parse("k3v9qz.0000000000000000").unwrap();
-    assert!(tokens::care(&workload.client(), &other, &machine).await.is_err(), "another token has this id");
+    assert!(
+        tokens::care(&workload.client(), &other, &machine, token::GROUP).await.is_err(),
+        "another token has this id"
+    );
     machine.status = serde_json::from_value(json!({"nodeRef": {"name": "node"}})).unwrap();
-    tokens::care(&workload.client(), &token, &machine).await.unwrap();
+    let mut users = created.clone();
+    users["data"]["description"] = "b2YgdGhlIHVzZXI=".into();
+    workload.put(path, users);
+    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
+    assert!(workload.get(path).is_some(), "other machines may join with a token of the user");
+    workload.put(path, created);
+    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
     assert_eq!(workload.get(path), None);
 }
 
@@ -295,6 +360,7 @@ async fn the_encrypted_certificates_of_a_machine_stay_until_it_has_joined() {
         client: workload.client(),
         machine,
         machines: Api::namespaced(api.client(), "ns"),
+        group: token::GROUP.to_owned(),
     };
     let holder =
         || workload.get(path).map(|secret| secret["metadata"]["annotations"]["capstan.dev/machine"].clone());
