@@ -211,6 +211,7 @@ mod tests {
             cloud_name: "here".into(),
             ca_certificate: None,
             region: None,
+            identity: None,
         }
     }
 

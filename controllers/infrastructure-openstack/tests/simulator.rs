@@ -15,6 +15,7 @@ fn credentials(clouds_yaml: &str) -> Credentials {
         cloud_name: "openstack".into(),
         ca_certificate: None,
         region: None,
+        identity: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use controllers_infrastructure::{Cloud, CloudConnector};
+use controllers_infrastructure::{Cloud, CloudConnector, Connection};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
@@ -47,7 +47,20 @@ impl ControllerContext {
         namespace: &str,
         identity: &OpenStackIdentityReference,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
+        Ok(self.connect(namespace, identity).await?.cloud)
+    }
+
+    /// Connects to the cloud that an identity names, with earlier credentials if the present ones are refused.
+    ///
+    /// # Errors
+    /// As of `cloud`.
+    pub async fn connect(
+        &self,
+        namespace: &str,
+        identity: &OpenStackIdentityReference,
+    ) -> Result<Connection, ReconcileError> {
         let credentials = read_credentials(&self.client, self.secrets.as_ref(), namespace, identity).await?;
-        Ok(self.connector.connect(&credentials).await?)
+        let source = crate::credentials::source(namespace, identity);
+        Ok(self.connector.connect_from(&source, &credentials).await?)
     }
 }

@@ -18,7 +18,7 @@ use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use crate::{names, project};
+use crate::{duplicates, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -103,6 +103,11 @@ impl Actor<'_> {
             }
             Step::CreateFloatingIp { external, address } => {
                 self.create_floating_ip(observed, external, address).await?
+            }
+            Step::DeleteDuplicate(duplicate) => {
+                let event = duplicates::delete(self.cloud, &duplicate).await?;
+                observed.duplicates.retain(|it| *it != duplicate);
+                Some(event)
             }
             Step::Tag { kind, id, tags } => {
                 self.cloud.set_tags(kind, &id, &tags).await?;

@@ -8,6 +8,7 @@ use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
+use crate::duplicates::{AMBIGUOUS, Duplicate, Remedy, remedy};
 
 /// Next step of an OpenStackCluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,8 @@ pub(super) enum Step {
     CreateFloatingIp { external: String, address: Option<String> },
     /// Tag a resource.
     Tag { kind: TaggedKind, id: String, tags: Vec<String> },
+    /// Delete a resource of which another one is adopted.
+    DeleteDuplicate(Duplicate),
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
     /// Wait.
@@ -74,6 +77,7 @@ impl Step {
             }
             Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
             Self::Tag { id, .. } => format!("tag {id}"),
+            Self::DeleteDuplicate(it) => format!("delete {} {}", it.kind, it.id),
             Self::Balance(step) => step.attempt(&format!("{name}-kubeapi")),
             Self::Journal(_) | Self::SetEndpoint { .. } | Self::Wait { .. } | Self::Nothing => String::new(),
         }
@@ -87,7 +91,8 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
     if !missing.is_empty() {
         return Step::Journal(missing);
     }
-    network(desired, observed)
+    duplicates(observed)
+        .or_else(|| network(desired, observed))
         .or_else(|| router(desired, observed))
         .or_else(|| groups(desired, observed))
         .or_else(|| reservation(desired, observed))
@@ -95,6 +100,13 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
         .or_else(|| tags(desired, tag, observed))
         .or_else(|| balanced(desired, tag, observed))
         .unwrap_or(Step::Nothing)
+}
+
+fn duplicates(observed: &Observed) -> Option<Step> {
+    Some(match remedy(&observed.duplicates)? {
+        Remedy::Delete(duplicate) => Step::DeleteDuplicate(duplicate),
+        Remedy::Refuse(message) => Step::Wait { reason: AMBIGUOUS, message },
+    })
 }
 
 fn network(desired: &Desired, observed: &Observed) -> Option<Step> {

@@ -93,7 +93,7 @@ pub(super) async fn find(
     let named = named(object);
     let name = &observer.desired.name;
     let network = if journal.has(names::NETWORK, name) {
-        observer.owned_network(journal.id(names::NETWORK, name), name).await?
+        observer.owned_networks(journal.id(names::NETWORK, name), name).await?.into_iter().next()
     } else {
         None
     };

@@ -27,11 +27,10 @@ mod rules;
 mod watch;
 mod zones;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, OpenStackCluster};
-use controllers_infrastructure::Cloud;
+use controllers_infrastructure::Connection;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
     paused, write_status,
@@ -187,8 +186,8 @@ impl OpenStackClusterReconciler {
         Ok(api.get_opt(&owner.name).await?.filter(|cluster| cluster.uid().as_ref() == Some(&owner.uid)))
     }
 
-    async fn cloud(&self, object: &OpenStackCluster) -> Result<Arc<dyn Cloud>, ReconcileError> {
-        self.context.cloud(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
+    async fn connect(&self, object: &OpenStackCluster) -> Result<Connection, ReconcileError> {
+        self.context.connect(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
     }
 
     /// Records an Event for an error of the cloud; its repetitions are counted.

@@ -16,7 +16,7 @@ use super::bastion::{self, Progress};
 use super::decide::{self, Step};
 use super::desired::{Desired, EndpointWish};
 use super::observe::{self, Observed, Observer};
-use super::report::{self, Ending};
+use super::report::{self, Ending, Login};
 use super::{
     BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, csi_volumes,
     expiry, quota_needs, zones,
@@ -84,7 +84,12 @@ impl OpenStackClusterReconciler {
             Err(ReconcileError::Waiting { .. }) => true,
             _ => false,
         };
-        report::report_login(object, observed.logged_in, result.as_ref().err(), &now());
+        let login = match &observed.refused {
+            Some(error) => Login::Earlier(error),
+            None if observed.logged_in => Login::Done,
+            None => Login::Failed(result.as_ref().err()),
+        };
+        report::report_login(object, &login, &now());
         match result {
             Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
             _ => report::report(object, desired, observed, &ending, &now()),
@@ -108,8 +113,10 @@ impl OpenStackClusterReconciler {
         tag: &OwnershipTag,
         observed: &mut Observed,
     ) -> Result<Duration, ReconcileError> {
-        let cloud = self.cloud(object).await?;
+        let connection = self.connect(object).await?;
+        let cloud = connection.cloud;
         observed.logged_in = true;
+        observed.refused = connection.refused;
         observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;

@@ -20,7 +20,7 @@ use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::{names, project};
+use crate::{duplicates, names, project};
 
 /// Key of the tags of a machine in the metadata of its volumes.
 const TAGS: &str = "tags";
@@ -97,6 +97,12 @@ impl Actor<'_> {
             Step::DeleteBrokenVolume { name, id, status } => {
                 self.delete_broken_volume(observed, &name, &id, &status).await
             }
+            Step::DeleteDuplicate(duplicate) => {
+                let event = duplicates::delete(self.cloud, &duplicate).await?;
+                observed.duplicates.retain(|it| *it != duplicate);
+                Ok(Some(event))
+            }
+            Step::RefuseDuplicates(message) => Err(duplicates::refusal(message)),
             Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port, address, from } => {

@@ -10,6 +10,7 @@ use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, V
 use controllers_runtime::{Journal, OwnershipTag};
 
 use super::desired::VolumeWish;
+use crate::duplicates::{Duplicate, Remedy, remedy};
 use crate::names;
 
 /// Desired cloud resources of a machine, with ids.
@@ -48,6 +49,8 @@ pub(super) struct Observed {
     pub ports: BTreeMap<String, Port>,
     pub volumes: BTreeMap<String, Volume>,
     pub server: Option<Server>,
+    /// Resources of a name and tag of which another one is adopted.
+    pub duplicates: Vec<Duplicate>,
     /// Id of the server, as the object has it.
     pub known_server: Option<String>,
     pub provider_id: Option<String>,
@@ -117,6 +120,10 @@ pub(super) enum Step {
     DeleteBroken { id: String, fault: String },
     /// Delete a volume that Cinder could not create, so that another one can be created.
     DeleteBrokenVolume { name: String, id: String, status: String },
+    /// Delete a resource of which another one is adopted.
+    DeleteDuplicate(Duplicate),
+    /// Leave duplicates in use to the user.
+    RefuseDuplicates(String),
     /// Write the server's id into the spec.
     SetProviderId(String),
     /// Associate the cluster's floating IP with an address of the machine's port. `from` says why another machine loses it.
@@ -144,7 +151,12 @@ impl Step {
             Self::TakeEndpoint { floating_ip, .. } => {
                 format!("associate floating IP {} with server {server:?}", floating_ip.address)
             }
-            Self::Journal(_) | Self::SetProviderId(_) | Self::Wait(_) | Self::Nothing => return None,
+            Self::DeleteDuplicate(it) => format!("delete {} {}", it.kind, it.id),
+            Self::RefuseDuplicates(_)
+            | Self::Journal(_)
+            | Self::SetProviderId(_)
+            | Self::Wait(_)
+            | Self::Nothing => return None,
         })
     }
 }
@@ -167,6 +179,11 @@ const AVAILABLE: &str = "available";
 
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Step {
+    match remedy(&observed.duplicates) {
+        Some(Remedy::Delete(duplicate)) => return Step::DeleteDuplicate(duplicate),
+        Some(Remedy::Refuse(message)) => return Step::RefuseDuplicates(message),
+        None => {}
+    }
     if let Some(server) = &observed.server {
         return with_server(desired, tag, observed, server);
     }

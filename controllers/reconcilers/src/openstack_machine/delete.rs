@@ -171,7 +171,7 @@ async fn server(
 ) -> Result<Gone, ReconcileError> {
     // By name and tag, or by the journal's id and tag if it was renamed; not by the id in the spec, which
     // any client may have written.
-    let mut found = observer.owned_server(&entry.name).await?;
+    let mut found = observer.owned_servers(&entry.name).await?.into_iter().next();
     if let (None, Some(id)) = (&found, &entry.id) {
         found = observer.owned_server_by_id(id).await?;
     }
@@ -208,7 +208,8 @@ async fn port(
 }
 
 async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, ReconcileError> {
-    let Some(volume) = observer.owned_volume(&entry.name).await? else { return Ok(Gone::Yes(None)) };
+    let found = observer.owned_volumes(&entry.name).await?;
+    let Some(volume) = found.first() else { return Ok(Gone::Yes(None)) };
     let description = format!("volume {} ({})", volume.name, volume.id);
     match volume.status.as_str() {
         // It is deleted with its server, or its deletion is in progress.

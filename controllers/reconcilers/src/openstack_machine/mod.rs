@@ -117,6 +117,11 @@ impl OpenStackMachineReconciler {
         self.reconcile_in(&objects, object).await
     }
 
+    /// Has the next pass made although the last one was a moment ago.
+    pub(crate) fn wake(&self, uid: &str) {
+        self.requeue.forget(uid);
+    }
+
     /// Makes one pass over an object of either kind.
     async fn reconcile_in<K: kube::Resource>(
         &self,
