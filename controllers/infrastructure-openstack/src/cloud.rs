@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use controllers_infrastructure::*;
 
 use crate::lookups::Lookups;
-use crate::{compute, image, load_balancer, network, quota, session::Session, volume};
+use crate::{compute, image, load_balancer, network, quota, session::Session, tags, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ const RESERVE: i64 = 5 * 60;
 /// earlier. A token of a few minutes is used for 80 % of them.
 fn renewal(begin: i64, end: i64) -> i64 {
     let life = end.saturating_sub(begin).max(0);
-    let most = begin.saturating_add(life / 5 * 4);
+    let most = begin.saturating_add(life.saturating_mul(4) / 5);
     let reserve = end.saturating_sub(RESERVE);
     if life > 2 * RESERVE { most.min(reserve) } else { most }
 }
@@ -240,6 +240,16 @@ impl Cloud for OpenStackCloud {
             TaggedKind::Server => compute::set_tags(&self.0, id, tags).await,
             kind => network::set_tags(&self.0, kind, id, tags).await,
         }
+    }
+
+    async fn change_tags(
+        &self,
+        kind: TaggedKind,
+        id: &str,
+        added: &[String],
+        removed: &[String],
+    ) -> CloudResult<()> {
+        tags::change(&self.0, kind, id, added, removed).await
     }
 
     async fn servers(&self) -> CloudResult<Vec<Server>> {

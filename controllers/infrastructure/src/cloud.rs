@@ -160,6 +160,15 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()>;
     /// Replaces all tags of an object.
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()>;
+    /// Adds and removes tags of an object. Those that others add at the same time stay. A Neutron without tags has no
+    /// effect.
+    async fn change_tags(
+        &self,
+        kind: TaggedKind,
+        id: &str,
+        added: &[String],
+        removed: &[String],
+    ) -> CloudResult<()>;
 
     /// Lists every server of the project, with details. All reconcilers share this list.
     async fn servers(&self) -> CloudResult<Vec<Server>>;

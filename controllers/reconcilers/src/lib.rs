@@ -23,6 +23,7 @@ mod generated_names;
 mod image;
 pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
+mod login;
 pub mod machine;
 pub mod machine_deployment;
 mod machine_labels;

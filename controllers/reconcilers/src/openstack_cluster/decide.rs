@@ -35,8 +35,8 @@ pub(super) enum Step {
     ReserveAddress { network: String, subnet: String },
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
-    /// Tag a resource.
-    Tag { kind: TaggedKind, id: String, tags: Vec<String> },
+    /// Add tags to a resource, and remove others.
+    Tag { kind: TaggedKind, id: String, added: Vec<String>, removed: Vec<String> },
     /// Delete a resource of which another one is adopted.
     DeleteDuplicate(Duplicate),
     /// Write the endpoint into the spec.
@@ -190,7 +190,9 @@ fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
         return Some(Step::Balance(step));
     }
     let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
-    let host = observed.balanced_host(wish).filter(|_| !complete);
+    // A host that is known stays, whatever the load balancer has.
+    let known = observed.endpoint.as_ref().map(|(host, _)| host.clone()).filter(|host| !host.is_empty());
+    let host = known.or_else(|| observed.balanced_host(wish)).filter(|_| !complete);
     let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
     endpoint.or_else(|| balancer::decide::parts(wish, tag, observed).map(Step::Balance))
 }
@@ -252,13 +254,12 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description) || desired.adopted.has(id);
-        let lacking: Vec<String> =
+        let added: Vec<String> =
             tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
-        (ours && !lacking.is_empty()).then(|| Step::Tag {
-            kind,
-            id: id.clone(),
-            tags: tags.iter().cloned().chain(lacking).collect(),
-        })
+        let removed: Vec<String> =
+            desired.former_tags.iter().filter(|tag| tags.contains(tag)).cloned().collect();
+        let differs = !added.is_empty() || !removed.is_empty();
+        (ours && differs).then(|| Step::Tag { kind, id: id.clone(), added, removed })
     })
 }
 

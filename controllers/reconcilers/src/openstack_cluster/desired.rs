@@ -4,10 +4,10 @@ use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
 use super::adoption::Adopted;
-use super::applied_rules;
 use super::balancer::BalancerWish;
 use super::bastion::{self, BastionWish};
 use super::rules::{Role, RuleSource, RuleSpec, invalid_rules, managed_rules};
+use super::{applied_rules, applied_tags};
 use crate::{cidrs, queries};
 
 /// Default port of a Kubernetes API server.
@@ -43,6 +43,8 @@ pub(super) struct Desired {
     pub adopted: Adopted,
     /// Tags of every created resource, beside the ownership tag.
     pub tags: Vec<String>,
+    /// Tags of an earlier spec, which are removed.
+    pub former_tags: Vec<String>,
 }
 
 /// Address on a managed subnet, and the name of the port that keeps it.
@@ -144,6 +146,7 @@ impl Desired {
             keeps_foreign_rules: applied_rules::keeps_foreign(object),
             adopted: Adopted::read(object.metadata.annotations.as_ref()),
             tags: spec.tags.clone().unwrap_or_default(),
+            former_tags: applied_tags::former(object),
             name,
         }
     }

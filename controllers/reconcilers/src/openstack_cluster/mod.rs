@@ -8,6 +8,7 @@
 mod act;
 mod adoption;
 mod applied_rules;
+mod applied_tags;
 mod balancer;
 mod bastion;
 mod csi_volumes;
@@ -24,6 +25,8 @@ mod quota_needs;
 mod related;
 mod report;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod zones;
 

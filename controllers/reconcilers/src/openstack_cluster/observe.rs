@@ -14,7 +14,7 @@ use super::balancer::{BalancerView, BalancerWish};
 use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::{Role, RuleContext};
-use crate::duplicates::{Duplicate, adopt};
+use crate::duplicates::{Candidate, Duplicate, adopt};
 use crate::{endpoint_hosts, names, queries};
 
 /// Number of ids in an error about several resources: enough to find them, and short enough for a condition.
@@ -65,6 +65,8 @@ pub(super) struct Observed {
     pub logged_in: bool,
     /// Why the present credentials are not in use, but earlier ones.
     pub refused: Option<CloudError>,
+    /// Every resource has exactly the tags of the spec, beside those of other tools.
+    pub tagged: bool,
     /// Everything has been observed.
     pub complete: bool,
 }
@@ -73,6 +75,15 @@ impl Observed {
     /// Returns the subnet of the cluster's own addresses: the one that the spec names, else the first.
     pub(super) fn own_subnet(&self) -> Option<&Subnet> {
         self.primary.as_ref().or_else(|| self.subnets.first())
+    }
+
+    /// Adopts the first of the resources of a name, and notes its id, which a crash may have left unknown.
+    pub(super) fn adopt<T: Candidate>(&mut self, kind: &'static str, name: &str, found: Vec<T>) -> Option<T> {
+        let first = adopt(kind, found, &mut self.duplicates)?;
+        if self.journal.has(kind, name) {
+            self.journal.learn(kind, name, first.id());
+        }
+        Some(first)
     }
 
     /// Returns the resources that the rules of security groups name.
@@ -107,13 +118,13 @@ impl Observer<'_> {
         for wish in &self.desired.groups {
             let id = observed.journal.id(names::SECURITY_GROUP, &wish.name);
             let found = self.owned_groups(id, &wish.name).await?;
-            if let Some(group) = adopt(names::SECURITY_GROUP, found, &mut observed.duplicates) {
+            if let Some(group) = observed.adopt(names::SECURITY_GROUP, &wish.name, found) {
                 observed.groups.insert(wish.role, group);
             }
         }
         if let Some(wish) = &self.desired.reserved {
             let found = self.owned_vip_ports(&wish.port).await?;
-            observed.reserved = adopt(names::VIP_PORT, found, &mut observed.duplicates);
+            observed.reserved = observed.adopt(names::VIP_PORT, &wish.port, found);
         }
         self.floating_ip(observed).await?;
         self.bastion(observed).await?;
@@ -131,7 +142,7 @@ impl Observer<'_> {
                 let (id, name) =
                     (observed.journal.id(names::NETWORK, &self.desired.name), &self.desired.name);
                 let found = self.owned_networks(id, name).await?;
-                let found = adopt(names::NETWORK, found, &mut observed.duplicates);
+                let found = observed.adopt(names::NETWORK, name, found);
                 if found.is_none() {
                     let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
                     let other = self.cloud.networks(&query).await?;
@@ -167,13 +178,13 @@ impl Observer<'_> {
     }
 
     async fn subnets(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
-        let Some(network) = &observed.network else { return Ok(()) };
+        let Some(network) = observed.network.clone() else { return Ok(()) };
         let on_it = SubnetQuery { network_id: Some(network.id.clone()), ..SubnetQuery::default() };
         observed.subnets = match &self.desired.subnets {
             SubnetWish::Managed { .. } => {
                 let id = observed.journal.id(names::SUBNET, &self.desired.name);
                 let found = self.owned_subnets(id, &self.desired.name, &network.id).await?;
-                adopt(names::SUBNET, found, &mut observed.duplicates).into_iter().collect()
+                observed.adopt(names::SUBNET, &self.desired.name, found).into_iter().collect()
             }
             SubnetWish::All => {
                 let mut all = self.cloud.subnets(&on_it).await?;
@@ -234,7 +245,7 @@ impl Observer<'_> {
                 }
                 let (id, name) = (observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name);
                 let found = self.owned_routers(id, name).await?;
-                let found = adopt(names::ROUTER, found, &mut observed.duplicates);
+                let found = observed.adopt(names::ROUTER, name, found);
                 if found.is_none() {
                     let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
                     let other = self.cloud.routers(&query).await?;
@@ -287,7 +298,7 @@ impl Observer<'_> {
     async fn own_floating_ip(&self, observed: &mut Observed) -> Result<Option<FloatingIp>, ReconcileError> {
         let host = observed.endpoint.as_ref().map(|(host, _)| host.as_str());
         let found = self.owned_floating_ips(host).await?;
-        Ok(adopt(names::FLOATING_IP, found, &mut observed.duplicates))
+        Ok(observed.adopt(names::FLOATING_IP, &self.desired.name, found))
     }
 
     /// Returns true if a router has a port on a subnet.
@@ -339,7 +350,7 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
 }
 
 /// Sorts subnets: IPv4 comes first, then the oldest. Neutron's order may change.
-fn sort_subnets(subnets: &mut [Subnet]) {
+pub(super) fn sort_subnets(subnets: &mut [Subnet]) {
     let key = |it: &Subnet| (it.cidr.contains(':'), it.created_at.clone(), it.id.clone());
     subnets.sort_by_key(key);
 }

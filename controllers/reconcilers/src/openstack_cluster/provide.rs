@@ -16,11 +16,12 @@ use super::bastion::{self, Progress};
 use super::decide::{self, Step};
 use super::desired::{Desired, EndpointWish};
 use super::observe::{self, Observed, Observer};
-use super::report::{self, Ending, Login};
+use super::report::{self, Ending};
 use super::{
     BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, csi_volumes,
     expiry, quota_needs, zones,
 };
+use crate::login::Login;
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::project;
 
@@ -129,6 +130,7 @@ impl OpenStackClusterReconciler {
         observed.applied_rules = applied_rules::read(object);
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let result = self.take_steps(&actor, object, observed).await;
+        observed.tagged = result.is_ok();
         if !matches!(result, Err(ReconcileError::Api(_))) {
             let made = actor.work_on_bastion(object, observed).await;
             self.record_bastion(object, observed, made?).await;

@@ -5,7 +5,7 @@ use apiserver_types::{
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
     condition, set_condition,
 };
-use controllers_infrastructure::{CloudError, ErrorClass, Network, Subnet};
+use controllers_infrastructure::{Network, Subnet};
 use controllers_runtime::ReconcileError;
 
 use super::balancer::{BROKEN, DEGRADED, ERROR};
@@ -13,12 +13,7 @@ use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish}
 use super::observe::Observed;
 use super::rules::Role;
 use super::zones;
-
-/// Condition of a login, and its reason if it succeeded.
-const AUTHENTICATED: &str = "OpenStackAuthenticationSucceeded";
-
-/// Reason of a refused login.
-const FAILED: &str = "OpenStackAuthenticationFailed";
+use crate::login::Login;
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -89,51 +84,12 @@ pub(super) fn report(
     }
 }
 
-/// Result of the login of a pass.
-pub(super) enum Login<'a> {
-    /// The credentials were accepted.
-    Done,
-    /// They were refused with this error, and earlier ones are in use.
-    Earlier(&'a CloudError),
-    /// There is no login, and the pass ended with this error.
-    Failed(Option<&'a ReconcileError>),
-}
-
 /// Writes into the status if the login succeeded. An outage says nothing about the credentials.
 pub(super) fn report_login(object: &mut OpenStackCluster, login: &Login<'_>, now: &Time) {
-    let status = ConditionStatus::False;
-    let condition = match login {
-        Login::Done => Condition::new(AUTHENTICATED, ConditionStatus::True, AUTHENTICATED, "", now.clone()),
-        Login::Earlier(error) => {
-            let message = format!("{error}. The earlier credentials are in use until their token ends");
-            Condition::new(
-                AUTHENTICATED,
-                status,
-                login_reason(error.class).unwrap_or(FAILED),
-                &message,
-                now.clone(),
-            )
-        }
-        Login::Failed(Some(ReconcileError::Cloud(error))) => match login_reason(error.class) {
-            Some(reason) => Condition::new(AUTHENTICATED, status, reason, &error.to_string(), now.clone()),
-            None => return,
-        },
-        Login::Failed(_) => return,
-    };
+    let Some(condition) = login.condition(now) else { return };
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
     set_condition(conditions, condition.at_generation(generation));
-}
-
-/// Returns the reason of a failed login; `None` for a failure that says nothing about the credentials.
-fn login_reason(class: ErrorClass) -> Option<&'static str> {
-    match class {
-        ErrorClass::Unauthorized => Some(FAILED),
-        ErrorClass::Credentials | ErrorClass::IdentityNotFound | ErrorClass::IdentityAccessDenied => {
-            Some(class.reason())
-        }
-        _ => None,
-    }
 }
 
 /// Writes into the status why the pass could not begin, or that the object is being deleted.

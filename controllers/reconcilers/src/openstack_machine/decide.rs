@@ -54,6 +54,8 @@ pub(super) struct Observed {
     /// Id of the server, as the object has it.
     pub known_server: Option<String>,
     pub provider_id: Option<String>,
+    /// The machine is of a control plane, so that a port of it may have the floating IP of the API.
+    pub of_control_plane: bool,
     /// The machine was complete once; then its server is never created again.
     pub provisioned: bool,
     /// An operation has claimed the server.
@@ -104,15 +106,15 @@ pub(super) enum Step {
     CreateVolume(VolumeWish),
     /// Create a port.
     CreatePort(ResolvedPortSpec),
-    /// Tag a port.
+    /// Add tags to a port.
     TagPort { name: String, id: String, tags: Vec<String> },
     /// Make a port the parent of a trunk.
     CreateTrunk { name: String, port: String },
-    /// Tag a trunk.
+    /// Add tags to a trunk.
     TagTrunk { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
-    /// Tag the server.
+    /// Add tags to the server.
     TagServer { id: String, tags: Vec<String> },
     /// Create the server.
     CreateServer,
@@ -259,11 +261,11 @@ fn trunk_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, observed: &Observed, 
     Some(Step::TagTrunk { name: spec.name.clone(), id: trunk.id.clone(), tags })
 }
 
-/// Returns the tags of a resource with those that it lacks, if it lacks any.
+/// Returns the tags that a resource lacks, if it lacks any.
 fn lacking(spec: &ResolvedPortSpec, tag: &OwnershipTag, held: &[String]) -> Option<Vec<String>> {
     let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !held.contains(tag));
     let lacking: Vec<String> = lacking.collect();
-    (!lacking.is_empty()).then(|| held.iter().cloned().chain(lacking).collect())
+    (!lacking.is_empty()).then_some(lacking)
 }
 
 fn port_step(desired: &Desired, spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
@@ -313,9 +315,8 @@ fn server_tags(desired: &Desired, tag: &OwnershipTag, server: &Server) -> Option
         return None;
     }
     let lacking = desired.server_tags.iter().filter(|tag| !server.tags.contains(tag));
-    let lacking: Vec<String> = lacking.cloned().collect();
-    let tags = || server.tags.iter().cloned().chain(lacking.clone()).collect();
-    (!lacking.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags: tags() })
+    let tags: Vec<String> = lacking.cloned().collect();
+    (!tags.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags })
 }
 
 #[cfg(test)]

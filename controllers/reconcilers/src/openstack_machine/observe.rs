@@ -62,6 +62,9 @@ impl Observer<'_> {
             let found = self.owned_servers(name).await?;
             observed.server = adopt(names::SERVER, found, &mut observed.duplicates);
             observed.known_server = observed.server.as_ref().map(|server| server.id.clone());
+            if let Some(id) = &observed.known_server {
+                observed.journal.learn(names::SERVER, name, id);
+            }
         }
         Ok(())
     }
@@ -112,6 +115,7 @@ impl Observer<'_> {
         for wish in &desired.volumes {
             let found = self.owned_volumes(&wish.name).await?;
             if let Some(volume) = adopt(names::VOLUME, found, &mut observed.duplicates) {
+                observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
                 observed.volumes.insert(wish.name.clone(), volume);
             }
         }

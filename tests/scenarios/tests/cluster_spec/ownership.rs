@@ -72,31 +72,37 @@ async fn r2_2_a_resource_leaves_the_journal_after_it_was_seen_to_be_gone() {
 }
 
 #[tokio::test]
-async fn r5_8_tags_of_other_tools_stay_and_only_own_ones_are_removed() {
+async fn r5_8_tags_of_other_tools_stay_and_a_missing_one_is_added_alone() {
     let scene = Scene::start().await;
     scene.create("tags", &with(&json!({"tags": ["red", "blue"]}))).await;
     let cluster = scene.until("tags", "the cluster is provisioned", is_provisioned).await;
     let id = cluster.status.unwrap().network.unwrap().id;
     let query = NetworkQuery { id: Some(id.clone()), ..NetworkQuery::default() };
     let tags = async || scene.cloud.networks(&query).await.unwrap().remove(0).tags;
-    let mut with_foreign = tags().await;
-    assert!(with_foreign.contains(&"red".to_owned()) && with_foreign.contains(&"blue".to_owned()));
-    with_foreign.push("foreign".to_owned());
-    scene.cloud.set_tags(TaggedKind::Network, &id, &with_foreign).await.unwrap();
+    let mut changed = tags().await;
+    assert!(changed.contains(&"red".to_owned()) && changed.contains(&"blue".to_owned()));
+    changed.retain(|tag| tag != "red");
+    changed.push("foreign".to_owned());
+    scene.cloud.set_tags(TaggedKind::Network, &id, &changed).await.unwrap();
+    // An earlier spec had another tag, which the network still has.
+    changed.push("former".to_owned());
+    scene.cloud.set_tags(TaggedKind::Network, &id, &changed).await.unwrap();
     scene.world.cloud.clear_log();
-    scene.patch("tags", json!({"spec": {"tags": ["blue", "green"]}})).await;
-    let applied = |cluster: &OpenStackCluster| {
-        let generation = cluster.condition("Ready").and_then(|ready| ready.observed_generation);
-        is_provisioned(cluster) && generation == cluster.metadata.generation
+    let applied = json!({"capstan.dev/applied-tags": r#"["red","former","blue"]"#});
+    scene.patch("tags", json!({"metadata": {"annotations": applied}})).await;
+    let forgotten = |cluster: &OpenStackCluster| {
+        is_provisioned(cluster)
+            && cluster.annotations().get("capstan.dev/applied-tags").map(String::as_str)
+                == Some(r#"["red","blue"]"#)
     };
-    scene.until("tags", "the tags are changed", applied).await;
+    scene.until("tags", "the tags are as in the spec", forgotten).await;
     let mut found = tags().await;
     found.retain(|tag| !tag.starts_with("capstan-"));
     found.sort();
-    assert_eq!(found, ["blue", "foreign", "green"]);
-    let whole = |path: &str| path.ends_with("/tags");
+    assert_eq!(found, ["blue", "foreign", "red"]);
     let log = scene.world.cloud.log();
-    assert!(!log.iter().any(|call| call.method == "PUT" && whole(&call.path)), "tags are changed one by one");
+    let replaced = log.iter().any(|call| call.method == "PUT" && call.path.ends_with("/tags"));
+    assert!(!replaced, "tags are changed one by one");
     scene.delete("tags").await;
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }

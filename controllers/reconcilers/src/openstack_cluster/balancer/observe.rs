@@ -10,7 +10,6 @@ use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
 use super::{BalancerView, BalancerWish, ERROR, PoolView};
-use crate::duplicates::adopt;
 use crate::{names, queries};
 
 /// Timeout of the connection that shows whether a broken load balancer still forwards.
@@ -24,9 +23,10 @@ impl Observer<'_> {
         wish: &BalancerWish,
     ) -> Result<(), ReconcileError> {
         let id = observed.journal.id(names::LOAD_BALANCER, &wish.name).map(str::to_owned);
-        let view = &mut observed.balancing;
         let found = self.owned_vip_ports(&wish.vip_name()).await?;
-        view.vip_port = adopt(names::VIP_PORT, found, &mut observed.duplicates);
+        let vip_port = observed.adopt(names::VIP_PORT, &wish.vip_name(), found);
+        let view = &mut observed.balancing;
+        view.vip_port = vip_port;
         view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
         match &view.balancer {
             None if wish.has_place() => observed.balancing.place = self.place(observed, wish).await?,
