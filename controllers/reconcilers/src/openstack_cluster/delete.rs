@@ -17,6 +17,7 @@ use super::observe::{self, Observed, Observer, intended};
 use super::{
     BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers, report,
 };
+use crate::login::Login;
 use crate::{names, project};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
@@ -51,6 +52,7 @@ impl OpenStackClusterReconciler {
             {
                 let before = object.clone();
                 report::report_stopped(object, error, &now());
+                report::report_login(object, &Login::Failed(Some(error)), &now());
                 *object = write_status(api, &before, object).await?;
             }
             let is_in_progress = |reason| matches!(reason, balancer::PENDING | csi_volumes::WAITING);

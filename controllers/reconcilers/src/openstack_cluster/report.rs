@@ -15,6 +15,9 @@ use super::rules::Role;
 use super::zones;
 use crate::login::Login;
 
+/// Reason of a cluster whose spec gives its API no address.
+const UNDETERMINED: &str = "APIEndpointConfigFailed";
+
 /// End of a pass.
 pub(super) enum Ending<'a> {
     /// Everything exists.
@@ -214,7 +217,7 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
         }
         _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::Nowhere => Part::Wrong(
-            "NoEndpoint",
+            UNDETERMINED,
             "the API has no address, because the spec requests no floating IP. \
              Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                 .to_owned(),
@@ -224,7 +227,7 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
             if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
         {
             Part::Wrong(
-                "NoExternalNetwork",
+                UNDETERMINED,
                 "a floating IP needs an external network and the cloud has none. \
                  Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                     .to_owned(),

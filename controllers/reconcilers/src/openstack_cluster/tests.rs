@@ -6,7 +6,7 @@ use controllers_runtime::OwnershipTag;
 use serde_json::{Value, json};
 
 use super::decide::{Step, clients, next_step};
-use super::desired::{Desired, SubnetWish};
+use super::desired::{Desired, EndpointWish, SubnetWish};
 use super::observe::{Observed, intended, sort_subnets};
 
 fn object(changes: &Value) -> OpenStackCluster {
@@ -176,4 +176,28 @@ fn r7_8_a_known_endpoint_is_never_replaced() {
             }
         }
     }
+}
+
+#[test]
+fn r7_8_a_given_endpoint_has_its_own_port_and_hides_no_load_balancer() {
+    let server = json!({"port": 8443, "managedLoadBalancer": {}});
+    let given = |port: i32| json!({"host": "192.0.2.1", "port": port});
+    let table = [(given(443), 443), (given(0), 8443), (json!({}), 8443)];
+    for (endpoint, expected) in table {
+        let spec = json!({"network": {"id": "n"}, "apiServer": server, "controlPlaneEndpoint": endpoint});
+        let desired = Desired::read(&object(&spec), "c");
+        assert_eq!(desired.port, expected, "{endpoint}");
+        assert!(matches!(desired.endpoint, EndpointWish::LoadBalancer(_)), "{endpoint}");
+    }
+    assert_eq!(Desired::read(&object(&json!({"network": {"id": "n"}})), "c").port, 6443);
+}
+
+#[test]
+fn the_primary_subnet_of_the_spec_precedes_the_first_one() {
+    let object = object(&json!({"network": {"id": "n"}, "primarySubnet": {"id": "second"}}));
+    let (desired, _, mut observed) = noted(&object);
+    assert_eq!(desired.primary.and_then(|query| query.id).as_deref(), Some("second"));
+    assert_eq!(observed.own_subnet().unwrap().id, "s");
+    observed.primary = Some(subnet("second", "10.7.0.0/24", ""));
+    assert_eq!(observed.own_subnet().unwrap().id, "second");
 }
