@@ -90,7 +90,7 @@ pub(crate) fn adopt<T: Candidate>(
     first
 }
 
-/// What is done about duplicates.
+/// Remedy for duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Delete this one.

@@ -10,6 +10,7 @@ use controllers_infrastructure::{
 };
 use controllers_runtime::ReconcileError;
 
+use super::adoption::Adopted;
 use super::observe::Observer;
 use crate::duplicates::{Candidate, sort};
 use crate::names;
@@ -34,6 +35,9 @@ impl Observer<'_> {
         mut found: Vec<T>,
         is_used: impl Fn(&Port, &str) -> bool,
     ) -> Result<Vec<T>, ReconcileError> {
+        if found.len() > 1 {
+            found = without_adopted(found, &self.desired.adopted);
+        }
         if found.len() < 2 {
             return Ok(found);
         }
@@ -138,6 +142,17 @@ impl Observer<'_> {
     }
 }
 
+/// Returns the resources that were created for the cluster, so that those of users are no duplicates of them. If there are
+/// none, returns one that it takes over.
+fn without_adopted<T: Candidate>(found: Vec<T>, adopted: &Adopted) -> Vec<T> {
+    let (mut adopted, own): (Vec<T>, Vec<T>) = found.into_iter().partition(|it| adopted.has(it.id()));
+    if !own.is_empty() {
+        return own;
+    }
+    adopted.truncate(1);
+    adopted
+}
+
 fn has_address_on(port: &Port, subnet: &str) -> bool {
     port.fixed_ips.iter().any(|ip| ip.subnet_id.as_deref() == Some(subnet))
 }
@@ -147,4 +162,22 @@ fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
     let by_id = id.map(|id| NetworkQuery { id: Some(id.to_owned()), ..NetworkQuery::default() });
     let by_name = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
     by_id.into_iter().chain([by_name]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r2_5_a_resource_of_a_user_that_is_taken_over_is_no_duplicate() {
+        let network = |id: &str| Network { id: id.to_owned(), ..Network::default() };
+        let annotation = ("capstan.dev/adopt".to_owned(), "network/a,network/b".to_owned());
+        let adopted = Adopted::read(Some(&[annotation].into()));
+        let left = |ids: &[&str]| -> Vec<String> {
+            let found = ids.iter().map(|id| network(id)).collect();
+            without_adopted(found, &adopted).into_iter().map(|it| it.id).collect()
+        };
+        assert_eq!(left(&["a", "c", "d"]), ["c", "d"]);
+        assert_eq!(left(&["a", "b"]), ["a"]);
+    }
 }

@@ -123,15 +123,17 @@ impl Observer<'_> {
             if !observed.journal.has(names::PORT, &spec.name) {
                 continue;
             }
-            let mut found = self.ports_named(&spec.name).await?;
-            found.retain(|port| {
+            let found = self.ports_named(&spec.name).await?.into_iter();
+            let is_tagged = |port: &Port| self.tag.is_on(&port.tags, &port.description);
+            let (mut ours, mut rest): (Vec<Port>, Vec<Port>) = found.partition(is_tagged);
+            sort(&mut ours, &BTreeSet::new());
+            // Those without the tag may be a user's, so they are no duplicates.
+            rest.retain(|port| {
                 let requested = spec.description.as_ref() == Some(&port.description);
-                let same_network = port.network_id == spec.network_id;
-                self.tag.is_on(&port.tags, &port.description)
-                    || (requested && same_network && is_unclaimed(port))
+                requested && port.network_id == spec.network_id && is_unclaimed(port)
             });
-            sort(&mut found, &BTreeSet::new());
-            if let Some(port) = adopt(names::PORT, found, &mut observed.duplicates) {
+            let first = adopt(names::PORT, ours, &mut observed.duplicates);
+            if let Some(port) = first.or_else(|| rest.into_iter().next()) {
                 // After a crash the journal lacks the id, by which the cluster finds the machine's address.
                 observed.journal.learn(names::PORT, &spec.name, &port.id);
                 observed.ports.insert(spec.name.clone(), port);
