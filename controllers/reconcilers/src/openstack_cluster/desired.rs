@@ -121,9 +121,10 @@ impl Desired {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let name = format!("k8s-clusterapi-cluster-{namespace}-{cluster}");
         let server = spec.api_server.as_ref();
-        let given = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port);
-        let port = given.or_else(|| server.and_then(|server| server.port)).filter(|port| *port > 0);
-        let port = port.unwrap_or(API_PORT);
+        // A client may send 0 for a port that is not set.
+        let set = |port: Option<i32>| port.filter(|port| *port > 0);
+        let given = set(spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port));
+        let port = given.or_else(|| set(server.and_then(|server| server.port))).unwrap_or(API_PORT);
         let external_wanted = spec.enable_external_network != Some(false);
         let bastion = bastion::is_wanted(spec);
         let ports = api_ports(spec, port);
