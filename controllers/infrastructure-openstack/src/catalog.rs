@@ -27,7 +27,10 @@ impl Endpoints {
     /// Reads the catalog of a token. Without a region, the only one of the compute service is used.
     pub(crate) fn read(client: &AsyncOpenStack, region: Option<&str>, interface: &str) -> CloudResult<Self> {
         let mut lines = Vec::new();
-        for service in client.get_token_catalog().unwrap_or_default() {
+        // The SDK knows the catalog of its own logins only.
+        let catalog = client.get_token_catalog().filter(|catalog| !catalog.is_empty());
+        let catalog = catalog.or_else(|| client.get_auth_info()?.token.catalog);
+        for service in catalog.unwrap_or_default() {
             lines.extend(service.endpoints.into_iter().map(|endpoint| Line {
                 service_type: service.service_type.clone(),
                 interface: endpoint.interface,

@@ -47,6 +47,7 @@ pub(crate) struct Login {
     pub(crate) tenant_name: Option<String>,
     pub(crate) project_domain_id: Option<String>,
     pub(crate) project_domain_name: Option<String>,
+    pub(crate) trust_id: Option<String>,
     pub(crate) domain_id: Option<String>,
     pub(crate) domain_name: Option<String>,
     pub(crate) default_domain: Option<String>,
@@ -211,6 +212,7 @@ mod tests {
             cloud_name: "here".into(),
             ca_certificate: None,
             region: None,
+            identity: None,
         }
     }
 

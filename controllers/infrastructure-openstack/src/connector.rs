@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex as StdMutex, PoisonError},
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
+use controllers_infrastructure::{
+    Cloud, CloudConnector, CloudError, CloudResult, Connection, Credentials, ErrorClass,
+};
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{cloud::OpenStackCloud, login::log_in};
@@ -34,11 +36,21 @@ const REFUSAL_HOLDS_AT_MOST: Duration = Duration::from_mins(30);
 pub struct OpenStackConnector {
     /// By the credentials themselves, so that a collision of hashes has no effect.
     slots: StdMutex<HashMap<Credentials, Slot>>,
+    /// Last credentials of each source that the cloud accepted, with their cloud.
+    accepted: StdMutex<HashMap<String, (Credentials, Arc<dyn Cloud>)>>,
 }
 
 struct Slot {
     last_asked: Instant,
-    login: Arc<Mutex<Login>>,
+    session: Arc<SharedSession>,
+}
+
+/// Session of one user.
+#[derive(Default)]
+struct SharedSession {
+    login: Mutex<Login>,
+    /// Held by the one caller that gets a new token, while others use the old one. Contains the failures so far.
+    renewal: Mutex<Option<(Instant, ErrorClass, u32)>>,
 }
 
 /// Held during a login: other callers wait for the one attempt.
@@ -63,31 +75,68 @@ impl OpenStackConnector {
         Self::default()
     }
 
-    fn slot(&self, credentials: &Credentials) -> Arc<Mutex<Login>> {
+    fn slot(&self, credentials: &Credentials) -> Arc<SharedSession> {
         let now = Instant::now();
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.retain(|_, slot| now.duration_since(slot.last_asked) < IDLE);
         if let Some(slot) = slots.get_mut(credentials) {
             slot.last_asked = now;
-            return Arc::clone(&slot.login);
+            return Arc::clone(&slot.session);
         }
         if slots.len() >= MOST {
             let oldest = slots.iter().min_by_key(|(_, slot)| slot.last_asked).map(|(key, _)| key.clone());
             oldest.and_then(|key| slots.remove(&key));
         }
-        let login = Arc::default();
-        slots.insert(credentials.clone(), Slot { last_asked: now, login: Arc::clone(&login) });
-        login
+        let session = Arc::default();
+        slots.insert(credentials.clone(), Slot { last_asked: now, session: Arc::clone(&session) });
+        session
+    }
+
+    /// Logs in again before the token ends. If that fails, the old one serves to its end.
+    async fn renewed(
+        &self,
+        session: &SharedSession,
+        credentials: &Credentials,
+        old: Arc<OpenStackCloud>,
+    ) -> Arc<OpenStackCloud> {
+        let Ok(mut failures) = session.renewal.try_lock() else { return old };
+        let is_early = failures.is_some_and(|(at, class, count)| at.elapsed() < holds(class, count));
+        if is_early {
+            return old;
+        }
+        match log_in(credentials).await {
+            Ok(new) => {
+                let cloud = Arc::new(OpenStackCloud::new(new));
+                *session.login.lock().await = Login::Done(Arc::clone(&cloud));
+                *failures = None;
+                cloud
+            }
+            Err(error) => {
+                tracing::debug!(cloud = credentials.cloud_name, %error, "a token cannot be renewed yet");
+                let count = failures.map_or(0, |(_, _, count)| count).saturating_add(1);
+                *failures = Some((Instant::now(), error.class, count));
+                old
+            }
+        }
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, HashMap<String, (Credentials, Arc<dyn Cloud>)>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl CloudConnector for OpenStackConnector {
     async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
-        let slot = self.slot(credentials);
-        let mut login = slot.lock().await;
+        let session = self.slot(credentials);
+        let mut login = session.login.lock().await;
         match &*login {
-            Login::Done(cloud) if !cloud.is_refused() => return Ok(Arc::<OpenStackCloud>::clone(cloud)),
+            Login::Done(cloud) if !cloud.is_refused() => {
+                let cloud = Arc::clone(cloud);
+                drop(login);
+                let aging = cloud.is_aging();
+                return Ok(if aging { self.renewed(&session, credentials, cloud).await } else { cloud });
+            }
             Login::Failed(at, error, count) if at.elapsed() < holds(error.class, *count) => {
                 return Err(error.clone());
             }
@@ -104,6 +153,24 @@ impl CloudConnector for OpenStackConnector {
                 *login = Login::Failed(Instant::now(), error.clone(), login.failures().saturating_add(1));
                 Err(error)
             }
+        }
+    }
+
+    async fn connect_from(&self, source: &str, credentials: &Credentials) -> CloudResult<Connection> {
+        let error = match self.connect(credentials).await {
+            Ok(cloud) => {
+                let mut accepted = self.accepted();
+                accepted.retain(|_, (_, cloud)| cloud.is_usable());
+                accepted.insert(source.to_owned(), (credentials.clone(), Arc::clone(&cloud)));
+                return Ok(Connection { cloud, refused: None });
+            }
+            Err(error) => error,
+        };
+        // The same credentials are no others: their session has ended.
+        let earlier = self.accepted().get(source).filter(|(known, _)| known != credentials).cloned();
+        match earlier.filter(|(_, cloud)| cloud.is_usable()) {
+            Some((_, cloud)) => Ok(Connection { cloud, refused: Some(error) }),
+            None => Err(error),
         }
     }
 }
@@ -129,7 +196,23 @@ mod tests {
     use super::*;
 
     fn credentials(cloud_name: String) -> Credentials {
-        Credentials { clouds_yaml: "secret".into(), cloud_name, ca_certificate: None, region: None }
+        Credentials {
+            clouds_yaml: "secret".into(),
+            cloud_name,
+            ca_certificate: None,
+            region: None,
+            identity: None,
+        }
+    }
+
+    #[test]
+    fn r4_5_users_of_a_shared_identity_share_no_session_with_others() {
+        let connector = OpenStackConnector::new();
+        let own = credentials("a".into());
+        let shared = Credentials { identity: Some("shared".into()), ..own.clone() };
+        let first = connector.slot(&shared);
+        assert!(Arc::ptr_eq(&first, &connector.slot(&shared)));
+        assert!(!Arc::ptr_eq(&first, &connector.slot(&own)));
     }
 
     #[tokio::test(start_paused = true)]

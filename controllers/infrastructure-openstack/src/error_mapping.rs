@@ -15,7 +15,7 @@ pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
     let words = words(answer.body(), &status.to_string());
     let retry_after = retry_after(answer.headers());
     CloudError {
-        class: match class(status, &words, retry_after.is_some()) {
+        class: match class(status, &words, retry_after.is_some_and(|wait| !wait.is_zero())) {
             // The 404 page of a proxy says nothing about a resource. Only Glance itself answers in HTML.
             ErrorClass::NotFound if !words.json && !operation.contains(" /images/") => ErrorClass::Broken,
             class => class,
@@ -75,16 +75,26 @@ pub(crate) fn root_cause(error: &dyn Error) -> String {
     cause.to_string()
 }
 
+/// Types of Neutron's errors for a network, or a cloud, without free capacity.
+const EXHAUSTED: [&str; 3] =
+    ["IpAddressGenerationFailure", "ExternalIpAddressExhausted", "NoNetworkAvailable"];
+
+/// Returns the class of a refusal. `told_when` is set if the service said when to try again.
 fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
     let said = words.message.to_ascii_lowercase();
     let quota = said.contains("quota") || said.contains("maximum number of ports");
     match status.as_u16() {
+        // Neutron has no address, or no network, left.
+        _ if words.kind.as_deref().is_some_and(|kind| EXHAUSTED.contains(&kind)) => ErrorClass::NoValidHost,
         403 | 413 | 409 if quota && words.kind.as_deref().is_none_or(|kind| kind == "OverQuota") => {
             ErrorClass::Quota
         }
         // Octavia has the lock of the project for another change.
         503 if said.contains("project busy") => ErrorClass::Conflict,
         _ if said.contains("no valid host") => ErrorClass::NoValidHost,
+        // Cinder is still at work on the volume.
+        400 if said.contains("volume status must be") => ErrorClass::Conflict,
+        403 if said.contains("only volume-backed servers") => ErrorClass::Invalid,
         400 | 422 => ErrorClass::Invalid,
         401 => ErrorClass::Unauthorized,
         // Nothing was found, but because a router has no gateway yet.
@@ -153,6 +163,36 @@ mod tests {
                 ErrorClass::Quota,
             ),
             (413, Some("3"), r#"{"overLimit": {"message": "slow down"}}"#, ErrorClass::Throttled),
+            (
+                413,
+                Some("0"),
+                r#"{"overLimit": {"message": "Requested volume size 9000 is larger than maximum allowed limit 1000."}}"#,
+                ErrorClass::Invalid,
+            ),
+            (
+                409,
+                None,
+                r#"{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available"}}"#,
+                ErrorClass::NoValidHost,
+            ),
+            (
+                400,
+                None,
+                r#"{"NeutronError": {"type": "ExternalIpAddressExhausted", "message": "Unable to find any IP address"}}"#,
+                ErrorClass::NoValidHost,
+            ),
+            (
+                400,
+                None,
+                r#"{"badRequest": {"message": "Invalid volume: Volume status must be available or error or error_restoring"}}"#,
+                ErrorClass::Conflict,
+            ),
+            (
+                403,
+                None,
+                r#"{"forbidden": {"message": "Only volume-backed servers are allowed for flavors with zero disk."}}"#,
+                ErrorClass::Invalid,
+            ),
             (429, None, "", ErrorClass::Throttled),
             (503, Some("2"), "", ErrorClass::Throttled),
             (503, None, html, ErrorClass::Broken),

@@ -25,7 +25,9 @@ mod quota;
 mod rate_limit;
 mod request;
 mod session;
+mod tags;
 mod time;
+mod trust;
 mod volume;
 
 pub use connector::OpenStackConnector;

@@ -22,8 +22,10 @@ use crate::error_mapping::{refused, root_cause, unanswered, unreadable};
 use crate::request::encode;
 use crate::session::Session;
 use crate::time::utc;
+use crate::trust;
 
-const OPERATION: &str = "log in";
+/// Attempt, as errors name it.
+pub(crate) const OPERATION: &str = "log in";
 
 /// Timeout of a connection: even a distant cloud connects within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,6 +60,13 @@ async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
     }
 
     let config = config(&entry, method, path.as_deref());
+    if let Some(trust) = &entry.auth.trust_id {
+        if method != Method::Password {
+            return Err(trust::needs_password(cloud));
+        }
+        let client = trust::log_in(&probe, &config, &auth_url, &entry.auth, trust).await?;
+        return session(client, credentials, &entry, &auth_url, method).await;
+    }
     let client = AsyncOpenStack::builder(&config)
         // The SDK would store tokens in files of the home directory.
         .disable_auth_cache(true)
@@ -67,9 +76,20 @@ async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
         .connect()
         .await
         .map_err(|error| failed(&error))?;
+    session(client, credentials, &entry, &auth_url, method).await
+}
+
+/// Returns the session of a client that has logged in.
+async fn session(
+    client: AsyncOpenStack,
+    credentials: &Credentials,
+    entry: &Entry,
+    auth_url: &str,
+    method: Method,
+) -> CloudResult<Session> {
     let region = credentials.region.as_deref().or(entry.region_name.as_deref());
     let endpoints = Endpoints::read(&client, region.filter(|name| !name.is_empty()), entry.interface())?;
-    let expiry = credentials_expire_at(&client, &auth_url, &entry.auth, method).await;
+    let expiry = credentials_expire_at(&client, auth_url, &entry.auth, method).await;
     Ok(Session::new(client, endpoints, expiry))
 }
 
@@ -98,7 +118,7 @@ async fn credentials_expire_at(
 }
 
 /// Returns the address of version 3 of Keystone.
-fn versioned(auth_url: &str) -> String {
+pub(crate) fn versioned(auth_url: &str) -> String {
     if auth_url.ends_with("/v3") { auth_url.to_owned() } else { format!("{auth_url}/v3") }
 }
 
@@ -196,7 +216,7 @@ async fn application_credential_id(
     }
 }
 
-fn user_domain(login: &Login) -> Value {
+pub(crate) fn user_domain(login: &Login) -> Value {
     let id = login.user_domain_id.as_ref().or(login.default_domain_id.as_ref());
     match (id, &login.user_domain_name) {
         (_, Some(name)) => json!({"name": name}),
@@ -260,7 +280,7 @@ fn config(entry: &Entry, method: Method, certificate: Option<&str>) -> CloudConf
 }
 
 /// Maps the SDK's error of a login.
-fn failed(error: &OpenStackError) -> CloudError {
+pub(crate) fn failed(error: &OpenStackError) -> CloudError {
     let (class, status, message) = match error {
         OpenStackError::AuthError { source: AuthError::Identity(said) } => {
             let status = u16::try_from(said.code).unwrap_or_default();

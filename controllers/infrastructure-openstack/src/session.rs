@@ -49,6 +49,8 @@ pub(crate) struct Session {
     network_extensions: OnceCell<Vec<String>>,
     refused: AtomicBool,
     credentials_expire_at: Option<String>,
+    /// Time of the login, in seconds since 1970.
+    begun: i64,
 }
 
 impl Session {
@@ -68,6 +70,7 @@ impl Session {
             network_extensions: OnceCell::new(),
             refused: AtomicBool::new(false),
             credentials_expire_at,
+            begun: jiff::Timestamp::now().as_second(),
         }
     }
 
@@ -89,6 +92,13 @@ impl Session {
     /// Returns true if the cloud refuses our token, and even a new one.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns begin and end of the token, in seconds since 1970; `None` without a token.
+    pub(crate) fn token_times(&self) -> Option<(i64, i64)> {
+        let token = self.client.get_auth_info()?.token;
+        let end = token.expires_at.timestamp();
+        Some((token.issued_at.map_or(self.begun, |issued| issued.timestamp()), end))
     }
 
     /// Makes a call and reads its JSON.

@@ -10,6 +10,7 @@ use crate::{
     paging::list,
     request::{Request, Service, encode},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -25,6 +26,8 @@ struct ResponseBody {
     volume_type: Option<String>,
     #[serde(default)]
     attachments: Vec<Attachment>,
+    #[serde(default)]
+    created_at: String,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +67,7 @@ impl From<ResponseBody> for Volume {
             size_gib: answer.size,
             volume_type: answer.volume_type,
             servers: answer.attachments.into_iter().filter_map(|held| held.server_id).collect(),
+            created_at: utc(&answer.created_at),
         }
     }
 }

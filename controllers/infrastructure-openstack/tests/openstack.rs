@@ -31,6 +31,7 @@ fn credentials(cloud_name: &str, clouds_yaml: &str) -> Credentials {
         cloud_name: cloud_name.into(),
         ca_certificate: None,
         region: None,
+        identity: None,
     }
 }
 

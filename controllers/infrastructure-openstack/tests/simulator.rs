@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use controllers_infrastructure::{
-    CloudConnector, Credentials, ErrorClass, NewNetwork,
+    CloudConnector, Credentials, ErrorClass, ImageQuery, NetworkQuery, NewNetwork, PortQuery,
     suite::{Expectations, World, run},
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
@@ -15,6 +15,7 @@ fn credentials(clouds_yaml: &str) -> Credentials {
         cloud_name: "openstack".into(),
         ca_certificate: None,
         region: None,
+        identity: None,
     }
 }
 
@@ -98,4 +99,76 @@ async fn r4_8_the_end_of_an_application_credential_is_known_after_the_login() {
     assert!(simulator.set_credential_expiry("demo", "2000-01-01T00:00:00Z".parse().unwrap()));
     let expired = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap_err();
     assert_eq!(expired.class, ErrorClass::Unauthorized);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r4_6_one_caller_gets_a_new_token_before_the_old_one_ends() {
+    let options = SimulatorOptions { token_lifetime: Duration::from_secs(5), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let connector = OpenStackConnector::new();
+    let credentials = credentials(&simulator.clouds_yaml("demo"));
+    let logins = || {
+        let log = simulator.log();
+        log.iter().filter(|call| call.method == "POST" && call.path.ends_with("/auth/tokens")).count()
+    };
+    let old = connector.connect(&credentials).await.unwrap();
+    assert!(Arc::ptr_eq(&old, &connector.connect(&credentials).await.unwrap()), "the token is young");
+    let before = logins();
+    tokio::time::sleep(Duration::from_millis(4300)).await;
+    let all = futures::future::join_all((0..20).map(|_| connector.connect(&credentials))).await;
+    let new = connector.connect(&credentials).await.unwrap();
+    assert!(!Arc::ptr_eq(&old, &new));
+    let known = |cloud: &Arc<dyn controllers_infrastructure::Cloud>| {
+        Arc::ptr_eq(cloud, &old) || Arc::ptr_eq(cloud, &new)
+    };
+    assert!(all.iter().flatten().all(known), "the others use the old one or the new one");
+    assert_eq!(logins() - before, 1);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    new.compute_zones().await.unwrap();
+    assert!(!simulator.log().iter().any(|call| call.status == 401), "no call was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r4_9_earlier_credentials_of_a_source_are_used_until_their_token_ends() {
+    let options = SimulatorOptions { token_lifetime: Duration::from_secs(3), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let connector = OpenStackConnector::new();
+    let good = credentials(&simulator.clouds_yaml("demo"));
+    let wrong = credentials(&simulator.clouds_yaml("demo").replace("password: demo", "password: wrong"));
+    let first = connector.connect_from("n/s", &good).await.unwrap();
+    assert!(first.refused.is_none());
+    let earlier = connector.connect_from("n/s", &wrong).await.unwrap();
+    assert!(Arc::ptr_eq(&earlier.cloud, &first.cloud));
+    assert_eq!(earlier.refused.unwrap().class, ErrorClass::Unauthorized);
+    earlier.cloud.compute_zones().await.unwrap();
+    let other = connector.connect_from("other/s", &wrong).await.unwrap_err();
+    assert_eq!(other.class, ErrorClass::Unauthorized, "another source never had others");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(connector.connect_from("n/s", &wrong).await.is_err(), "the token has ended");
+    assert!(connector.connect_from("n/s", &good).await.unwrap().refused.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r2_7_a_lookup_before_a_create_is_answered_by_the_cloud_and_not_from_memory() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let cloud =
+        OpenStackConnector::new().connect(&credentials(&simulator.clouds_yaml("demo"))).await.unwrap();
+    let network = NetworkQuery { name: Some("n".into()), ..NetworkQuery::default() };
+    let port = PortQuery { name: Some("n".into()), ..PortQuery::default() };
+    cloud.images(&ImageQuery::default()).await.unwrap();
+    simulator.clear_log();
+    for _ in 0..2 {
+        cloud.images(&ImageQuery::default()).await.unwrap();
+        cloud.networks(&network).await.unwrap();
+        cloud.ports(&port).await.unwrap();
+        cloud.servers_named("n").await.unwrap();
+        cloud.volumes_named("n").await.unwrap();
+        cloud.server_groups().await.unwrap();
+    }
+    let log = simulator.log();
+    let count = |path: &str| log.iter().filter(|call| call.path.ends_with(path)).count();
+    for path in ["/networks", "/ports", "/servers/detail", "/volumes/detail", "/os-server-groups"] {
+        assert_eq!(count(path), 2, "{path}");
+    }
+    assert_eq!(count("/images"), 0, "an image is no resource of ours");
 }

@@ -6,7 +6,7 @@ mod stub;
 use std::{sync::Arc, time::Duration};
 
 use controllers_infrastructure::{
-    Cloud, CloudConnector, Credentials, ErrorClass, NewServer, PortQuery, RebootKind,
+    Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind, TaggedKind,
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
 use stub::{Answer, Stub};
@@ -232,4 +232,77 @@ async fn logins_with_a_token_and_with_a_named_application_credential_work() {
     let [.., asked, logged_in] = &stub.received(LOGIN)[..] else { panic!("two calls") };
     assert!(asked.body.contains(r#""user":{"domain":{"name":"d"},"name":"u"}"#), "{}", asked.body);
     assert!(logged_in.body.contains(r#""id":"by-id""#) && !logged_in.body.contains("scope"));
+}
+
+#[tokio::test]
+async fn r5_6_a_router_gets_its_gateway_with_the_call_that_creates_it() {
+    const ROUTERS: &str = "POST /network/v2.0/routers";
+    let (stub, cloud) = connected().await;
+    let mut new =
+        NewRouter { name: "r".into(), external_network_id: Some("public".into()), ..NewRouter::default() };
+    stub.enqueue(ROUTERS, response(201, r#"{"router":{"id":"1","name":"r"}}"#));
+    cloud.create_router(&new).await.unwrap();
+    let body = stub.received(ROUTERS).remove(0).body;
+    assert!(body.contains(r#""external_gateway_info":{"network_id":"public"}"#), "{body}");
+    assert!(
+        !body.contains("external_fixed_ips") && !body.contains("enable_snat"),
+        "an administrator's: {body}"
+    );
+
+    new.external_ips = vec![("subnet".into(), Some("203.0.113.9".into()))];
+    let rule = "(rule:create_router and rule:create_router:external_gateway_info:external_fixed_ips) is disallowed by \
+                policy";
+    let refusal =
+        format!(r#"{{"NeutronError":{{"type":"PolicyNotAuthorized","message":"{rule}","detail":""}}}}"#);
+    stub.enqueue(ROUTERS, response(403, &refusal));
+    let error = cloud.create_router(&new).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Forbidden);
+    assert!(error.message.contains("external_fixed_ips"), "{error}");
+}
+
+#[tokio::test]
+async fn r5_8_a_neutron_without_tags_is_not_asked_to_set_any() {
+    let (stub, cloud) = connected().await;
+    let added = ["red".to_owned(), "blue".to_owned()];
+    stub.enqueue("GET /network/v2.0/extensions", response(200, r#"{"extensions":[{"alias":"trunk"}]}"#));
+    cloud.change_tags(TaggedKind::Network, "1", &added, &[]).await.unwrap();
+    assert!(stub.received("PUT ").is_empty());
+
+    let (stub, cloud) = connected().await;
+    let extensions = r#"{"extensions":[{"alias":"standard-attr-tag"}]}"#;
+    stub.enqueue("GET /network/v2.0/extensions", response(200, extensions));
+    for _ in &added {
+        stub.enqueue("PUT /network/v2.0/networks/1/tags/", response(201, "null"));
+    }
+    let gone =
+        r#"{"NeutronError":{"type":"TagNotFound","message":"Tag old could not be found.","detail":""}}"#;
+    stub.enqueue("DELETE /network/v2.0/networks/1/tags/old", response(404, gone));
+    cloud.change_tags(TaggedKind::Network, "1", &added, &["old".to_owned()]).await.unwrap();
+    // Many are replaced with one call, together with those that other tools have.
+    let many: Vec<String> = (0..6).map(|number| format!("t{number}")).collect();
+    let (read, write) = ("GET /network/v2.0/networks/1/tags ", "PUT /network/v2.0/networks/1/tags ");
+    stub.enqueue(read, response(200, r#"{"tags":["foreign","old"]}"#));
+    stub.enqueue(write, response(200, r#"{"tags":[]}"#));
+    cloud.change_tags(TaggedKind::Network, "1", &many, &["old".to_owned()]).await.unwrap();
+    let sent = stub.received(write).remove(0).body;
+    assert!(sent.contains("foreign") && sent.contains("t5") && !sent.contains("old"), "{sent}");
+}
+
+#[tokio::test]
+async fn the_credentials_of_a_trustee_lead_to_the_project_of_the_trust() {
+    let stub = Stub::start().await;
+    let yaml = stub.credentials().clouds_yaml.replace("username: u,", "username: u, trust_id: t,");
+    let credentials = Credentials { clouds_yaml: yaml, ..stub.credentials() };
+    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let body = stub.received(LOGIN).remove(0).body;
+    assert!(body.contains(r#""scope":{"OS-TRUST:trust":{"id":"t"}}"#), "{body}");
+    assert_eq!((cloud.region(), cloud.project()), ("R", "p"));
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
+    cloud.servers().await.unwrap();
+    assert!(stub.received(SERVERS).remove(0).headers.contains("x-auth-token: secret-token"));
+    // A token that ended is no reason for a login without the trust.
+    stub.enqueue(SERVERS, response(401, r#"{"error":{"code":401,"message":"no"}}"#));
+    let error = cloud.servers().await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Unauthorized);
+    assert_eq!(stub.received(LOGIN).len(), 1);
 }

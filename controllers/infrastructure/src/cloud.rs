@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor, Image,
-    ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes, Network,
-    NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember,
-    NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume,
-    Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router,
-    SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk,
-    TrunkQuery, Volume,
+    ActionRecord, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor,
+    Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes,
+    Network, NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener, NewLoadBalancer,
+    NewMember, NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk,
+    NewVolume, Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild,
+    Router, SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery,
+    TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -23,6 +23,25 @@ pub trait CloudConnector: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// `Credentials`, `Unauthorized`, `Unreachable`, `Broken`.
     async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>>;
+
+    /// Returns an authenticated cloud for the credentials that a source has now, e.g. a Secret. If the cloud refuses
+    /// them, and the source had others before whose token is still valid, the cloud of those is returned.
+    ///
+    /// # Errors
+    /// As of `connect`.
+    async fn connect_from(&self, source: &str, credentials: &Credentials) -> CloudResult<Connection> {
+        let _ = source;
+        Ok(Connection { cloud: self.connect(credentials).await?, refused: None })
+    }
+}
+
+/// Cloud, and the error of newer credentials if it is that of earlier ones.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// Why the present credentials are not in use; `None` if they are.
+    pub refused: Option<CloudError>,
 }
 
 /// One project of an OpenStack cloud, in one region, as one user.
@@ -41,6 +60,11 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Returns when the credentials end, in RFC 3339, if the cloud says so. Learned at the login.
     fn credentials_expire_at(&self) -> Option<&str> {
         None
+    }
+
+    /// Returns true until the token ends or the cloud refuses it.
+    fn is_usable(&self) -> bool {
+        true
     }
 
     /// Lists the quotas of the project in a service, as far as the service shows them.
@@ -136,6 +160,15 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_floating_ip(&self, id: &str) -> CloudResult<()>;
     /// Replaces all tags of an object.
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()>;
+    /// Adds and removes tags of an object. Those that others add at the same time stay. A Neutron without tags has no
+    /// effect.
+    async fn change_tags(
+        &self,
+        kind: TaggedKind,
+        id: &str,
+        added: &[String],
+        removed: &[String],
+    ) -> CloudResult<()>;
 
     /// Lists every server of the project, with details. All reconcilers share this list.
     async fn servers(&self) -> CloudResult<Vec<Server>>;

@@ -15,6 +15,8 @@ pub struct Credentials {
     pub ca_certificate: Option<String>,
     /// Overrides the entry's region.
     pub region: Option<String>,
+    /// Shared identity that led to the credentials. Its users do not share a session with others.
+    pub identity: Option<String>,
 }
 
 impl fmt::Debug for Credentials {

@@ -64,7 +64,7 @@ impl ErrorClass {
             Self::Broken => "CloudError",
             Self::Unknown => "OutcomeUnknown",
             Self::Unreachable => "CloudUnreachable",
-            Self::Credentials => "InvalidCredentials",
+            Self::Credentials => "CredentialsInvalid",
             Self::IdentityNotFound => "IdentityNotFound",
             Self::IdentityAccessDenied => "IdentityAccessDenied",
         }

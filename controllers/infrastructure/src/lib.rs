@@ -10,7 +10,7 @@ mod resources;
 #[cfg(feature = "suite")]
 pub mod suite;
 
-pub use cloud::{Cloud, CloudConnector};
+pub use cloud::{Cloud, CloudConnector, Connection};
 pub use credentials::Credentials;
 pub use error::{CloudError, CloudResult, ErrorClass};
 pub use resources::*;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, ErrorClass};
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, ErrorClass};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
@@ -47,9 +47,24 @@ impl ControllerContext {
         namespace: &str,
         identity: &OpenStackIdentityReference,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
+        Ok(self.connect(namespace, identity).await?.cloud)
+    }
+
+    /// Connects to the cloud that an identity names, with earlier credentials if the present ones are refused.
+    ///
+    /// # Errors
+    /// As of `cloud`.
+    pub async fn connect(
+        &self,
+        namespace: &str,
+        identity: &OpenStackIdentityReference,
+    ) -> Result<Connection, ReconcileError> {
         let credentials = read_credentials(&self.client, self.secrets.as_ref(), namespace, identity).await?;
-        let connected = self.connector.connect(&credentials).await;
-        Ok(connected.map_err(|error| with_remedy(error, namespace, identity))?)
+        let source = crate::credentials::source(namespace, identity);
+        let with_remedy = |error| with_remedy(error, namespace, identity);
+        let Connection { cloud, refused } =
+            self.connector.connect_from(&source, &credentials).await.map_err(with_remedy)?;
+        Ok(Connection { cloud, refused: refused.map(with_remedy) })
     }
 }
 

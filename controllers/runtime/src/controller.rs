@@ -44,12 +44,12 @@ impl PolicyRule {
     /// Permissions of a controller that only reads Secrets.
     pub const SECRETS: Self = Self { groups: &[""], resources: &["secrets"], verbs: &["get"] };
 
-    /// Permissions of a controller that reads cloud credentials: Secrets, shared identities, and the labels of
-    /// Namespaces, which decide on the use of an identity.
+    /// Permissions of a controller that reads cloud credentials, and watches them: Secrets, shared identities, and the
+    /// labels of Namespaces, which decide on the use of an identity.
     pub const CREDENTIALS: Self = Self {
         groups: &["", "infrastructure.cluster.x-k8s.io"],
         resources: &["secrets", "namespaces", "openstackclusteridentities"],
-        verbs: &["get"],
+        verbs: Self::READ,
     };
 
     /// Verbs of a reader.

@@ -41,7 +41,16 @@ pub async fn read_credentials(
     };
     let ca_certificate = text(&secret, &words, "cacert")?.filter(|text| !text.trim().is_empty());
     let cloud_name = identity.cloud_name.clone();
-    Ok(Credentials { clouds_yaml, cloud_name, ca_certificate, region: identity.region.clone() })
+    let shared = (identity.kind == Some(IdentityType::ClusterIdentity)).then(|| identity.name.clone());
+    let region = identity.region.clone();
+    Ok(Credentials { clouds_yaml, cloud_name, ca_certificate, region, identity: shared })
+}
+
+/// Names the place of credentials: whatever is written there, they are the credentials of the same objects.
+pub(crate) fn source(namespace: &str, identity: &OpenStackIdentityReference) -> String {
+    let namespace = if identity.kind == Some(IdentityType::ClusterIdentity) { "" } else { namespace };
+    let region = identity.region.as_deref().unwrap_or_default();
+    format!("{namespace}/{}/{}/{region}", identity.name, identity.cloud_name)
 }
 
 /// Returns namespace and name of the Secret of an OpenStackClusterIdentity, if objects in `namespace` may use it.

@@ -77,6 +77,11 @@ impl Journal {
         self.0.retain(|entry| !(entry.kind == kind && entry.name == name));
     }
 
+    /// Removes the entries of resources whose ids are not known: they were looked for and do not exist.
+    pub fn forget_unknown(&mut self) {
+        self.0.retain(|entry| entry.id.is_some());
+    }
+
     /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(&self.0).unwrap_or_default()

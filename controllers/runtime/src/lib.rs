@@ -4,6 +4,7 @@
 mod backoff;
 mod context;
 mod controller;
+mod credential_changes;
 mod credentials;
 mod dedup;
 mod error;
@@ -21,6 +22,7 @@ mod user_data_source;
 pub use backoff::Backoff;
 pub use context::ControllerContext;
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
+pub use credential_changes::CredentialChange;
 pub use credentials::read_credentials;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};

@@ -3,9 +3,14 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
+
+use crate::CredentialChange;
+use crate::credential_changes;
 
 /// Secrets of our own API, or of a host cluster.
 #[async_trait]
@@ -21,6 +26,12 @@ pub trait SecretSource: Send + Sync + Debug + 'static {
     /// # Errors
     /// The source cannot be read.
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error>;
+
+    /// Returns the changes of Secrets and of the labels of Namespaces from now on. A source without a permission to
+    /// list Secrets reports none; their readers then notice a change at their next pass.
+    fn changes(&self) -> BoxStream<'static, CredentialChange> {
+        futures::stream::pending().boxed()
+    }
 
     /// Creates a Secret. Its metadata has namespace and name.
     ///
@@ -59,6 +70,10 @@ impl SecretSource for ApiSecrets {
 
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
         Api::all(self.0.clone()).get_opt(name).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, CredentialChange> {
+        credential_changes::of(&self.0)
     }
 
     async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {

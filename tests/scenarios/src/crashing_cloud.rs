@@ -12,22 +12,33 @@ use crate::CrashPoint;
 pub(crate) struct CrashingConnector {
     pub(crate) connector: Arc<dyn CloudConnector>,
     pub(crate) crash_point: Arc<CrashPoint>,
-    /// One cloud per process, as the real connector keeps its sessions.
-    pub(crate) known: tokio::sync::Mutex<Option<Arc<dyn Cloud>>>,
+    /// Clouds with those around them: one for each session, as the real connector keeps them.
+    pub(crate) known: tokio::sync::Mutex<Vec<(Arc<dyn Cloud>, Arc<dyn Cloud>)>>,
+}
+
+impl CrashingConnector {
+    async fn around(&self, cloud: Arc<dyn Cloud>) -> Arc<dyn Cloud> {
+        let mut known = self.known.lock().await;
+        if let Some((_, around)) = known.iter().find(|(inner, _)| Arc::ptr_eq(inner, &cloud)) {
+            return Arc::clone(around);
+        }
+        let crash_point = Arc::clone(&self.crash_point);
+        let around: Arc<dyn Cloud> = Arc::new(CrashingCloud { cloud: Arc::clone(&cloud), crash_point });
+        known.push((cloud, Arc::clone(&around)));
+        around
+    }
 }
 
 #[async_trait]
 impl CloudConnector for CrashingConnector {
     async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
-        let mut known = self.known.lock().await;
-        if let Some(cloud) = known.as_ref() {
-            return Ok(Arc::clone(cloud));
-        }
         let cloud = self.connector.connect(credentials).await?;
-        let cloud: Arc<dyn Cloud> =
-            Arc::new(CrashingCloud { cloud, crash_point: Arc::clone(&self.crash_point) });
-        *known = Some(Arc::clone(&cloud));
-        Ok(cloud)
+        Ok(self.around(cloud).await)
+    }
+
+    async fn connect_from(&self, source: &str, credentials: &Credentials) -> CloudResult<Connection> {
+        let Connection { cloud, refused } = self.connector.connect_from(source, credentials).await?;
+        Ok(Connection { cloud: self.around(cloud).await, refused })
     }
 }
 
@@ -48,6 +59,9 @@ macro_rules! forward {
             }
             fn project(&self) -> &str {
                 self.cloud.project()
+            }
+            fn is_usable(&self) -> bool {
+                self.cloud.is_usable()
             }
             fn credentials_expire_at(&self) -> Option<&str> {
                 self.cloud.credentials_expire_at()
@@ -127,6 +141,7 @@ forward! {
         remove_subports(trunk: &str, ports: &[String]) -> ();
         delete_trunk(id: &str) -> ();
         set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
+        change_tags(kind: TaggedKind, id: &str, added: &[String], removed: &[String]) -> ();
         create_server_group(name: &str, policy: &str) -> ServerGroup;
         delete_server_group(id: &str) -> ();
         create_server(new: &NewServer) -> String;

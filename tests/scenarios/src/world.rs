@@ -150,6 +150,7 @@ impl World {
             cloud_name: "openstack".to_owned(),
             ca_certificate: None,
             region: None,
+            identity: None,
         };
         OpenStackConnector::new().connect(&credentials).await
     }

@@ -37,6 +37,7 @@ impl Scene {
             cloud_name: "openstack".to_owned(),
             ca_certificate: None,
             region: None,
+            identity: None,
         };
         let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
         let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();

@@ -163,6 +163,15 @@ mod tests {
     }
 
     #[test]
+    fn r2_9_a_server_of_which_nova_knows_the_id_alone_is_read() {
+        let down = json!({"id": "1", "status": "UNKNOWN", "created": "", "tenant_id": "p", "links": []});
+        let server: infrastructure::Server = serde_json::from_value::<Server>(down).unwrap().into();
+        assert_eq!((server.id.as_str(), server.status.as_str()), ("1", "UNKNOWN"));
+        let bare = serde_json::from_value::<Server>(json!({"id": "2"})).unwrap();
+        assert_eq!(infrastructure::Server::from(bare).id, "2");
+    }
+
+    #[test]
     fn a_server_booted_from_a_volume_has_no_image() {
         assert_eq!(read(&json!({"image": ""})).image_id, None);
         assert_eq!(read(&json!({"image": {"id": "i"}})).image_id.as_deref(), Some("i"));

@@ -82,9 +82,14 @@ pub(crate) async fn delete_server_group(session: &Session, id: &str) -> CloudRes
     session.done(&Request::delete(Service::Compute, path)).await.map(drop)
 }
 
+/// Returns the path of the tags of a server.
+pub(crate) fn tags_path(id: &str) -> String {
+    format!("{}/tags", path(id))
+}
+
 /// Replaces all tags of a server.
 pub(crate) async fn set_tags(session: &Session, id: &str, tags: &[String]) -> CloudResult<()> {
-    let request = Request::put(Service::Compute, format!("{}/tags", path(id)), json!({"tags": tags}));
+    let request = Request::put(Service::Compute, tags_path(id), json!({"tags": tags}));
     session.done(&request).await.map(drop)
 }
 

@@ -29,6 +29,8 @@ struct ResponseBody {
     revision_number: Option<u64>,
     #[serde(default)]
     updated_at: String,
+    #[serde(default)]
+    created_at: String,
 }
 
 impl From<ResponseBody> for FloatingIp {
@@ -39,6 +41,7 @@ impl From<ResponseBody> for FloatingIp {
             network_id: answer.floating_network_id,
             port_id: answer.port_id,
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
             tags: answer.tags,
             status: answer.status,
             revision: answer.revision_number,

@@ -24,13 +24,8 @@ use crate::{
     session::Session,
 };
 
-/// Replaces all tags of an object of Neutron.
-pub(crate) async fn set_tags(
-    session: &Session,
-    kind: TaggedKind,
-    id: &str,
-    tags: &[String],
-) -> CloudResult<()> {
+/// Returns the path of the tags of an object of Neutron.
+pub(crate) fn tags_path(kind: TaggedKind, id: &str) -> String {
     let collection = match kind {
         TaggedKind::Network => "networks",
         TaggedKind::Subnet => "subnets",
@@ -41,7 +36,17 @@ pub(crate) async fn set_tags(
         TaggedKind::Trunk => "trunks",
         TaggedKind::Server => "servers",
     };
-    let path = format!("{}/tags", path(collection, id));
+    format!("{}/tags", path(collection, id))
+}
+
+/// Replaces all tags of an object of Neutron.
+pub(crate) async fn set_tags(
+    session: &Session,
+    kind: TaggedKind,
+    id: &str,
+    tags: &[String],
+) -> CloudResult<()> {
+    let path = tags_path(kind, id);
     session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)
 }
 

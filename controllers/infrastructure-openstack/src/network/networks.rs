@@ -9,6 +9,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -23,6 +24,8 @@ struct ResponseBody {
     external: bool,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    created_at: String,
 }
 
 impl From<ResponseBody> for Network {
@@ -34,6 +37,7 @@ impl From<ResponseBody> for Network {
             subnets: answer.subnets,
             external: answer.external,
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -33,6 +34,8 @@ struct ResponseBody {
     #[serde(default)]
     device_owner: Option<String>,
     status: String,
+    #[serde(default)]
+    created_at: String,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +60,7 @@ impl From<ResponseBody> for Port {
             name: answer.name,
             network_id: answer.network_id,
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
             tags: answer.tags,
             fixed_ips: answer.fixed_ips.into_iter().map(fixed).collect(),
             security_groups: answer.security_groups,

@@ -9,6 +9,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -21,6 +22,8 @@ struct ResponseBody {
     external_gateway_info: Option<Gateway>,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    created_at: String,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +52,7 @@ impl From<ResponseBody> for Router {
             external_network_id: network,
             external_ips: addresses.into_iter().map(|address| address.ip_address).collect(),
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
         }
     }
 }

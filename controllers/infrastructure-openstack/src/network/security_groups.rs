@@ -11,6 +11,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -23,6 +24,8 @@ struct ResponseBody {
     tags: Vec<String>,
     #[serde(default)]
     security_group_rules: Vec<Rule>,
+    #[serde(default)]
+    created_at: String,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +54,7 @@ impl From<ResponseBody> for SecurityGroup {
             id: answer.id,
             name: answer.name,
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
             tags: answer.tags,
             rules: answer.security_group_rules.into_iter().map(SecurityGroupRule::from).collect(),
         }

@@ -9,6 +9,7 @@ use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
+    time::utc,
 };
 
 #[derive(Deserialize)]
@@ -25,6 +26,8 @@ struct ResponseBody {
     dns_nameservers: Vec<String>,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    created_at: String,
 }
 
 impl From<ResponseBody> for Subnet {
@@ -38,6 +41,7 @@ impl From<ResponseBody> for Subnet {
             tags: answer.tags,
             dns_nameservers: answer.dns_nameservers,
             description: answer.description.unwrap_or_default(),
+            created_at: utc(&answer.created_at),
         }
     }
 }

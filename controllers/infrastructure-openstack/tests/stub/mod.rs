@@ -107,7 +107,13 @@ impl Stub {
              user_domain_id: default, project_id: p}}, region_name: R}}}}",
             self.root
         );
-        Credentials { clouds_yaml, cloud_name: "stub".into(), ca_certificate: None, region: None }
+        Credentials {
+            clouds_yaml,
+            cloud_name: "stub".into(),
+            ca_certificate: None,
+            region: None,
+            identity: None,
+        }
     }
 
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {

@@ -45,6 +45,8 @@ plain! {
         external: bool,
         /// Description.
         description: String,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Network to create. `description` contains the owner's tag from the start, because tags can only be
@@ -104,6 +106,8 @@ plain! {
         dns_nameservers: Vec<String>,
         /// Description.
         description: String,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Subnet to create.
@@ -138,6 +142,8 @@ plain! {
         external_ips: Vec<String>,
         /// Description.
         description: String,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Router to create.
@@ -178,6 +184,8 @@ plain! {
         tags: Vec<String>,
         /// Its rules.
         rules: Vec<SecurityGroupRule>,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Rule as Neutron stores it.

@@ -61,6 +61,8 @@ plain! {
         device_owner: String,
         /// `ACTIVE`, `DOWN`, ...
         status: String,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Port to create.
@@ -129,6 +131,8 @@ plain! {
         port_id: Option<String>,
         /// Number of the last change, if the cloud counts changes.
         revision: Option<u64>,
+        /// Time of creation.
+        created_at: String,
         /// Time of the last change.
         updated_at: String,
         /// Description.

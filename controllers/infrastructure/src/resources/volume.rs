@@ -21,6 +21,8 @@ plain! {
         volume_type: Option<String>,
         /// Ids of the servers that it is attached to.
         servers: Vec<String>,
+        /// Time of creation.
+        created_at: String,
     }
 
     /// Snapshot of a Cinder volume. The volume cannot be deleted before it.

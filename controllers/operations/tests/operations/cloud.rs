@@ -251,6 +251,9 @@ impl Cloud for FakeCloud {
     async fn set_tags(&self, _: TaggedKind, _: &str, _: &[String]) -> CloudResult<()> {
         unused("set_tags")
     }
+    async fn change_tags(&self, _: TaggedKind, _: &str, _: &[String], _: &[String]) -> CloudResult<()> {
+        unused("change_tags")
+    }
 
     async fn servers(&self) -> CloudResult<Vec<Server>> {
         unused("servers")

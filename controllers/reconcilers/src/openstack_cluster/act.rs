@@ -13,12 +13,12 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::applied_rules;
 use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use crate::{names, project};
+use super::{applied_rules, applied_tags};
+use crate::{duplicates, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -104,9 +104,14 @@ impl Actor<'_> {
             Step::CreateFloatingIp { external, address } => {
                 self.create_floating_ip(observed, external, address).await?
             }
-            Step::Tag { kind, id, tags } => {
-                self.cloud.set_tags(kind, &id, &tags).await?;
-                note_tags(observed, kind, &id, &tags);
+            Step::DeleteDuplicate(duplicate) => {
+                let event = duplicates::delete(self.cloud, &duplicate).await?;
+                observed.duplicates.retain(|it| *it != duplicate);
+                Some(event)
+            }
+            Step::Tag { kind, id, added, removed } => {
+                self.cloud.change_tags(kind, &id, &added, &removed).await?;
+                note_tags(observed, kind, &id, &added, &removed);
                 None
             }
             Step::Journal(_)
@@ -277,9 +282,11 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let text = observed.journal.text();
         let rules = applied_rules::text(self.desired, observed);
+        let tags = applied_tags::text(self.desired, observed);
         let annotations = object.annotations();
         if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
             && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
+            && annotations.get(applied_tags::ANNOTATION) == tags.as_ref()
         {
             return Ok(());
         }
@@ -289,6 +296,7 @@ impl Actor<'_> {
                 JOURNAL_ANNOTATION: text,
                 project::ANNOTATION: observed.project,
                 applied_rules::ANNOTATION: rules,
+                applied_tags::ANNOTATION: tags,
             },
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
@@ -310,21 +318,27 @@ pub(super) fn gone(result: controllers_infrastructure::CloudResult<()>) -> Resul
     }
 }
 
-fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, tags: &[String]) {
-    let tags = tags.to_vec();
+fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, added: &[String], removed: &[String]) {
+    let change = |tags: &mut Vec<String>| {
+        tags.retain(|tag| !removed.contains(tag));
+        tags.extend_from_slice(added);
+    };
     match kind {
-        TaggedKind::Network => observed.network.iter_mut().for_each(|it| it.tags.clone_from(&tags)),
+        TaggedKind::Network => observed.network.iter_mut().for_each(|it| change(&mut it.tags)),
         TaggedKind::Subnet => {
-            observed.subnets.iter_mut().filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
+            observed.subnets.iter_mut().filter(|it| it.id == id).for_each(|it| change(&mut it.tags));
         }
-        TaggedKind::Router => observed.router.iter_mut().for_each(|it| it.tags.clone_from(&tags)),
+        TaggedKind::Router => observed.router.iter_mut().for_each(|it| change(&mut it.tags)),
         TaggedKind::SecurityGroup => {
-            observed.groups.values_mut().filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
+            observed.groups.values_mut().filter(|it| it.id == id).for_each(|it| change(&mut it.tags));
         }
-        TaggedKind::FloatingIp => observed.floating_ip.iter_mut().for_each(|it| it.tags.clone_from(&tags)),
+        TaggedKind::FloatingIp => {
+            let all = observed.floating_ip.iter_mut().chain(&mut observed.bastion.floating_ip);
+            all.filter(|it| it.id == id).for_each(|it| change(&mut it.tags));
+        }
         TaggedKind::Port => {
             let ports = observed.balancing.vip_port.iter_mut().chain(&mut observed.reserved);
-            ports.filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
+            ports.filter(|it| it.id == id).for_each(|it| change(&mut it.tags));
         }
         // A cluster has no trunks and servers of its own.
         TaggedKind::Trunk | TaggedKind::Server => {}

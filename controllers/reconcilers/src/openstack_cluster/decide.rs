@@ -8,6 +8,7 @@ use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
+use crate::duplicates::{AMBIGUOUS, Duplicate, Remedy, remedy};
 
 /// Next step of an OpenStackCluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +35,10 @@ pub(super) enum Step {
     ReserveAddress { network: String, subnet: String },
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
-    /// Tag a resource.
-    Tag { kind: TaggedKind, id: String, tags: Vec<String> },
+    /// Add tags to a resource, and remove others.
+    Tag { kind: TaggedKind, id: String, added: Vec<String>, removed: Vec<String> },
+    /// Delete a resource of which another one is adopted.
+    DeleteDuplicate(Duplicate),
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
     /// Wait.
@@ -74,6 +77,7 @@ impl Step {
             }
             Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
             Self::Tag { id, .. } => format!("tag {id}"),
+            Self::DeleteDuplicate(it) => format!("delete {} {}", it.kind, it.id),
             Self::Balance(step) => step.attempt(&format!("{name}-kubeapi")),
             Self::Journal(_) | Self::SetEndpoint { .. } | Self::Wait { .. } | Self::Nothing => String::new(),
         }
@@ -87,7 +91,8 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
     if !missing.is_empty() {
         return Step::Journal(missing);
     }
-    network(desired, observed)
+    duplicates(observed)
+        .or_else(|| network(desired, observed))
         .or_else(|| router(desired, observed))
         .or_else(|| groups(desired, observed))
         .or_else(|| reservation(desired, observed))
@@ -95,6 +100,13 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
         .or_else(|| tags(desired, tag, observed))
         .or_else(|| balanced(desired, tag, observed))
         .unwrap_or(Step::Nothing)
+}
+
+fn duplicates(observed: &Observed) -> Option<Step> {
+    Some(match remedy(&observed.duplicates)? {
+        Remedy::Delete(duplicate) => Step::DeleteDuplicate(duplicate),
+        Remedy::Refuse(message) => Step::Wait { reason: AMBIGUOUS, message },
+    })
 }
 
 fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -178,7 +190,9 @@ fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
         return Some(Step::Balance(step));
     }
     let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
-    let host = observed.balanced_host(wish).filter(|_| !complete);
+    // A host that is known stays, whatever the load balancer has.
+    let known = observed.endpoint.as_ref().map(|(host, _)| host.clone()).filter(|host| !host.is_empty());
+    let host = known.or_else(|| observed.balanced_host(wish)).filter(|_| !complete);
     let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
     endpoint.or_else(|| balancer::decide::parts(wish, tag, observed).map(Step::Balance))
 }
@@ -240,13 +254,12 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description) || desired.adopted.has(id);
-        let lacking: Vec<String> =
+        let added: Vec<String> =
             tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
-        (ours && !lacking.is_empty()).then(|| Step::Tag {
-            kind,
-            id: id.clone(),
-            tags: tags.iter().cloned().chain(lacking).collect(),
-        })
+        let removed: Vec<String> =
+            desired.former_tags.iter().filter(|tag| tags.contains(tag)).cloned().collect();
+        let differs = !added.is_empty() || !removed.is_empty();
+        (ours && differs).then(|| Step::Tag { kind, id: id.clone(), added, removed })
     })
 }
 

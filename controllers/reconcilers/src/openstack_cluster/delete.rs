@@ -17,6 +17,7 @@ use super::observe::{self, Observed, Observer, intended};
 use super::{
     BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers, report,
 };
+use crate::login::Login;
 use crate::{names, project};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
@@ -51,6 +52,7 @@ impl OpenStackClusterReconciler {
             {
                 let before = object.clone();
                 report::report_stopped(object, error, &now());
+                report::report_login(object, &Login::Failed(Some(error)), &now());
                 *object = write_status(api, &before, object).await?;
             }
             let is_in_progress = |reason| matches!(reason, balancer::PENDING | csi_volumes::WAITING);
@@ -82,7 +84,7 @@ impl OpenStackClusterReconciler {
         if observed.journal.entries().is_empty() && !has_bastion && !may_leave {
             return Ok(());
         }
-        let cloud = self.cloud(object).await?;
+        let cloud = self.connect(object).await?.cloud;
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = OwnershipTag::of(object);
         let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
@@ -268,9 +270,8 @@ pub(super) async fn delete_entry(
         names::ROUTER_INTERFACE => router_interface(observer, entry).await,
         names::ROUTER => router(observer, entry).await,
         names::SECURITY_GROUP => {
-            let Some(group) = observer.owned_group(entry.id.as_deref(), &entry.name).await? else {
-                return Ok(None);
-            };
+            let found = observer.owned_groups(entry.id.as_deref(), &entry.name).await?;
+            let Some(group) = found.first() else { return Ok(None) };
             gone(cloud.delete_security_group(&group.id).await)?;
             Ok(Some(format!("deleted security group {} ({})", group.name, group.id)))
         }
@@ -282,9 +283,8 @@ pub(super) async fn delete_entry(
             Ok(subnets.first().map(|subnet| format!("deleted subnet {} ({})", subnet.name, subnet.id)))
         }
         names::NETWORK => {
-            let Some(network) = observer.owned_network(entry.id.as_deref(), &entry.name).await? else {
-                return Ok(None);
-            };
+            let found = observer.owned_networks(entry.id.as_deref(), &entry.name).await?;
+            let Some(network) = found.first() else { return Ok(None) };
             gone(cloud.delete_network(&network.id).await)?;
             Ok(Some(format!("deleted network {} ({})", network.name, network.id)))
         }
@@ -294,7 +294,7 @@ pub(super) async fn delete_entry(
 }
 
 async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
-    let mut found = observer.owned_floating_ip().await?;
+    let mut found = observer.owned_floating_ips(None).await?.into_iter().next();
     if found.is_none() && entry.id.is_some() {
         // Its description was changed by hand; the tag still identifies the owner.
         let query = FloatingIpQuery { tags: vec![observer.tag.text()], ..FloatingIpQuery::default() };
@@ -329,9 +329,8 @@ async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Opti
 }
 
 async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
-    let Some(router) = observer.owned_router(entry.id.as_deref(), &entry.name).await? else {
-        return Ok(None);
-    };
+    let found = observer.owned_routers(entry.id.as_deref(), &entry.name).await?;
+    let Some(router) = found.first() else { return Ok(None) };
     // The router is ours, so are its interfaces.
     let query = PortQuery { device_id: Some(router.id.clone()), ..PortQuery::default() };
     for port in observer.cloud.ports(&query).await? {

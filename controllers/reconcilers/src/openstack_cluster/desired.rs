@@ -4,10 +4,10 @@ use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
 use super::adoption::Adopted;
-use super::applied_rules;
 use super::balancer::BalancerWish;
 use super::bastion::{self, BastionWish};
 use super::rules::{Role, RuleSource, RuleSpec, invalid_rules, managed_rules};
+use super::{applied_rules, applied_tags};
 use crate::{cidrs, queries};
 
 /// Default port of a Kubernetes API server.
@@ -43,6 +43,8 @@ pub(super) struct Desired {
     pub adopted: Adopted,
     /// Tags of every created resource, beside the ownership tag.
     pub tags: Vec<String>,
+    /// Tags of an earlier spec, which are removed.
+    pub former_tags: Vec<String>,
 }
 
 /// Address on a managed subnet, and the name of the port that keeps it.
@@ -119,9 +121,10 @@ impl Desired {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let name = format!("k8s-clusterapi-cluster-{namespace}-{cluster}");
         let server = spec.api_server.as_ref();
-        let given = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port);
-        let port = given.or_else(|| server.and_then(|server| server.port)).filter(|port| *port > 0);
-        let port = port.unwrap_or(API_PORT);
+        // A client may send 0 for a port that is not set.
+        let set = |port: Option<i32>| port.filter(|port| *port > 0);
+        let given = set(spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.port));
+        let port = given.or_else(|| set(server.and_then(|server| server.port))).unwrap_or(API_PORT);
         let external_wanted = spec.enable_external_network != Some(false);
         let bastion = bastion::is_wanted(spec);
         let ports = api_ports(spec, port);
@@ -144,6 +147,7 @@ impl Desired {
             keeps_foreign_rules: applied_rules::keeps_foreign(object),
             adopted: Adopted::read(object.metadata.annotations.as_ref()),
             tags: spec.tags.clone().unwrap_or_default(),
+            former_tags: applied_tags::former(object),
             name,
         }
     }

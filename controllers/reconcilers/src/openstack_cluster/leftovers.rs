@@ -93,7 +93,7 @@ pub(super) async fn find(
     let named = named(object);
     let name = &observer.desired.name;
     let network = if journal.has(names::NETWORK, name) {
-        observer.owned_network(journal.id(names::NETWORK, name), name).await?
+        observer.owned_networks(journal.id(names::NETWORK, name), name).await?.into_iter().next()
     } else {
         None
     };
@@ -169,8 +169,8 @@ async fn claim_groups(
         format!("Security Group for {} Service LoadBalancer in cluster {}", service.name, service.cluster);
     for group in observer.cloud.security_groups(&SecurityGroupQuery::default()).await? {
         if group.name.starts_with("lb-sg-") && group.description == description {
-            let tags = observer.tag.tags(Some(&group.tags));
-            observer.cloud.set_tags(TaggedKind::SecurityGroup, &group.id, &tags).await?;
+            let tags = observer.tag.tags(None);
+            observer.cloud.change_tags(TaggedKind::SecurityGroup, &group.id, &tags, &[]).await?;
             journal.learn(names::SECURITY_GROUP, &group.name, &group.id);
         }
     }

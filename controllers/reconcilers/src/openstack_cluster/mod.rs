@@ -8,6 +8,7 @@
 mod act;
 mod adoption;
 mod applied_rules;
+mod applied_tags;
 mod balancer;
 mod bastion;
 mod csi_volumes;
@@ -24,14 +25,15 @@ mod quota_needs;
 mod related;
 mod report;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod zones;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, OpenStackCluster};
-use controllers_infrastructure::Cloud;
+use controllers_infrastructure::Connection;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, Severity, now,
     paused, write_status,
@@ -187,8 +189,8 @@ impl OpenStackClusterReconciler {
         Ok(api.get_opt(&owner.name).await?.filter(|cluster| cluster.uid().as_ref() == Some(&owner.uid)))
     }
 
-    async fn cloud(&self, object: &OpenStackCluster) -> Result<Arc<dyn Cloud>, ReconcileError> {
-        self.context.cloud(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
+    async fn connect(&self, object: &OpenStackCluster) -> Result<Connection, ReconcileError> {
+        self.context.connect(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
     }
 
     /// Records an Event for an error of the cloud; its repetitions are counted.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers_infrastructure::{
-    Cloud, FloatingIp, FloatingIpQuery, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup,
-    Subnet, SubnetQuery,
+    Cloud, CloudError, FloatingIp, FloatingIpQuery, Network, NetworkQuery, Port, PortQuery, Router,
+    SecurityGroup, Subnet, SubnetQuery,
 };
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
@@ -14,6 +14,7 @@ use super::balancer::{BalancerView, BalancerWish};
 use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::{Role, RuleContext};
+use crate::duplicates::{Candidate, Duplicate, adopt};
 use crate::{endpoint_hosts, names, queries};
 
 /// Number of ids in an error about several resources: enough to find them, and short enough for a condition.
@@ -37,6 +38,8 @@ pub(super) struct Observed {
     pub connected: bool,
     pub groups: BTreeMap<Role, SecurityGroup>,
     pub floating_ip: Option<FloatingIp>,
+    /// Resources of a name and tag of which another one is adopted.
+    pub duplicates: Vec<Duplicate>,
     pub zones: Vec<String>,
     /// Zones that Machines name, if one of them may not exist any more.
     pub named_zones: BTreeSet<String>,
@@ -58,8 +61,12 @@ pub(super) struct Observed {
     pub warnings: Vec<(&'static str, String)>,
     /// Time at which the credentials end, if the cloud says so.
     pub credentials_expire_at: Option<String>,
-    /// The credentials were accepted.
+    /// The credentials were accepted, or earlier ones.
     pub logged_in: bool,
+    /// Why the present credentials are not in use, but earlier ones.
+    pub refused: Option<CloudError>,
+    /// Every resource has exactly the tags of the spec, beside those of other tools.
+    pub tagged: bool,
     /// Everything has been observed.
     pub complete: bool,
 }
@@ -68,6 +75,15 @@ impl Observed {
     /// Returns the subnet of the cluster's own addresses: the one that the spec names, else the first.
     pub(super) fn own_subnet(&self) -> Option<&Subnet> {
         self.primary.as_ref().or_else(|| self.subnets.first())
+    }
+
+    /// Adopts the first of the resources of a name, and notes its id, which a crash may have left unknown.
+    pub(super) fn adopt<T: Candidate>(&mut self, kind: &'static str, name: &str, found: Vec<T>) -> Option<T> {
+        let first = adopt(kind, found, &mut self.duplicates)?;
+        if self.journal.has(kind, name) {
+            self.journal.learn(kind, name, first.id());
+        }
+        Some(first)
     }
 
     /// Returns the resources that the rules of security groups name.
@@ -100,14 +116,15 @@ impl Observer<'_> {
         self.external(observed).await?;
         self.router(observed).await?;
         for wish in &self.desired.groups {
-            let found =
-                self.owned_group(observed.journal.id(names::SECURITY_GROUP, &wish.name), &wish.name).await?;
-            if let Some(group) = found {
+            let id = observed.journal.id(names::SECURITY_GROUP, &wish.name);
+            let found = self.owned_groups(id, &wish.name).await?;
+            if let Some(group) = observed.adopt(names::SECURITY_GROUP, &wish.name, found) {
                 observed.groups.insert(wish.role, group);
             }
         }
         if let Some(wish) = &self.desired.reserved {
-            observed.reserved = self.owned_vip_port(&wish.port).await?;
+            let found = self.owned_vip_ports(&wish.port).await?;
+            observed.reserved = observed.adopt(names::VIP_PORT, &wish.port, found);
         }
         self.floating_ip(observed).await?;
         self.bastion(observed).await?;
@@ -124,7 +141,8 @@ impl Observer<'_> {
             NetworkWish::Managed { .. } => {
                 let (id, name) =
                     (observed.journal.id(names::NETWORK, &self.desired.name), &self.desired.name);
-                let found = self.owned_network(id, name).await?;
+                let found = self.owned_networks(id, name).await?;
+                let found = observed.adopt(names::NETWORK, name, found);
                 if found.is_none() {
                     let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
                     let other = self.cloud.networks(&query).await?;
@@ -160,17 +178,17 @@ impl Observer<'_> {
     }
 
     async fn subnets(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
-        let Some(network) = &observed.network else { return Ok(()) };
+        let Some(network) = observed.network.clone() else { return Ok(()) };
         let on_it = SubnetQuery { network_id: Some(network.id.clone()), ..SubnetQuery::default() };
         observed.subnets = match &self.desired.subnets {
             SubnetWish::Managed { .. } => {
                 let id = observed.journal.id(names::SUBNET, &self.desired.name);
-                self.owned_subnets(id, &self.desired.name, &network.id).await?
+                let found = self.owned_subnets(id, &self.desired.name, &network.id).await?;
+                observed.adopt(names::SUBNET, &self.desired.name, found).into_iter().collect()
             }
             SubnetWish::All => {
                 let mut all = self.cloud.subnets(&on_it).await?;
-                // Neutron's order may change; IPv4 comes first, and a tie is resolved by the id.
-                all.sort_by_key(|subnet| (subnet.cidr.contains(':'), subnet.id.clone()));
+                sort_subnets(&mut all);
                 all
             }
             SubnetWish::Existing(queries) => {
@@ -226,7 +244,8 @@ impl Observer<'_> {
                     observed.gateway_ips.push((subnet.id, address.clone()));
                 }
                 let (id, name) = (observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name);
-                let found = self.owned_router(id, name).await?;
+                let found = self.owned_routers(id, name).await?;
+                let found = observed.adopt(names::ROUTER, name, found);
                 if found.is_none() {
                     let query = NetworkQuery { name: Some(name.clone()), ..NetworkQuery::default() };
                     let other = self.cloud.routers(&query).await?;
@@ -256,7 +275,7 @@ impl Observer<'_> {
                         FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
                     self.cloud.floating_ips(&query).await?.into_iter().next()
                 }
-                None if wish.floating => self.owned_floating_ip().await?,
+                None if wish.floating => self.own_floating_ip(observed).await?,
                 None => None,
             },
             EndpointWish::Floating(Some(host)) | EndpointWish::Given { host, floating: true } => {
@@ -269,10 +288,17 @@ impl Observer<'_> {
                     }
                 }
             }
-            EndpointWish::Floating(None) => self.owned_floating_ip().await?,
+            EndpointWish::Floating(None) => self.own_floating_ip(observed).await?,
             _ => None,
         };
         Ok(())
+    }
+
+    /// Finds the floating IP that was allocated for the API.
+    async fn own_floating_ip(&self, observed: &mut Observed) -> Result<Option<FloatingIp>, ReconcileError> {
+        let host = observed.endpoint.as_ref().map(|(host, _)| host.as_str());
+        let found = self.owned_floating_ips(host).await?;
+        Ok(observed.adopt(names::FLOATING_IP, &self.desired.name, found))
     }
 
     /// Returns true if a router has a port on a subnet.
@@ -321,6 +347,12 @@ pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
         }
     }
     entries
+}
+
+/// Sorts subnets: IPv4 comes first, then the oldest. Neutron's order may change.
+pub(super) fn sort_subnets(subnets: &mut [Subnet]) {
+    let key = |it: &Subnet| (it.cidr.contains(':'), it.created_at.clone(), it.id.clone());
+    subnets.sort_by_key(key);
 }
 
 /// Returns the only element, or an error.

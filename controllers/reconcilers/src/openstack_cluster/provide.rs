@@ -21,6 +21,7 @@ use super::{
     BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, csi_volumes,
     expiry, quota_needs, zones,
 };
+use crate::login::Login;
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::project;
 
@@ -84,7 +85,12 @@ impl OpenStackClusterReconciler {
             Err(ReconcileError::Waiting { .. }) => true,
             _ => false,
         };
-        report::report_login(object, observed.logged_in, result.as_ref().err(), &now());
+        let login = match &observed.refused {
+            Some(error) => Login::Earlier(error),
+            None if observed.logged_in => Login::Done,
+            None => Login::Failed(result.as_ref().err()),
+        };
+        report::report_login(object, &login, &now());
         match result {
             Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
             _ => report::report(object, desired, observed, &ending, &now()),
@@ -108,8 +114,10 @@ impl OpenStackClusterReconciler {
         tag: &OwnershipTag,
         observed: &mut Observed,
     ) -> Result<Duration, ReconcileError> {
-        let cloud = self.cloud(object).await?;
+        let connection = self.connect(object).await?;
+        let cloud = connection.cloud;
         observed.logged_in = true;
+        observed.refused = connection.refused;
         observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
@@ -122,6 +130,7 @@ impl OpenStackClusterReconciler {
         observed.applied_rules = applied_rules::read(object);
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let result = self.take_steps(&actor, object, observed).await;
+        observed.tagged = result.is_ok();
         if !matches!(result, Err(ReconcileError::Api(_))) {
             let made = actor.work_on_bastion(object, observed).await;
             self.record_bastion(object, observed, made?).await;

@@ -5,7 +5,7 @@ use apiserver_types::{
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
     condition, set_condition,
 };
-use controllers_infrastructure::{ErrorClass, Network, Subnet};
+use controllers_infrastructure::{Network, Subnet};
 use controllers_runtime::ReconcileError;
 
 use super::balancer::{BROKEN, DEGRADED, ERROR};
@@ -13,9 +13,10 @@ use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish}
 use super::observe::Observed;
 use super::rules::Role;
 use super::zones;
+use crate::login::Login;
 
-/// Condition of a login, and its reason if it succeeded.
-const AUTHENTICATED: &str = "OpenStackAuthenticationSucceeded";
+/// Reason of a cluster whose spec gives its API no address.
+const UNDETERMINED: &str = "APIEndpointConfigFailed";
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -87,28 +88,8 @@ pub(super) fn report(
 }
 
 /// Writes into the status if the login succeeded. An outage says nothing about the credentials.
-pub(super) fn report_login(
-    object: &mut OpenStackCluster,
-    logged_in: bool,
-    error: Option<&ReconcileError>,
-    now: &Time,
-) {
-    let condition = match error {
-        _ if logged_in => {
-            Condition::new(AUTHENTICATED, ConditionStatus::True, AUTHENTICATED, "", now.clone())
-        }
-        Some(ReconcileError::Cloud(error)) => {
-            let reason = match error.class {
-                ErrorClass::Unauthorized => "OpenStackAuthenticationFailed",
-                ErrorClass::Credentials | ErrorClass::IdentityNotFound | ErrorClass::IdentityAccessDenied => {
-                    error.class.reason()
-                }
-                _ => return,
-            };
-            Condition::new(AUTHENTICATED, ConditionStatus::False, reason, &error.to_string(), now.clone())
-        }
-        _ => return,
-    };
+pub(super) fn report_login(object: &mut OpenStackCluster, login: &Login<'_>, now: &Time) {
+    let Some(condition) = login.condition(now) else { return };
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
     set_condition(conditions, condition.at_generation(generation));
@@ -153,7 +134,7 @@ fn reason_of(kind: &str, desired: &Desired, error: &ReconcileError) -> &'static 
         ("NetworkReady", "Ambiguous") => "NetworkAmbiguous",
         ("APIEndpointReady", "QuotaExceeded") if balanced => "LoadBalancerQuota",
         // Octavia's permissions are a role of their own, and not every cloud has Octavia.
-        ("APIEndpointReady", "Forbidden" | "InvalidCredentials") if balanced => "LoadBalancerUnavailable",
+        ("APIEndpointReady", "Forbidden" | "CredentialsInvalid") if balanced => "LoadBalancerUnavailable",
         (_, reason) => reason,
     }
 }
@@ -236,7 +217,7 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
         }
         _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::Nowhere => Part::Wrong(
-            "NoEndpoint",
+            UNDETERMINED,
             "the API has no address, because the spec requests no floating IP. \
              Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                 .to_owned(),
@@ -246,7 +227,7 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
             if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
         {
             Part::Wrong(
-                "NoExternalNetwork",
+                UNDETERMINED,
                 "a floating IP needs an external network and the cloud has none. \
                  Set spec.controlPlaneEndpoint or spec.apiServer.fixedIP"
                     .to_owned(),

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{
-    Cluster, IdentityType, Machine, OpenStackCluster, OpenStackClusterIdentity, OpenStackMachine,
-    OpenStackServer,
-};
+use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine, OpenStackServer};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{OpenStackClusterReconciler, has_load_balancer};
-use crate::names;
 use crate::object_refs::concerned;
+use crate::{credential_watch, names};
 
 /// Number of clusters that are reconciled at the same time: each makes one call after another.
 const CONCURRENCY: u16 = 16;
@@ -46,33 +43,25 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
             concerned(&of_servers, &machine, |cluster| is_balanced(cluster, &machine))
         });
     // A bastion is an OpenStackServer that the cluster owns.
-    let controller =
-        controller.watches(Api::<OpenStackServer>::all(client.clone()), |server: OpenStackServer| {
-            let namespace = server.namespace().unwrap_or_default();
-            let owner = server.owner_references().iter().find(|owner| owner.kind == "OpenStackCluster");
-            owner.map(|owner| ObjectRef::<OpenStackCluster>::new(&owner.name).within(&namespace))
-        });
+    let controller = controller.watches(Api::<OpenStackServer>::all(client), |server: OpenStackServer| {
+        let namespace = server.namespace().unwrap_or_default();
+        let owner = server.owner_references().iter().find(|owner| owner.kind == "OpenStackCluster");
+        owner.map(|owner| ObjectRef::<OpenStackCluster>::new(&owner.name).within(&namespace))
+    });
+    let shared = context.clone();
     let reconciler = Arc::new(OpenStackClusterReconciler::new(context));
-    let (known, waking) = (controller.store(), Arc::clone(&reconciler));
+    let waking = Arc::clone(&reconciler);
     // A cluster that was refused would try again in a minute, and one that is settled in some minutes.
-    let of_identity = move |identity: OpenStackClusterIdentity| {
-        let uses = |cluster: &OpenStackCluster| uses(cluster, &identity.name_any());
-        let found: Vec<_> = known.state().into_iter().filter(|cluster| uses(cluster)).collect();
-        found.iter().filter_map(|cluster| cluster.uid()).for_each(|uid| waking.requeue.forget(&uid));
-        found.iter().map(|cluster| ObjectRef::from_obj(&**cluster)).collect::<Vec<_>>()
+    let wake = move |cluster: &OpenStackCluster| {
+        waking.requeue.forget(&cluster.uid().unwrap_or_default());
     };
-    let controller = controller.watches(Api::<OpenStackClusterIdentity>::all(client), of_identity);
+    let identity = |cluster: &OpenStackCluster| Some(cluster.spec.identity_ref.clone());
+    let controller = credential_watch::watch(controller, &shared, identity, wake);
     let pass = move |object: Arc<OpenStackCluster>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
-}
-
-/// Returns true if a cluster has the credentials of an OpenStackClusterIdentity.
-fn uses(cluster: &OpenStackCluster, identity: &str) -> bool {
-    let reference = &cluster.spec.identity_ref;
-    reference.kind == Some(IdentityType::ClusterIdentity) && reference.name == identity
 }
 
 /// Returns true if a machine belongs to a cluster with a load balancer.
@@ -81,22 +70,4 @@ fn is_balanced(cluster: &OpenStackCluster, machine: &impl ResourceExt) -> bool {
         |labels: &std::collections::BTreeMap<String, String>| labels.get(crate::CLUSTER_NAME_LABEL).cloned();
     let name = label(cluster.labels());
     has_load_balancer(cluster) && name.is_some() && name == label(machine.labels())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn r4_3_a_change_of_an_identity_wakes_the_clusters_that_use_it() {
-        let cluster = |kind: &str, name: &str| {
-            let spec = json!({"identityRef": {"type": kind, "name": name, "cloudName": "c"}});
-            OpenStackCluster::new("c", serde_json::from_value(spec).unwrap())
-        };
-        assert!(uses(&cluster("ClusterIdentity", "shared"), "shared"));
-        assert!(!uses(&cluster("ClusterIdentity", "other"), "shared"));
-        assert!(!uses(&cluster("Secret", "shared"), "shared"), "a Secret of that name");
-    }
 }

@@ -1,6 +1,6 @@
 //! Decision on the next step of a pool.
 
-use apiserver_types::{NetworkStatus, OpenStackFloatingIPPool, ReclaimPolicy};
+use apiserver_types::{Condition, NetworkStatus, OpenStackFloatingIPPool, ReclaimPolicy};
 use controllers_infrastructure::FloatingIp;
 use controllers_runtime::Journal;
 
@@ -47,6 +47,8 @@ pub(super) struct Observed {
     pub network: Option<NetworkStatus>,
     /// Names of claims for which there is no address.
     pub unserved: Vec<String>,
+    /// Condition of the login, if there was one.
+    pub login: Option<Condition>,
 }
 
 /// Next step of a pool.

@@ -22,6 +22,8 @@ use kube::{Api, ResourceExt};
 use act::Actor;
 use decide::{Observed, Step};
 
+use crate::login::Login;
+
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
     identity: "openstackfloatingippool-controller",
@@ -140,7 +142,9 @@ impl OpenStackFloatingIPPoolReconciler {
         let namespace = object.namespace().unwrap_or_default();
         let client = &self.context.client;
         observe::objects(client, object, observed).await?;
-        let cloud = self.context.cloud(&namespace, &object.spec.identity_ref).await?;
+        let connection = self.context.connect(&namespace, &object.spec.identity_ref).await?;
+        observed.login = Login::of(connection.refused.as_ref()).condition(&now());
+        let cloud = connection.cloud;
         let tag = OwnershipTag::of(object);
         observe::cloud(&cloud, object, &tag, observed).await?;
         let actor = Actor { api, client, cloud: &cloud, tag: &tag, namespace: &namespace };

@@ -5,6 +5,7 @@ use controllers_infrastructure::ErrorClass;
 use controllers_runtime::ReconcileError;
 
 use super::decide::{Member, Observed};
+use crate::login::Login;
 
 /// Condition of a pool. Upstream's name, which ends in "Condition" indeed.
 const READY: &str = "OpenstackFloatingIPPoolReadyCondition";
@@ -32,6 +33,10 @@ pub(super) fn report(
         status.available_ips = Some(observed.available().map(address).collect());
         status.claimed_ips = Some(claimed);
         status.failed_ips = (!failed.is_empty()).then_some(failed);
+    }
+    let login = observed.login.clone().or_else(|| Login::Failed(error).condition(now));
+    if let Some(login) = login {
+        set_condition(status.conditions.get_or_insert_default(), login.at_generation(generation));
     }
     let (holds, reason, message) = ready(observed, error);
     let condition = Condition::new(READY, holds, reason, &message, now.clone());

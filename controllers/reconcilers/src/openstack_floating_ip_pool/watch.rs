@@ -8,6 +8,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{OpenStackFloatingIPPoolReconciler, act, observe};
+use crate::credential_watch;
 use crate::object_refs::concerned;
 
 /// Number of pools that are reconciled at the same time: each makes one call after another.
@@ -36,7 +37,14 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let controller = controller
         .watches(Api::<IPAddressClaim>::all(client.clone()), of_claim)
         .watches(Api::<IPAddress>::all(client), of_address);
+    let shared = context.clone();
     let reconciler = Arc::new(OpenStackFloatingIPPoolReconciler::new(context));
+    let waking = Arc::clone(&reconciler);
+    let wake = move |pool: &OpenStackFloatingIPPool| {
+        waking.requeue.forget(&pool.uid().unwrap_or_default());
+    };
+    let identity = |pool: &OpenStackFloatingIPPool| Some(pool.spec.identity_ref.clone());
+    let controller = credential_watch::watch(controller, &shared, identity, wake);
     let pass = move |object: Arc<OpenStackFloatingIPPool>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }

@@ -20,7 +20,7 @@ use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::{names, project};
+use crate::{duplicates, names, project};
 
 /// Key of the tags of a machine in the metadata of its volumes.
 const TAGS: &str = "tags";
@@ -29,6 +29,8 @@ const TAGS: &str = "tags";
 pub(super) struct Actor<'a> {
     pub objects: &'a ServerObjects,
     pub cloud: &'a Arc<dyn Cloud>,
+    /// Cloud that has the floating IP of the API: the cluster's.
+    pub endpoint_cloud: &'a Arc<dyn Cloud>,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
     pub desired: &'a Desired,
@@ -72,14 +74,14 @@ impl Actor<'_> {
             Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
             Step::CreatePort(spec) => self.create_port(observed, spec).await,
             Step::TagPort { name, id, tags } => {
-                self.cloud.set_tags(TaggedKind::Port, &id, &tags).await?;
-                observed.ports.entry(name).and_modify(|port| port.tags = tags);
+                self.cloud.change_tags(TaggedKind::Port, &id, &tags, &[]).await?;
+                observed.ports.entry(name).and_modify(|port| port.tags.extend(tags));
                 Ok(None)
             }
             Step::CreateTrunk { name, port } => self.create_trunk(observed, name, port).await,
             Step::TagTrunk { name, id, tags } => {
-                self.cloud.set_tags(TaggedKind::Trunk, &id, &tags).await?;
-                observed.trunks.entry(name).and_modify(|trunk| trunk.tags = tags);
+                self.cloud.change_tags(TaggedKind::Trunk, &id, &tags, &[]).await?;
+                observed.trunks.entry(name).and_modify(|trunk| trunk.tags.extend(tags));
                 Ok(None)
             }
             Step::SetAddressPairs { name, id, pairs } => {
@@ -89,14 +91,20 @@ impl Actor<'_> {
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
             Step::TagServer { id, tags } => {
-                self.cloud.set_tags(TaggedKind::Server, &id, &tags).await?;
-                observed.server.iter_mut().for_each(|server| server.tags.clone_from(&tags));
-                Ok(Some(("ServerTagged", format!("set the tags of server {id}"))))
+                self.cloud.change_tags(TaggedKind::Server, &id, &tags, &[]).await?;
+                observed.server.iter_mut().for_each(|server| server.tags.extend(tags.clone()));
+                Ok(Some(("ServerTagged", format!("added tags to server {id}"))))
             }
             Step::CreateServer => self.create_server(object, observed).await,
             Step::DeleteBrokenVolume { name, id, status } => {
                 self.delete_broken_volume(observed, &name, &id, &status).await
             }
+            Step::DeleteDuplicate(duplicate) => {
+                let event = duplicates::delete(self.cloud, &duplicate).await?;
+                observed.duplicates.retain(|it| *it != duplicate);
+                Ok(Some(event))
+            }
+            Step::RefuseDuplicates(message) => Err(duplicates::refusal(message)),
             Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port, address, from } => {
@@ -116,7 +124,7 @@ impl Actor<'_> {
         address: Option<&str>,
         from: Option<String>,
     ) -> Result<EventText, ReconcileError> {
-        match self.cloud.take_floating_ip(floating_ip, &port, address).await {
+        match self.endpoint_cloud.take_floating_ip(floating_ip, &port, address).await {
             // Another heir was faster. The next pass looks again.
             Err(error) if error.status == Some(412) => {
                 observed.endpoint_ip = None;

@@ -8,7 +8,7 @@ use apiserver_types::{
 };
 use controllers_bootstrap::cloud_config::user_data_of;
 use controllers_bootstrap::delivery::{self, Data, Source};
-use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
+use controllers_infrastructure::{Cloud, CloudError, Connection, ErrorClass};
 use controllers_runtime::{ReconcileError, UserDataSource};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -89,6 +89,15 @@ impl OpenStackMachineReconciler {
         object: &OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
+        Ok(self.connect(object, cluster).await?.cloud)
+    }
+
+    /// Connects to the cloud of the object, with its own credentials or those of its cluster.
+    pub(super) async fn connect(
+        &self,
+        object: &OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<Connection, ReconcileError> {
         let own = object.spec.identity_ref.as_ref();
         let identity: Option<&OpenStackIdentityReference> =
             own.or_else(|| cluster.map(|it| &it.spec.identity_ref));
@@ -98,7 +107,7 @@ impl OpenStackMachineReconciler {
                 "neither the OpenStackMachine nor its cluster names credentials",
             ));
         };
-        self.context.cloud(&object.namespace().unwrap_or_default(), identity).await
+        self.context.connect(&object.namespace().unwrap_or_default(), identity).await
     }
 
     /// Returns the address from which the machine fetches its bootstrap data, if its Cluster wants that.

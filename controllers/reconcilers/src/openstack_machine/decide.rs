@@ -10,6 +10,7 @@ use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, V
 use controllers_runtime::{Journal, OwnershipTag};
 
 use super::desired::VolumeWish;
+use crate::duplicates::{Duplicate, Remedy, remedy};
 use crate::names;
 
 /// Desired cloud resources of a machine, with ids.
@@ -50,9 +51,13 @@ pub(super) struct Observed {
     pub ports: BTreeMap<String, Port>,
     pub volumes: BTreeMap<String, Volume>,
     pub server: Option<Server>,
+    /// Resources of a name and tag of which another one is adopted.
+    pub duplicates: Vec<Duplicate>,
     /// Id of the server, as the object has it.
     pub known_server: Option<String>,
     pub provider_id: Option<String>,
+    /// The machine is of a control plane, so that a port of it may have the floating IP of the API.
+    pub of_control_plane: bool,
     /// The machine was complete once; then its server is never created again.
     pub provisioned: bool,
     /// An operation has claimed the server.
@@ -113,15 +118,15 @@ pub(super) enum Step {
     CreateVolume(VolumeWish),
     /// Create a port.
     CreatePort(ResolvedPortSpec),
-    /// Tag a port.
+    /// Add tags to a port.
     TagPort { name: String, id: String, tags: Vec<String> },
     /// Make a port the parent of a trunk.
     CreateTrunk { name: String, port: String },
-    /// Tag a trunk.
+    /// Add tags to a trunk.
     TagTrunk { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
-    /// Tag the server.
+    /// Add tags to the server.
     TagServer { id: String, tags: Vec<String> },
     /// Create the server.
     CreateServer,
@@ -129,6 +134,10 @@ pub(super) enum Step {
     DeleteBroken { id: String, fault: String },
     /// Delete a volume that Cinder could not create, so that another one can be created.
     DeleteBrokenVolume { name: String, id: String, status: String },
+    /// Delete a resource of which another one is adopted.
+    DeleteDuplicate(Duplicate),
+    /// Leave duplicates in use to the user.
+    RefuseDuplicates(String),
     /// Write the server's id into the spec.
     SetProviderId(String),
     /// Associate the cluster's floating IP with an address of the machine's port. `from` says why another machine loses it.
@@ -156,7 +165,12 @@ impl Step {
             Self::TakeEndpoint { floating_ip, .. } => {
                 format!("associate floating IP {} with server {server:?}", floating_ip.address)
             }
-            Self::Journal(_) | Self::SetProviderId(_) | Self::Wait(_) | Self::Nothing => return None,
+            Self::DeleteDuplicate(it) => format!("delete {} {}", it.kind, it.id),
+            Self::RefuseDuplicates(_)
+            | Self::Journal(_)
+            | Self::SetProviderId(_)
+            | Self::Wait(_)
+            | Self::Nothing => return None,
         })
     }
 }
@@ -179,6 +193,11 @@ const AVAILABLE: &str = "available";
 
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Step {
+    match remedy(&observed.duplicates) {
+        Some(Remedy::Delete(duplicate)) => return Step::DeleteDuplicate(duplicate),
+        Some(Remedy::Refuse(message)) => return Step::RefuseDuplicates(message),
+        None => {}
+    }
     if let Some(server) = &observed.server {
         return with_server(desired, tag, observed, server);
     }
@@ -254,11 +273,11 @@ fn trunk_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, observed: &Observed, 
     Some(Step::TagTrunk { name: spec.name.clone(), id: trunk.id.clone(), tags })
 }
 
-/// Returns the tags of a resource with those that it lacks, if it lacks any.
+/// Returns the tags that a resource lacks, if it lacks any.
 fn lacking(spec: &ResolvedPortSpec, tag: &OwnershipTag, held: &[String]) -> Option<Vec<String>> {
     let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !held.contains(tag));
     let lacking: Vec<String> = lacking.collect();
-    (!lacking.is_empty()).then(|| held.iter().cloned().chain(lacking).collect())
+    (!lacking.is_empty()).then_some(lacking)
 }
 
 fn port_step(desired: &Desired, spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
@@ -308,9 +327,8 @@ fn server_tags(desired: &Desired, tag: &OwnershipTag, server: &Server) -> Option
         return None;
     }
     let lacking = desired.server_tags.iter().filter(|tag| !server.tags.contains(tag));
-    let lacking: Vec<String> = lacking.cloned().collect();
-    let tags = || server.tags.iter().cloned().chain(lacking.clone()).collect();
-    (!lacking.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags: tags() })
+    let tags: Vec<String> = lacking.cloned().collect();
+    (!tags.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags })
 }
 
 #[cfg(test)]

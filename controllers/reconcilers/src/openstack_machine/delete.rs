@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{LoadBalancerQuery, Server};
-use controllers_runtime::{Entry, ReconcileError, Severity, now};
+use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
+use controllers_infrastructure::{FloatingIpQuery, LoadBalancerQuery, Server};
+use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now};
 use kube::ResourceExt;
 
 use super::decide::Observed;
 use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
-use super::{OpenStackMachineReconciler, act, delete_trunk, observe, pool_address, report};
+use super::{OpenStackMachineReconciler, act, delete_trunk, desired, observe, pool_address, report};
 use crate::openstack_cluster::has_load_balancer;
 use crate::{names, project};
 
@@ -59,6 +59,9 @@ impl OpenStackMachineReconciler {
         }
         let cloud = self.cloud(object, cluster).await?;
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
+        let machine = self.machine(object).await?;
+        observed.of_control_plane = machine.is_some_and(|machine| desired::is_control_plane(&machine))
+            || object.labels().contains_key(names::CONTROL_PLANE_LABEL);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
         if !cluster_is_going && self.is_member(&observer, object, cluster).await? {
             let message = "waiting for the removal of the machine from the load balancer";
@@ -158,7 +161,7 @@ async fn delete_entry(
         names::TRUNK => delete_trunk::trunk(observer, observed, entry, network).await,
         names::SUBPORT => delete_trunk::subport(observer, entry).await,
         names::SERVER => server(observer, object, entry).await,
-        names::PORT => port(observer, object, entry).await,
+        names::PORT => port(observer, object, observed, entry).await,
         names::VOLUME => volume(observer, entry).await,
         _ => Ok(Gone::Yes(None)),
     }
@@ -171,7 +174,7 @@ async fn server(
 ) -> Result<Gone, ReconcileError> {
     // By name and tag, or by the journal's id and tag if it was renamed; not by the id in the spec, which
     // any client may have written.
-    let mut found = observer.owned_server(&entry.name).await?;
+    let mut found = observer.owned_servers(&entry.name).await?.into_iter().next();
     if let (None, Some(id)) = (&found, &entry.id) {
         found = observer.owned_server_by_id(id).await?;
     }
@@ -189,6 +192,7 @@ async fn server(
 async fn port(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
+    observed: &Observed,
     entry: &Entry,
 ) -> Result<Gone, ReconcileError> {
     let requested = |description: &str| {
@@ -201,14 +205,31 @@ async fn port(
             || (is_unclaimed(port) && entry.id.as_ref() == Some(&port.id))
     });
     let Some(port) = found else { return Ok(Gone::Yes(None)) };
+    if observed.of_control_plane {
+        release_floating_ips(observer, &port.id).await?;
+    }
     match observer.cloud.delete_port(&port.id).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Gone::Yes(Some(format!("deleted port {} ({})", port.name, port.id)))),
     }
 }
 
+/// Disassociates floating IPs from a port. That of the API is kept for another control plane, and those of users stay
+/// theirs.
+async fn release_floating_ips(observer: &Observer<'_>, port: &str) -> Result<(), ReconcileError> {
+    let query = FloatingIpQuery { port_id: Some(port.to_owned()), ..FloatingIpQuery::default() };
+    for ip in observer.cloud.floating_ips(&query).await? {
+        match observer.cloud.associate_floating_ip(&ip.id, None).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => tracing::info!(address = ip.address, port, "disassociated floating IP"),
+        }
+    }
+    Ok(())
+}
+
 async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, ReconcileError> {
-    let Some(volume) = observer.owned_volume(&entry.name).await? else { return Ok(Gone::Yes(None)) };
+    let found = observer.owned_volumes(&entry.name).await?;
+    let Some(volume) = found.first() else { return Ok(Gone::Yes(None)) };
     let description = format!("volume {} ({})", volume.name, volume.id);
     match volume.status.as_str() {
         // It is deleted with its server, or its deletion is in progress.
@@ -246,18 +267,55 @@ fn is_kept(server: &Server) -> bool {
     server.status == "SOFT_DELETED" && server.task_state.is_none()
 }
 
+/// Returns true if the journal of a machine that had one is gone: its annotations were removed, or only its spec and
+/// status were restored.
+pub(super) fn is_journal_lost(observed: &Observed, object: &OpenStackMachine) -> bool {
+    let resolved = object.status.as_ref().is_some_and(|status| status.resolved.is_some());
+    let marked = object.annotations().contains_key(OwnershipTag::ANNOTATION);
+    observed.journal.entries().is_empty() && (resolved || !marked)
+}
+
 /// Adds the entries that the journal must have had, in case the annotation was lost. The ownership tag
 /// then identifies our resources, and their names are deterministic.
-fn complete(observed: &mut Observed, object: &OpenStackMachine) {
-    if observed.known_server.is_some() {
+pub(super) fn complete(observed: &mut Observed, object: &OpenStackMachine) {
+    if observed.known_server.is_some() || is_journal_lost(observed, object) {
+        let (machine, cluster) = (Machine::default(), OpenStackCluster::default());
+        for volume in desired::volumes(object, &machine, &cluster) {
+            observed.journal.intend(names::VOLUME, &volume.name);
+        }
         let name = object.metadata.name.clone().unwrap_or_default();
         observed.journal.intend(names::SERVER, &name);
-        for (index, opts) in super::desired::ports(object).iter().enumerate() {
-            let name = super::desired::port_name(object, index, opts);
+        for (index, opts) in desired::ports(object).iter().enumerate() {
+            let name = desired::port_name(object, index, opts);
             observed.journal.intend(names::PORT, &name);
-            if super::desired::is_trunk(object, opts) {
+            if desired::is_trunk(object, opts) {
                 observed.journal.intend(names::TRUNK, &name);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn r2_3_a_machine_that_lost_its_journal_looks_for_all_that_it_can_have() {
+        let spec = json!({"flavor": {"id": "f"}, "image": {"id": "i"}, "rootVolume": {"sizeGiB": 10}});
+        let mut object = OpenStackMachine::new("m", serde_json::from_value(spec).unwrap());
+        let entries = |object: &OpenStackMachine| {
+            let mut observed = observe::begin(object);
+            complete(&mut observed, object);
+            let kinds = observed.journal.entries().iter().map(|entry| entry.kind.clone());
+            kinds.collect::<Vec<_>>()
+        };
+        assert_eq!(entries(&object), ["volume", "server", "port"], "all annotations are gone");
+        object.annotations_mut().insert(OwnershipTag::ANNOTATION.to_owned(), "u".to_owned());
+        assert!(entries(&object).is_empty(), "nothing was created yet");
+        object.status.get_or_insert_default().resolved =
+            Some(apiserver_types::ResolvedMachineSpec::default());
+        assert_eq!(entries(&object), ["volume", "server", "port"], "a pass had begun");
     }
 }

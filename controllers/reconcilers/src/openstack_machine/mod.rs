@@ -13,6 +13,7 @@ mod decide;
 mod delete;
 mod delete_trunk;
 mod desired;
+mod fixed_address;
 mod new_port;
 mod objects;
 mod observe;
@@ -42,6 +43,7 @@ use kube::ResourceExt;
 use context::ReconcileContext;
 use objects::ServerObjects;
 
+use crate::login::Login;
 use crate::preflight::Preflight;
 
 /// Specification of this controller.
@@ -118,6 +120,11 @@ impl OpenStackMachineReconciler {
         self.reconcile_in(&objects, object).await
     }
 
+    /// Has the next pass made although the last one was a moment ago.
+    pub(crate) fn wake(&self, uid: &str) {
+        self.requeue.forget(uid);
+    }
+
     /// Makes one pass over an object of either kind.
     async fn reconcile_in<K: kube::Resource>(
         &self,
@@ -159,6 +166,7 @@ impl OpenStackMachineReconciler {
         // A pass that reached its report has written more than this.
         if object.condition("Ready").is_none_or(|ready| ready.message != error.to_string()) {
             report::report_stopped(object, &error, &now());
+            report::add(object, Login::Failed(Some(&error)).condition(&now()));
             *object = objects.write_status(&before, object).await?;
         }
         if let ReconcileError::Cloud(error) = &error {

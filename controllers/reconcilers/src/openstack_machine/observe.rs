@@ -1,5 +1,6 @@
 //! Observation of an OpenStackMachine's resources in the cloud.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileEr
 use kube::ResourceExt;
 
 use super::decide::{Desired, Membership, Observed};
+use crate::duplicates::{adopt, sort};
 use crate::names;
 
 /// Maximum age of the shared list for a machine that is being built. Such machines are observed every two
@@ -57,8 +59,12 @@ impl Observer<'_> {
         // A server that was up once is not searched for: the Machine's owner decides about another one.
         let known_for_good = observed.provisioned || observed.provider_id.is_some();
         if observed.server.is_none() && !known_for_good && observed.journal.has(names::SERVER, name) {
-            observed.server = self.owned_server(name).await?;
+            let found = self.owned_servers(name).await?;
+            observed.server = adopt(names::SERVER, found, &mut observed.duplicates);
             observed.known_server = observed.server.as_ref().map(|server| server.id.clone());
+            if let Some(id) = &observed.known_server {
+                observed.journal.learn(names::SERVER, name, id);
+            }
         }
         Ok(())
     }
@@ -76,12 +82,16 @@ impl Observer<'_> {
         }
     }
 
-    /// Finds the server of this name with our tag.
-    pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, ReconcileError> {
-        let found = self.cloud.servers_named(name).await?;
-        let ours =
-            |server: &Server| server.tags.contains(&self.tag.text()) && server.status != "SOFT_DELETED";
-        Ok(found.into_iter().find(ours))
+    /// Finds the servers of this name with our tag. The one to adopt comes first: that with ports, or the oldest.
+    pub(super) async fn owned_servers(&self, name: &str) -> Result<Vec<Server>, ReconcileError> {
+        let mut found = self.cloud.servers_named(name).await?;
+        found.retain(|server| server.tags.contains(&self.tag.text()) && server.status != "SOFT_DELETED");
+        if found.len() > 1 {
+            // One of them is on its way out.
+            found.retain(|server| server.task_state.as_deref() != Some("deleting"));
+        }
+        sort(&mut found, &BTreeSet::new());
+        Ok(found)
     }
 
     /// Finds the server of this id, if it has our tag.
@@ -103,7 +113,9 @@ impl Observer<'_> {
         desired: &Desired,
     ) -> Result<(), ReconcileError> {
         for wish in &desired.volumes {
-            if let Some(volume) = self.owned_volume(&wish.name).await? {
+            let found = self.owned_volumes(&wish.name).await?;
+            if let Some(volume) = adopt(names::VOLUME, found, &mut observed.duplicates) {
+                observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
                 observed.volumes.insert(wish.name.clone(), volume);
             }
         }
@@ -111,13 +123,17 @@ impl Observer<'_> {
             if !observed.journal.has(names::PORT, &spec.name) {
                 continue;
             }
-            let found = self.ports_named(&spec.name).await?.into_iter().find(|port| {
+            let found = self.ports_named(&spec.name).await?.into_iter();
+            let is_tagged = |port: &Port| self.tag.is_on(&port.tags, &port.description);
+            let (mut ours, mut rest): (Vec<Port>, Vec<Port>) = found.partition(is_tagged);
+            sort(&mut ours, &BTreeSet::new());
+            // Those without the tag may be a user's, so they are no duplicates.
+            rest.retain(|port| {
                 let requested = spec.description.as_ref() == Some(&port.description);
-                let same_network = port.network_id == spec.network_id;
-                self.tag.is_on(&port.tags, &port.description)
-                    || (requested && same_network && is_unclaimed(port))
+                requested && port.network_id == spec.network_id && is_unclaimed(port)
             });
-            if let Some(port) = found {
+            let first = adopt(names::PORT, ours, &mut observed.duplicates);
+            if let Some(port) = first.or_else(|| rest.into_iter().next()) {
                 // After a crash the journal lacks the id, by which the cluster finds the machine's address.
                 observed.journal.learn(names::PORT, &spec.name, &port.id);
                 observed.ports.insert(spec.name.clone(), port);
@@ -146,12 +162,15 @@ impl Observer<'_> {
         Ok(found.into_iter().find(|trunk| self.tag.is_on(&trunk.tags, &trunk.description)))
     }
 
-    /// Finds the volume of this name with our tag.
-    pub(super) async fn owned_volume(&self, name: &str) -> Result<Option<Volume>, ReconcileError> {
-        let found = self.cloud.volumes_named(name).await?;
-        let ours =
-            |volume: &Volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&self.tag.text());
-        Ok(found.into_iter().find(ours))
+    /// Finds the volumes of this name with our tag. The one to adopt comes first.
+    pub(super) async fn owned_volumes(&self, name: &str) -> Result<Vec<Volume>, ReconcileError> {
+        let mut found = self.cloud.volumes_named(name).await?;
+        found.retain(|it| it.metadata.get(OwnershipTag::METADATA_KEY) == Some(&self.tag.text()));
+        if found.len() > 1 {
+            found.retain(|volume| volume.status != "deleting");
+        }
+        sort(&mut found, &BTreeSet::new());
+        Ok(found)
     }
 
     /// Finds the ports of this name.

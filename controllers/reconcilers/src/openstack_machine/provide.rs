@@ -1,9 +1,10 @@
 //! Passes over objects that are not being deleted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Condition, ConditionStatus, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::Server;
+use controllers_infrastructure::{Cloud, CloudError, Server};
 use controllers_runtime::{ReconcileError, Severity, now};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -15,9 +16,10 @@ use super::objects::ServerObjects;
 use super::observe::{self, Observer};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, OpenStackMachineReconciler, RESYNC, act, anti_affinity, bootstrap, pool_address, provider_ids,
-    requirements, rest,
+    BUILDING, OpenStackMachineReconciler, RESYNC, act, anti_affinity, bootstrap, delete, fixed_address,
+    pool_address, provider_ids, requirements, rest,
 };
+use crate::login::{self, Login};
 use crate::project;
 
 /// Limit of the effects of one pass: more than any machine has parts, so that an endless loop ends.
@@ -32,10 +34,16 @@ impl OpenStackMachineReconciler {
         context: &ReconcileContext,
     ) -> Result<Option<Duration>, ReconcileError> {
         let mut observed = self.begin(object, context).await?;
-        let cloud = self.cloud(object, Some(&context.cluster)).await?;
+        let connection = self.connect(object, Some(&context.cluster)).await?;
+        self.report_login(objects, object, connection.refused.as_ref()).await?;
+        let cloud = connection.cloud;
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
+        let is_lost = !observed.provisioned && delete::is_journal_lost(&observed, object);
+        if is_lost {
+            delete::complete(&mut observed, object);
+        }
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
         Box::pin(self.take_over(objects, object, &cloud, &mut observed, &tag)).await?;
@@ -45,15 +53,20 @@ impl OpenStackMachineReconciler {
         if decide::needs_parts(object, &observed) {
             observer.parts(&mut observed, &desired).await?;
         }
+        if is_lost {
+            observed.journal.forget_unknown();
+        }
         self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
         let group = anti_affinity::wish(object, &context.machine, &context.cluster);
         if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
             needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
         }
-        self.observe_ingress(&observer, &mut observed, object, context, &desired).await?;
+        let endpoint_cloud =
+            self.observe_ingress(&observer, &mut observed, object, context, &desired).await?;
         let actor = Actor {
             objects,
             cloud: &cloud,
+            endpoint_cloud: &endpoint_cloud,
             machine: &context.machine,
             cluster: &context.cluster,
             desired: &desired,
@@ -111,7 +124,8 @@ impl OpenStackMachineReconciler {
         }
     }
 
-    /// Observes by which way clients reach the machine's API server: a floating IP, or a load balancer.
+    /// Observes by which way clients reach the machine's API server: a floating IP, or a load balancer. Returns the cloud
+    /// that has the floating IP, which is the cluster's.
     async fn observe_ingress(
         &self,
         observer: &Observer<'_>,
@@ -119,11 +133,21 @@ impl OpenStackMachineReconciler {
         object: &OpenStackMachine,
         context: &ReconcileContext,
         desired: &Desired,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Arc<dyn Cloud>, ReconcileError> {
+        let mut endpoint_cloud = Arc::clone(observer.cloud);
         let serves = |server: &Server| observed.at_rest && rest::has_endpoint(server, &context.cluster);
         if desired.takes_endpoint && observed.server.as_ref().is_some_and(|server| !serves(server)) {
+            endpoint_cloud = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
+            let is_elsewhere = endpoint_cloud.project() != observer.cloud.project();
+            if is_elsewhere && observed.ports.is_empty() {
+                observer.parts(observed, desired).await?;
+            }
+            // The cluster's project does not show the servers of others, so that none of them can be called dead.
+            let desired = Desired { is_node: desired.is_node && !is_elsewhere, ..desired.clone() };
+            let of_cluster =
+                Observer { cloud: &endpoint_cloud, servers: &self.context.servers, tag: observer.tag };
             let leaving = self.leaving_control_planes(object).await?;
-            observer.endpoint(observed, desired, &context.cluster, &leaving).await?;
+            of_cluster.endpoint(observed, &desired, &context.cluster, &leaving).await?;
         }
         if let Some(balancer) = &desired.balancer
             && observed.server.is_some()
@@ -135,6 +159,23 @@ impl OpenStackMachineReconciler {
             let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: observer.tag };
             observer.membership(observed, balancer, ports, &uid).await?;
         }
+        Ok(endpoint_cloud)
+    }
+
+    /// Writes the condition of the login if it is another one than before.
+    async fn report_login(
+        &self,
+        objects: &ServerObjects,
+        object: &mut OpenStackMachine,
+        refused: Option<&CloudError>,
+    ) -> Result<(), ReconcileError> {
+        let condition = Login::of(refused).condition(&now());
+        let Some(condition) = condition.filter(|it| !login::is_known(object.condition(&it.kind), it)) else {
+            return Ok(());
+        };
+        let before = object.clone();
+        report::add(object, Some(condition));
+        *object = objects.write_status(&before, object).await?;
         Ok(())
     }
 
@@ -217,6 +258,9 @@ impl OpenStackMachineReconciler {
             };
             if step == Step::CreateServer {
                 self.warn_of_tags(actor, object).await;
+                if let Some(message) = fixed_address::warning(actor.cluster, actor.machine, actor.desired) {
+                    self.warn(actor.objects, object, fixed_address::NOT_ALLOWED, &message).await;
+                }
             }
             if let Some((reason, message)) = actor.act(step, object, observed).await? {
                 let events = &self.context.events;

@@ -37,14 +37,14 @@ impl OpenStackMachineReconciler {
             let query = PortQuery { id: Some(id), ..PortQuery::default() };
             if let Some(port) = cloud.ports(&query).await?.into_iter().next() {
                 observed.journal.learn(names::PORT, &port.name, &port.id);
-                cloud.set_tags(TaggedKind::Port, &port.id, &tag.tags(Some(&port.tags))).await?;
+                cloud.change_tags(TaggedKind::Port, &port.id, &tag.tags(None), &[]).await?;
             }
         }
         observed.journal.learn(names::SERVER, &server.name, &server.id);
         act::write_journal(objects, object, observed).await?;
         // The tag of the server is last, because a server with it is not looked at again.
         let tags = tag.tags(Some(&server.tags));
-        cloud.set_tags(TaggedKind::Server, &server.id, &tags).await?;
+        cloud.change_tags(TaggedKind::Server, &server.id, &tag.tags(None), &[]).await?;
         observed.server = Some(Server { tags, ..server.clone() });
         let same = Preconditions { uid: known.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(same), ..DeleteParams::background() };

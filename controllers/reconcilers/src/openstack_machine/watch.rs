@@ -9,6 +9,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{OpenStackMachineReconciler, requirements, rest};
+use crate::credential_watch::{self, ClusterCredentials};
 use crate::object_refs::concerned;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
@@ -28,13 +29,17 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     );
     let known = controller.store();
     // Machines wait for their cluster to become ready.
+    let credentials = ClusterCredentials::default();
+    let noted = credentials.clone();
     let of_cluster = move |cluster: OpenStackCluster| {
+        noted.note(&cluster);
         let label = cluster.labels().get(crate::CLUSTER_NAME_LABEL);
         let belongs = |machine: &OpenStackMachine| {
             label.is_some() && machine.labels().get(crate::CLUSTER_NAME_LABEL) == label
         };
         concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
+    let shared = context.clone();
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
     let of_machine = move |machine: Machine| {
@@ -71,6 +76,13 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         .watches(Api::<Machine>::all(client.clone()), of_machine)
         .watches(Api::<OpenStackMachine>::all(client.clone()), of_machines)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);
+    let identity = move |machine: &OpenStackMachine| {
+        let cluster = machine.labels().get(crate::CLUSTER_NAME_LABEL).map(String::as_str);
+        machine.spec.identity_ref.clone().or_else(|| credentials.of(machine, cluster?))
+    };
+    let waking = Arc::clone(&reconciler);
+    let wake = move |machine: &OpenStackMachine| waking.requeue.forget(&machine.uid().unwrap_or_default());
+    let controller = credential_watch::watch(controller, &shared, identity, wake);
     let pass = move |object: Arc<OpenStackMachine>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }

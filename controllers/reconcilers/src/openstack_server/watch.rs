@@ -9,6 +9,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackServerReconciler;
+use crate::credential_watch;
 
 /// Number of servers that are reconciled at the same time. Clusters have one at most, for their bastion.
 const CONCURRENCY: u16 = 16;
@@ -29,7 +30,12 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         references.collect::<Vec<_>>()
     };
     let controller = controller.watches(Api::<IPAddressClaim>::all(client), of_claim);
+    let shared = context.clone();
     let reconciler = Arc::new(OpenStackServerReconciler::new(context));
+    let waking = Arc::clone(&reconciler);
+    let wake = move |server: &OpenStackServer| waking.passes.wake(&server.uid().unwrap_or_default());
+    let identity = |server: &OpenStackServer| Some(server.spec.identity_ref.clone());
+    let controller = credential_watch::watch(controller, &shared, identity, wake);
     let pass = move |object: Arc<OpenStackServer>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }

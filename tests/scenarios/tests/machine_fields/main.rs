@@ -5,6 +5,7 @@ mod images;
 mod leftovers;
 mod provider_ids;
 mod quota;
+mod rotation;
 mod templates;
 
 use std::time::Duration;

@@ -30,7 +30,8 @@ pub(in super::super) async fn vip_port(
     observer: &Observer<'_>,
     entry: &Entry,
 ) -> Result<Option<String>, ReconcileError> {
-    let Some(port) = observer.owned_vip_port(&entry.name).await? else { return Ok(None) };
+    let found = observer.owned_vip_ports(&entry.name).await?;
+    let Some(port) = found.first() else { return Ok(None) };
     gone(observer.cloud.delete_port(&port.id).await)?;
     Ok(Some(format!("deleted port {} ({})", port.name, port.id)))
 }

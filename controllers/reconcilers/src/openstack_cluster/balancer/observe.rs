@@ -23,8 +23,10 @@ impl Observer<'_> {
         wish: &BalancerWish,
     ) -> Result<(), ReconcileError> {
         let id = observed.journal.id(names::LOAD_BALANCER, &wish.name).map(str::to_owned);
+        let found = self.owned_vip_ports(&wish.vip_name()).await?;
+        let vip_port = observed.adopt(names::VIP_PORT, &wish.vip_name(), found);
         let view = &mut observed.balancing;
-        view.vip_port = self.owned_vip_port(&wish.vip_name()).await?;
+        view.vip_port = vip_port;
         view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
         match &view.balancer {
             None if wish.has_place() => observed.balancing.place = self.place(observed, wish).await?,
@@ -41,13 +43,6 @@ impl Observer<'_> {
         }
         self.parts(&mut observed.balancing).await?;
         self.addresses(observed).await
-    }
-
-    /// Finds the port of the address with our tag.
-    pub(in super::super) async fn owned_vip_port(&self, name: &str) -> Result<Option<Port>, ReconcileError> {
-        let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
-        let found = self.cloud.ports(&query).await?.into_iter();
-        Ok(found.into_iter().find(|port| self.tag.is_on(&port.tags, &port.description)))
     }
 
     /// Finds the load balancer with our tag: by id, by name, or by our port.

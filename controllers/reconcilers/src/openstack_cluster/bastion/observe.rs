@@ -41,7 +41,7 @@ impl Observer<'_> {
             }
             if observed.journal.has(names::SECURITY_GROUP, name) {
                 let id = observed.journal.id(names::SECURITY_GROUP, name);
-                observed.bastion.retired_group = self.owned_group(id, name).await?;
+                observed.bastion.retired_group = self.owned_groups(id, name).await?.into_iter().next();
             }
             return Ok(());
         };

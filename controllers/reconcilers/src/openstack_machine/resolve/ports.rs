@@ -1,6 +1,8 @@
 //! Resolution of the ports of a machine: networks, subnets and security groups.
 
-use apiserver_types::{NetworkOrSGParam, PortOpts, ResolvedFixedIp, ResolvedPortSpec, SubnetParam};
+use apiserver_types::{
+    NetworkOrSGParam, OpenStackCluster, PortOpts, ResolvedFixedIp, ResolvedPortSpec, SubnetParam,
+};
 use controllers_infrastructure::{CloudError, ErrorClass, SubnetQuery};
 use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
@@ -20,7 +22,7 @@ impl Resolver<'_> {
         let fixed_ips = self.fixed_ips(&field, opts, &network_id).await?;
         let tags = desired::tags(self.object, self.cluster, Some(opts));
         // Neutron refuses groups and address pairs on ports without port security.
-        let secured = self.is_secured(opts);
+        let secured = is_secured(self.cluster, opts);
         Ok(ResolvedPortSpec {
             name: desired::port_name(self.object, index, opts),
             fixed_ips: (!fixed_ips.is_empty()).then_some(fixed_ips),
@@ -43,14 +45,6 @@ impl Resolver<'_> {
             value_specs: opts.value_specs.clone(),
             vnic_type: opts.vnic_type.clone(),
         })
-    }
-
-    /// Returns true unless port security is off: by the port's own setting, else by that of the cluster's network.
-    fn is_secured(&self, opts: &PortOpts) -> bool {
-        let network = self.cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
-        opts.enable_port_security
-            .or_else(|| network.and_then(|network| network.enable_port_security))
-            .unwrap_or(true)
     }
 
     async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, ReconcileError> {
@@ -148,34 +142,17 @@ impl Resolver<'_> {
         field: &str,
         opts: &PortOpts,
     ) -> Result<Option<Vec<String>>, ReconcileError> {
-        let mut groups = match opts.security_groups.as_deref() {
-            Some(params) => self.groups(&format!("{field}.securityGroups"), params).await?,
-            None => self.default_group(field)?.into_iter().collect(),
-        };
         let further = self.object.spec.security_groups.as_deref().unwrap_or_default();
-        for group in self.groups("spec.securityGroups", further).await? {
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
-        }
-        // An empty list of the port means no group at all.
-        Ok((!groups.is_empty() || opts.security_groups.is_some()).then_some(groups))
-    }
-
-    /// Returns the group of a port that names none. The groups of another project cannot be used.
-    fn default_group(&self, field: &str) -> Result<Option<String>, ReconcileError> {
-        let group = self.managed_group();
-        if !self.is_elsewhere || group.is_none() {
-            return Ok(group);
-        }
-        if self.object.spec.security_groups.as_ref().is_some_and(|groups| !groups.is_empty()) {
-            return Ok(None);
-        }
-        let message = format!(
-            "spec.identityRef leads to another project than that of the cluster, whose security groups cannot be used \
-             there. Name groups of the project in {field}.securityGroups or spec.securityGroups"
-        );
-        Err(ReconcileError::waiting("IdentityMismatch", message))
+        let own = match opts.security_groups.as_deref() {
+            Some(params) => Some(self.groups(&format!("{field}.securityGroups"), params).await?),
+            None => None,
+        };
+        let default = match own {
+            Some(_) => None,
+            None => default_group(self.managed_group(), self.is_elsewhere, !further.is_empty(), field)?,
+        };
+        let further = self.groups("spec.securityGroups", further).await?;
+        Ok(joined(own, default, further))
     }
 
     /// Returns the managed group of the machine's role.
@@ -205,5 +182,102 @@ impl Resolver<'_> {
             }
         }
         Ok(ids)
+    }
+}
+
+/// Returns true unless port security is off: by the port's own setting, else by that of the cluster's network.
+fn is_secured(cluster: &OpenStackCluster, opts: &PortOpts) -> bool {
+    let network = cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
+    let of_network = network.and_then(|network| network.enable_port_security);
+    opts.enable_port_security.or(of_network).unwrap_or(true)
+}
+
+/// Returns the group of a port that names none: the managed one, which cannot be used from another project. Pure.
+fn default_group(
+    managed: Option<String>,
+    is_elsewhere: bool,
+    has_further: bool,
+    field: &str,
+) -> Result<Option<String>, ReconcileError> {
+    if !is_elsewhere || managed.is_none() {
+        return Ok(managed);
+    }
+    if has_further {
+        return Ok(None);
+    }
+    let message = format!(
+        "spec.identityRef leads to another project than that of the cluster, whose security groups cannot be used \
+         there. Name groups of the project in {field}.securityGroups or spec.securityGroups"
+    );
+    Err(ReconcileError::waiting("IdentityMismatch", message))
+}
+
+/// Joins the groups of a port, which replace the managed one, and those of the machine. Pure.
+fn joined(own: Option<Vec<String>>, default: Option<String>, further: Vec<String>) -> Option<Vec<String>> {
+    // An empty list of the port means no group at all.
+    let is_named = own.is_some();
+    let mut groups = own.unwrap_or_else(|| default.into_iter().collect());
+    for group in further {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    (is_named || !groups.is_empty()).then_some(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn r6_9_groups_of_a_port_replace_the_managed_one_and_those_of_the_machine_are_added() {
+        let managed = || Some("managed".to_owned());
+        let table = [
+            (None, managed(), &[][..], Some(list(&["managed"]))),
+            (None, managed(), &["own"][..], Some(list(&["managed", "own"]))),
+            (Some(list(&["port"])), None, &["own"][..], Some(list(&["port", "own"]))),
+            (Some(list(&["port"])), None, &["port"][..], Some(list(&["port"]))),
+            (Some(Vec::new()), None, &[][..], Some(Vec::new())),
+            (None, None, &["own"][..], Some(list(&["own"]))),
+            (None, None, &[][..], None),
+        ];
+        for (own, default, further, expected) in table {
+            assert_eq!(joined(own.clone(), default, list(further)), expected, "{own:?} {further:?}");
+        }
+    }
+
+    #[test]
+    fn r6_9_a_port_without_port_security_has_no_groups() {
+        let cluster = |network: serde_json::Value| {
+            let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "managedNetwork": network});
+            OpenStackCluster::new("c", serde_json::from_value(spec).unwrap())
+        };
+        let port = |port: serde_json::Value| -> PortOpts { serde_json::from_value(port).unwrap() };
+        let (open, plain) = (cluster(json!({"enablePortSecurity": false})), cluster(json!({})));
+        assert!(is_secured(&plain, &port(json!({}))));
+        assert!(!is_secured(&plain, &port(json!({"enablePortSecurity": false}))));
+        assert!(!is_secured(&open, &port(json!({}))));
+        assert!(is_secured(&open, &port(json!({"enablePortSecurity": true}))));
+        assert!(is_secured(&open, &port(json!({"network": {"id": "other"}}))), "not the cluster's network");
+    }
+
+    #[test]
+    fn r3_3_the_managed_group_of_another_project_is_never_used() {
+        let managed = || Some("managed".to_owned());
+        let group = |managed, is_elsewhere, has_further| {
+            default_group(managed, is_elsewhere, has_further, "spec.ports[0]")
+        };
+        assert_eq!(group(managed(), false, false).unwrap(), managed());
+        assert_eq!(group(managed(), true, true).unwrap(), None, "the machine has groups of its own");
+        assert_eq!(group(None, true, false).unwrap(), None, "no group is managed");
+        let error = group(managed(), true, false).unwrap_err();
+        assert_eq!(error.reason(), "IdentityMismatch");
+        assert!(error.to_string().contains("spec.ports[0].securityGroups"), "{error}");
     }
 }

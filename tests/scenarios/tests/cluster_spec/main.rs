@@ -1,6 +1,8 @@
 //! Tests of what a cluster's spec can request: a bastion, shared credentials, and references that match nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ownership;
+
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
@@ -150,7 +152,7 @@ async fn a_reference_that_matches_nothing_is_reported_with_its_field_and_leaves_
         (json!({"router": absent}), "NetworkNotFound", "spec.router"),
         (
             json!({"identityRef": {"name": "absent", "cloudName": "openstack"}}),
-            "InvalidCredentials",
+            "CredentialsInvalid",
             "Secret bad-6/absent does not exist",
         ),
         (
