@@ -16,6 +16,7 @@ use serde_json::json;
 use super::anti_affinity;
 use super::decide::{Desired, Holder, Observed, Step};
 use super::desired::{self, VolumeWish};
+use super::failed_builds::{self, is_without_host};
 use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
@@ -97,7 +98,7 @@ impl Actor<'_> {
             Step::DeleteBrokenVolume { name, id, status } => {
                 self.delete_broken_volume(observed, &name, &id, &status).await
             }
-            Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
+            Step::DeleteBroken { id, fault } => self.delete_broken(object, observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port, address, from } => {
                 self.take_endpoint(observed, &floating_ip, port, address.as_deref(), from).await
@@ -244,16 +245,11 @@ impl Actor<'_> {
     /// Deletes a server that Nova could not build, so that the next pass creates another one.
     async fn delete_broken(
         &self,
+        object: &mut OpenStackMachine,
         observed: &mut Observed,
         id: &str,
         fault: String,
     ) -> Result<EventText, ReconcileError> {
-        match self.cloud.delete_server(id).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {}
-        }
-        observed.server = None;
-        observed.known_server = None;
         let class = if is_without_host(&fault) { ErrorClass::NoValidHost } else { ErrorClass::Broken };
         let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
         let attempt = format!("build server {}", self.desired.name);
@@ -263,11 +259,34 @@ impl Actor<'_> {
             }
             _ => None,
         };
-        Err(match group {
+        let error = match group {
             Some(group) => anti_affinity::unsatisfiable(attempt, &message, &group),
             None => CloudError::new(class, attempt, message),
+        };
+        // Counted first, so that no attempt is forgotten.
+        observed.failed_builds.note(&fault, error.class.reason(), observed.now);
+        self.note_failed_build(object, observed).await?;
+        match self.cloud.delete_server(id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
         }
-        .into())
+        observed.server = None;
+        observed.known_server = None;
+        Err(error.into())
+    }
+
+    /// Writes the failed builds into the annotation.
+    async fn note_failed_build(
+        &self,
+        object: &mut OpenStackMachine,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let change = json!({"metadata": {
+            "resourceVersion": object.resource_version(),
+            "annotations": {failed_builds::ANNOTATION: observed.failed_builds.text()},
+        }});
+        *object = self.objects.patch(&object.name_any(), &change).await?;
+        Ok(())
     }
 
     /// Deletes a volume that Cinder could not create, so that the next pass creates another one.
@@ -318,12 +337,6 @@ pub(super) async fn write_journal(
     }});
     *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())
-}
-
-/// Returns true for Nova's errors of a server that no host took.
-fn is_without_host(fault: &str) -> bool {
-    let fault = fault.to_lowercase();
-    ["no valid host", "exhausted all hosts", "anti-affinity"].iter().any(|words| fault.contains(words))
 }
 
 fn hints(object: &OpenStackMachine) -> BTreeMap<String, String> {

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use apiserver_types::{OpenStackMachine, ResolvedPortSpec};
 use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, Volume};
 use controllers_runtime::{Journal, OwnershipTag};
+use jiff::Timestamp;
 
 use super::desired::VolumeWish;
+use super::failed_builds::FailedBuilds;
 use crate::names;
 
 /// Desired cloud resources of a machine, with ids.
@@ -66,6 +68,10 @@ pub(super) struct Observed {
     pub trunks: BTreeMap<String, Trunk>,
     /// State of the machine's membership in the load balancer.
     pub membership: Membership,
+    /// Builds of the server that failed.
+    pub failed_builds: FailedBuilds,
+    /// Time of the pass.
+    pub now: Timestamp,
 }
 
 /// State of the machine that has the floating IP of the API.
@@ -268,7 +274,10 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
             // Only a server that Capstan created and that never worked; others are left to the Machine's owner.
             "ERROR" if observed.provider_id.is_none() && server.tags.contains(&tag.text()) => {
                 let fault = server.fault.clone().unwrap_or_else(|| "Nova gives no reason".to_owned());
-                return Step::DeleteBroken { id: server.id.clone(), fault };
+                if observed.failed_builds.may_try_again(&fault, observed.now) {
+                    return Step::DeleteBroken { id: server.id.clone(), fault };
+                }
+                return Step::Wait(Waiting::Unavailable);
             }
             "ERROR" => return Step::Wait(Waiting::Unavailable),
             status => return Step::Wait(Waiting::Server { status: status.to_owned() }),

@@ -13,6 +13,7 @@ mod decide;
 mod delete;
 mod delete_trunk;
 mod desired;
+mod failed_builds;
 mod new_port;
 mod objects;
 mod observe;

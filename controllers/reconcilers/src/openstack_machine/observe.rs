@@ -6,9 +6,11 @@ use std::time::Duration;
 use apiserver_types::OpenStackMachine;
 use controllers_infrastructure::{Cloud, Port, PortQuery, Server, Trunk, TrunkQuery, Volume};
 use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::decide::{Desired, Membership, Observed};
+use super::failed_builds::FailedBuilds;
 use crate::names;
 
 /// Maximum age of the shared list for a machine that is being built. Such machines are observed every two
@@ -39,6 +41,8 @@ pub(super) fn begin(object: &OpenStackMachine) -> Observed {
         known_server: named.or_else(|| status.and_then(|status| status.instance_id.clone())),
         provider_id,
         provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
+        failed_builds: FailedBuilds::of(object),
+        now: Timestamp::now(),
         ..Observed::default()
     }
 }

@@ -173,9 +173,17 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
             (no, "CreatingVolume".to_owned(), format!("volume {name} is {status}"))
         }
         (Ending::Waiting(Waiting::Server { status }), _) => {
-            (no, "Building".to_owned(), format!("the server is in {status}"))
+            let message = format!("the server is in {status}{}", observed.failed_builds.history());
+            (no, "Building".to_owned(), message)
         }
         (Ending::Waiting(Waiting::Member), Some(server)) => state(server),
+        // It never worked, and is given up.
+        (Ending::Waiting(Waiting::Unavailable), Some(server))
+            if server.status == "ERROR" && observed.provider_id.is_none() =>
+        {
+            let fault = server.fault.as_deref().unwrap_or("Nova gives no reason");
+            (no, observed.failed_builds.reason(fault), observed.failed_builds.describe(fault))
+        }
         (_, None) if observed.in_operation => {
             (no, "InOperation".to_owned(), "a MachineOperation creates another server".to_owned())
         }

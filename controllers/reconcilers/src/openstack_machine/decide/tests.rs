@@ -51,6 +51,15 @@ fn each_state_has_its_step() {
         ("building", Observed { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
         ("broken", Observed { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
         (
+            "broken for the third time",
+            Observed {
+                server: server("ERROR"),
+                failed_builds: FailedBuilds { count: 2, ..FailedBuilds::default() },
+                ..base.clone()
+            },
+            "Wait(Unavailable",
+        ),
+        (
             "broken, of an id that a user wrote",
             Observed { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
             "Wait(Unavailable",
