@@ -40,6 +40,7 @@ pub(crate) async fn set_tags(
         TaggedKind::FloatingIp => "floatingips",
         TaggedKind::Trunk => "trunks",
         TaggedKind::Server => "servers",
+        TaggedKind::LoadBalancer => "loadbalancers",
     };
     let path = format!("{}/tags", path(collection, id));
     session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)

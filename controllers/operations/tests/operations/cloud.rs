@@ -167,6 +167,10 @@ impl Cloud for FakeCloud {
         unused("set_dns_nameservers")
     }
 
+    async fn set_allocation_pools(&self, _: &str, _: &[(String, String)]) -> CloudResult<()> {
+        unused("set_allocation_pools")
+    }
+
     async fn delete_subnet(&self, _: &str) -> CloudResult<()> {
         unused("delete_subnet")
     }
@@ -414,6 +418,10 @@ impl Cloud for FakeCloud {
         unused("set_allowed_cidrs")
     }
 
+    async fn set_idle_timeout(&self, _: &str, _: i32) -> CloudResult<()> {
+        unused("set_idle_timeout")
+    }
+
     async fn delete_listener(&self, _: &str) -> CloudResult<()> {
         unused("delete_listener")
     }
@@ -428,6 +436,10 @@ impl Cloud for FakeCloud {
 
     async fn create_member(&self, _: &str, _: &NewMember) -> CloudResult<Member> {
         unused("create_member")
+    }
+
+    async fn create_members(&self, _: &str, _: &[NewMember]) -> CloudResult<usize> {
+        unused("create_members")
     }
 
     async fn drain_member(&self, _: &str, _: &str) -> CloudResult<()> {

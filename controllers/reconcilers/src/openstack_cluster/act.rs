@@ -18,7 +18,7 @@ use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use crate::{names, project};
+use crate::{applied_tags, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -56,6 +56,10 @@ impl Actor<'_> {
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),
             step => {
+                if matches!(step, Step::Tag { .. }) {
+                    // A tag is noted before it is applied, so that it is removed with the spec's.
+                    self.write_journal(object, observed).await?;
+                }
                 let attempt = step.attempt(self.desired);
                 self.in_cloud(step, observed).await.map_err(|error| error.during(|| attempt))
             }
@@ -72,6 +76,13 @@ impl Actor<'_> {
                     known.dns_nameservers.clone_from(&nameservers);
                 }
                 Some(("SubnetChanged", format!("set DNS servers of subnet {subnet} to {nameservers:?}")))
+            }
+            Step::SetPools { subnet, pools } => {
+                self.cloud.set_allocation_pools(&subnet, &pools).await?;
+                for known in observed.subnets.iter_mut().filter(|known| known.id == subnet) {
+                    known.allocation_pools.clone_from(&pools);
+                }
+                Some(("SubnetChanged", format!("set the allocation pools of subnet {subnet}")))
             }
             Step::CreateRouter { external } => self.create_router(observed, external).await?,
             Step::Connect { router, subnet } => {
@@ -277,9 +288,11 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let text = observed.journal.text();
         let rules = applied_rules::text(self.desired, observed);
+        let tags = applied_tags::text(&observed.applied_tags, &self.desired.tags);
         let annotations = object.annotations();
         if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
             && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
+            && annotations.get(applied_tags::ANNOTATION) == tags.as_ref()
         {
             return Ok(());
         }
@@ -289,6 +302,7 @@ impl Actor<'_> {
                 JOURNAL_ANNOTATION: text,
                 project::ANNOTATION: observed.project,
                 applied_rules::ANNOTATION: rules,
+                applied_tags::ANNOTATION: tags,
             },
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
@@ -326,8 +340,8 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, tags: &[String
             let ports = observed.balancing.vip_port.iter_mut().chain(&mut observed.reserved);
             ports.filter(|it| it.id == id).for_each(|it| it.tags.clone_from(&tags));
         }
-        // A cluster has no trunks and servers of its own.
-        TaggedKind::Trunk | TaggedKind::Server => {}
+        // A cluster has no trunks and servers of its own, and its load balancer is read again after each change.
+        TaggedKind::Trunk | TaggedKind::Server | TaggedKind::LoadBalancer => {}
     }
 }
 

@@ -8,6 +8,7 @@ use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
+use crate::{applied_tags, cidrs};
 
 /// Next step of an OpenStackCluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,8 @@ pub(super) enum Step {
     CreateSubnet { network: String },
     /// Give the subnet these DNS servers.
     SetDnsNameservers { subnet: String, nameservers: Vec<String> },
+    /// Give the subnet these address ranges.
+    SetPools { subnet: String, pools: Vec<(String, String)> },
     /// Create the router to this external network.
     CreateRouter { external: String },
     /// Connect the subnet to the router.
@@ -58,6 +61,7 @@ impl Step {
             Self::CreateNetwork => format!("create network {name:?}"),
             Self::CreateSubnet { .. } => format!("create subnet {name:?}"),
             Self::SetDnsNameservers { subnet, .. } => format!("change subnet {subnet}"),
+            Self::SetPools { subnet, .. } => format!("change the allocation pools of subnet {subnet}"),
             Self::CreateRouter { .. } => format!("create router {name:?}"),
             Self::Connect { router, subnet } => format!("connect subnet {subnet} to router {router}"),
             Self::CreateGroup(role) => format!("create security group {:?}", group(role)),
@@ -101,12 +105,18 @@ fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
     let Some(network) = &observed.network else {
         return matches!(desired.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
     };
-    let SubnetWish::Managed { dns_nameservers, .. } = &desired.subnets else { return None };
+    let SubnetWish::Managed { dns_nameservers, allocation_pools, .. } = &desired.subnets else { return None };
     let Some(subnet) = observed.subnets.first() else {
         return Some(Step::CreateSubnet { network: network.id.clone() });
     };
-    (subnet.dns_nameservers != *dns_nameservers)
-        .then(|| Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers: dns_nameservers.clone() })
+    if subnet.dns_nameservers != *dns_nameservers {
+        let nameservers = dns_nameservers.clone();
+        return Some(Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers });
+    }
+    // Without pools in the spec, Neutron chooses them. Its order is not that of the spec, and it joins neighbours.
+    let differ =
+        !allocation_pools.is_empty() && !cidrs::same_ranges(allocation_pools, &subnet.allocation_pools);
+    differ.then(|| Step::SetPools { subnet: subnet.id.clone(), pools: allocation_pools.clone() })
 }
 
 fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -180,7 +190,10 @@ fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
     let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     let host = observed.balanced_host(wish).filter(|_| !complete);
     let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
-    endpoint.or_else(|| balancer::decide::parts(wish, tag, observed).map(Step::Balance))
+    let parts = balancer::decide::parts(wish, tag, observed);
+    let own = || tag.tags(Some(&desired.tags));
+    let parts = parts.or_else(|| balancer::decide::tags(&own(), tag, observed));
+    endpoint.or_else(|| parts.map(Step::Balance))
 }
 
 /// Decides on the load balancer itself and on its floating IP.
@@ -189,6 +202,9 @@ fn balancer_address(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed
         return Some(Step::Balance(step));
     }
     if wish.floating && observed.floating_ip.is_none() {
+        if let Some(wait) = balancer::decide::unresolvable(observed) {
+            return Some(Step::Balance(wait));
+        }
         let external = observed.external.as_ref()?.id.clone();
         return Some(Step::CreateFloatingIp { external, address: wish.floating_ip.clone() });
     }
@@ -240,13 +256,8 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description) || desired.adopted.has(id);
-        let lacking: Vec<String> =
-            tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
-        (ours && !lacking.is_empty()).then(|| Step::Tag {
-            kind,
-            id: id.clone(),
-            tags: tags.iter().cloned().chain(lacking).collect(),
-        })
+        let changed = applied_tags::changed(&tag.tags(Some(&desired.tags)), &observed.applied_tags, tags);
+        changed.filter(|_| ours).map(|tags| Step::Tag { kind, id: id.clone(), tags })
     })
 }
 

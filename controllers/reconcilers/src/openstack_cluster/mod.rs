@@ -18,6 +18,7 @@ mod desired;
 mod expiry;
 mod leftovers;
 mod observe;
+mod orphans;
 mod owned;
 mod provide;
 mod quota_needs;

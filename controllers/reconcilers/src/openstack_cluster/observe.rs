@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers_infrastructure::{
-    Cloud, FloatingIp, FloatingIpQuery, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup,
-    Subnet, SubnetQuery,
+    Cloud, FloatingIp, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup, Subnet, SubnetQuery,
 };
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
@@ -42,6 +41,8 @@ pub(super) struct Observed {
     pub named_zones: BTreeSet<String>,
     /// Hashes of the rules that earlier passes wanted.
     pub applied_rules: BTreeSet<String>,
+    /// Tags of the spec that passes have applied, those of earlier specs among them.
+    pub applied_tags: BTreeSet<String>,
     /// Port that keeps the fixed address of the API, if one is desired.
     pub reserved: Option<Port>,
     /// Why the host name of the endpoint has no address.
@@ -250,15 +251,7 @@ impl Observer<'_> {
 
     async fn floating_ip(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.floating_ip = match &self.desired.endpoint {
-            EndpointWish::LoadBalancer(wish) => match &wish.floating_ip {
-                Some(address) => {
-                    let query =
-                        FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
-                    self.cloud.floating_ips(&query).await?.into_iter().next()
-                }
-                None if wish.floating => self.owned_floating_ip().await?,
-                None => None,
-            },
+            EndpointWish::LoadBalancer(wish) => self.floating_ip_of_balancer(observed, wish).await?,
             EndpointWish::Floating(Some(host)) | EndpointWish::Given { host, floating: true } => {
                 match endpoint_hosts::addresses(host).await {
                     Ok(addresses) => endpoint_hosts::floating_ip_at(self.cloud.as_ref(), &addresses).await?,

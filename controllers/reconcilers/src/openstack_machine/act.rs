@@ -1,6 +1,6 @@
 //! Effects of the steps of an OpenStackMachine, each recorded in the observed state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use apiserver_types::{
@@ -11,7 +11,7 @@ use controllers_infrastructure::{
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::anti_affinity;
 use super::decide::{Desired, Holder, Observed, Step};
@@ -21,7 +21,7 @@ use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::{names, project};
+use crate::{applied_tags, names, project};
 
 /// Key of the tags of a machine in the metadata of its volumes.
 const TAGS: &str = "tags";
@@ -67,18 +67,20 @@ impl Actor<'_> {
                 for (kind, name) in entries {
                     observed.journal.intend(kind, &name);
                 }
-                write_journal(self.objects, object, observed).await?;
+                self.write_journal(object, observed, false).await?;
                 Ok(None)
             }
             Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
             Step::CreatePort(spec) => self.create_port(observed, spec).await,
             Step::TagPort { name, id, tags } => {
+                self.write_journal(object, observed, false).await?;
                 self.cloud.set_tags(TaggedKind::Port, &id, &tags).await?;
                 observed.ports.entry(name).and_modify(|port| port.tags = tags);
                 Ok(None)
             }
             Step::CreateTrunk { name, port } => self.create_trunk(observed, name, port).await,
             Step::TagTrunk { name, id, tags } => {
+                self.write_journal(object, observed, false).await?;
                 self.cloud.set_tags(TaggedKind::Trunk, &id, &tags).await?;
                 observed.trunks.entry(name).and_modify(|trunk| trunk.tags = tags);
                 Ok(None)
@@ -90,6 +92,7 @@ impl Actor<'_> {
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
             Step::TagServer { id, tags } => {
+                self.write_journal(object, observed, false).await?;
                 self.cloud.set_tags(TaggedKind::Server, &id, &tags).await?;
                 observed.server.iter_mut().for_each(|server| server.tags.clone_from(&tags));
                 Ok(Some(("ServerTagged", format!("set the tags of server {id}"))))
@@ -105,6 +108,26 @@ impl Actor<'_> {
             }
             Step::Wait(_) | Step::Nothing => Ok(None),
         }
+    }
+
+    /// Writes the journal and the tags that passes have applied. If everything is tagged, those of earlier specs are
+    /// forgotten.
+    pub(super) async fn write_journal(
+        &self,
+        object: &mut OpenStackMachine,
+        observed: &Observed,
+        is_tagged: bool,
+    ) -> Result<(), ReconcileError> {
+        let wanted = self.desired.own_tags();
+        let earlier = if is_tagged { BTreeSet::new() } else { applied_tags::of(object) };
+        let tags = applied_tags::text(&earlier, &wanted);
+        if is_written(object, &observed.journal)
+            && object.annotations().get(applied_tags::ANNOTATION) == tags.as_ref()
+        {
+            return Ok(());
+        }
+        let change = json!({applied_tags::ANNOTATION: tags});
+        patch_journal(self.objects, object, observed, change).await
     }
 
     /// Associates the floating IP of the API, unless another machine has taken it since the observation. Neutron would
@@ -185,6 +208,9 @@ impl Actor<'_> {
     /// Returns the metadata of a volume: the ownership tag, and the tags, which Cinder does not have.
     fn volume_metadata(&self, object: &OpenStackMachine) -> BTreeMap<String, String> {
         let mut metadata = BTreeMap::from([(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())]);
+        if let Some(tag) = &self.desired.cluster_tag {
+            metadata.insert(names::CLUSTER_METADATA.to_owned(), tag.clone());
+        }
         let tags = desired::tags(object, self.cluster, None);
         if !tags.is_empty() {
             metadata.insert(TAGS.to_owned(), names::shortened(tags.join(",")));
@@ -194,7 +220,7 @@ impl Actor<'_> {
 
     /// Returns the tags of the server, and those that Nova does not accept.
     pub(super) fn server_tags(&self, object: &OpenStackMachine) -> (Vec<String>, Vec<String>) {
-        desired::for_nova(self.tag.tags(Some(&desired::tags(object, self.cluster, None))))
+        desired::server_tags(self.tag, object, self.cluster)
     }
 
     async fn create_server(
@@ -328,12 +354,20 @@ pub(super) async fn write_journal(
     if is_written(object, &observed.journal) {
         return Ok(());
     }
+    patch_journal(objects, object, observed, json!({})).await
+}
+
+async fn patch_journal(
+    objects: &ServerObjects,
+    object: &mut OpenStackMachine,
+    observed: &Observed,
+    further: Value,
+) -> Result<(), ReconcileError> {
+    let mut annotations = further;
+    annotations[JOURNAL_ANNOTATION] = json!(observed.journal.text());
+    annotations[project::ANNOTATION] = json!(observed.project);
     let change = json!({"metadata": {
-        "resourceVersion": object.resource_version(),
-        "annotations": {
-            JOURNAL_ANNOTATION: observed.journal.text(),
-            project::ANNOTATION: observed.project,
-        },
+        "resourceVersion": object.resource_version(), "annotations": annotations,
     }});
     *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())

@@ -73,7 +73,9 @@ impl FailedBuilds {
              for capacity"
                 .to_owned()
         } else {
-            format!("Delete the Machine to get another one, or remove the annotation {ANNOTATION} to try again")
+            format!(
+                "Delete the Machine to get another one, or remove the annotation {ANNOTATION} to try again"
+            )
         };
         format!("the server is in ERROR after {attempts} attempts: {}. {next}", fault.trim_end_matches('.'))
     }

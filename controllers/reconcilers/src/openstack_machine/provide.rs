@@ -14,7 +14,7 @@ use super::objects::ServerObjects;
 use super::observe::{self, Observer};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, OpenStackMachineReconciler, RESYNC, act, anti_affinity, bootstrap, pool_address, provider_ids,
+    BUILDING, OpenStackMachineReconciler, RESYNC, anti_affinity, bootstrap, pool_address, provider_ids,
     requirements, rest,
 };
 use crate::project;
@@ -41,7 +41,7 @@ impl OpenStackMachineReconciler {
         let address = self.pool_address(objects, object, &observed).await?;
         let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
         let desired = requirements::desired(object, context, &needed.resolved, &tag);
-        if decide::needs_parts(object, &observed) {
+        if decide::needs_parts(object, &desired, &observed) {
             observer.parts(&mut observed, &desired).await?;
         }
         self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
@@ -185,7 +185,9 @@ impl OpenStackMachineReconciler {
         observed: &mut Observed,
     ) -> Result<Option<Waiting>, ReconcileError> {
         let result = self.take_steps(actor, object, observed).await;
-        let written = act::write_journal(actor.objects, object, observed).await;
+        // All resources were compared, so none has a tag of an earlier spec any more.
+        let is_tagged = matches!(result, Ok(None)) && actor.desired.ports.len() == observed.ports.len();
+        let written = actor.write_journal(object, observed, is_tagged).await;
         result.and_then(|waiting| written.map(|()| waiting))
     }
 

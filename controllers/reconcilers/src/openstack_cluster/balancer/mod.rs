@@ -58,6 +58,12 @@ pub(super) const PENDING: &str = "LoadBalancerPending";
 /// Reason of a load balancer that Octavia has been changing for too long.
 pub(super) const STUCK: &str = "LoadBalancerStuck";
 
+/// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
+pub(super) const IDLE_TIMEOUT: i32 = 600_000;
+
+/// Reason of a machine that cannot be a member, because another member has its address.
+pub(super) const MEMBER_ERROR: &str = "LoadBalancerMemberError";
+
 /// Provider whose load balancers pass connections on as they are.
 pub(super) const OVN: &str = "ovn";
 
@@ -85,6 +91,10 @@ pub(super) struct BalancerView {
     pub backends: Vec<Backend>,
     /// Address that an earlier load balancer had.
     pub last_address: Option<String>,
+    /// Address at which clients reached an earlier load balancer: its floating IP, if it had one.
+    pub known_ip: Option<String>,
+    /// Address on the subnet to which the host name of the endpoint leads.
+    pub named_address: Option<String>,
     /// Last failover that was requested.
     pub failed_over: Option<Timestamp>,
     /// The user requests another load balancer.
@@ -113,6 +123,7 @@ impl BalancerView {
         Self {
             backends,
             last_address: known.map(|known| known.internal_ip.clone()),
+            known_ip: known.map(|known| known.ip.clone()),
             failed_over: annotation(FAILOVER).and_then(|time| time.parse().ok()),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,

@@ -1,0 +1,50 @@
+//! Decision on the tags of a machine's resources.
+
+use apiserver_types::ResolvedPortSpec;
+use controllers_infrastructure::{Port, Server, Trunk};
+use controllers_runtime::OwnershipTag;
+
+use super::{Desired, Step};
+use crate::applied_tags;
+
+/// Returns the step that tags a port, if its tags are others.
+pub(super) fn port(
+    desired: &Desired,
+    spec: &ResolvedPortSpec,
+    tag: &OwnershipTag,
+    port: &Port,
+) -> Option<Step> {
+    let tags = changed(desired, spec, tag, &port.tags)?;
+    Some(Step::TagPort { name: spec.name.clone(), id: port.id.clone(), tags })
+}
+
+/// Returns the step that tags a trunk, if its tags are others.
+pub(super) fn trunk(
+    desired: &Desired,
+    spec: &ResolvedPortSpec,
+    tag: &OwnershipTag,
+    trunk: &Trunk,
+) -> Option<Step> {
+    let tags = changed(desired, spec, tag, &trunk.tags)?;
+    Some(Step::TagTrunk { name: spec.name.clone(), id: trunk.id.clone(), tags })
+}
+
+fn changed(
+    desired: &Desired,
+    spec: &ResolvedPortSpec,
+    tag: &OwnershipTag,
+    held: &[String],
+) -> Option<Vec<String>> {
+    let own = spec.tags.iter().flatten().chain(&desired.cluster_tag).cloned();
+    let required = tag.tags(Some(&own.collect::<Vec<_>>()));
+    applied_tags::changed(&required, &desired.applied_tags, held)
+}
+
+/// Returns the step that tags our server, if its tags are others.
+pub(super) fn server(desired: &Desired, tag: &OwnershipTag, server: &Server) -> Option<Step> {
+    if !server.tags.contains(&tag.text()) {
+        return None;
+    }
+    let tags = applied_tags::changed(&desired.server_tags, &desired.applied_tags, &server.tags)?;
+    Some(Step::TagServer { id: server.id.clone(), tags })
+}
