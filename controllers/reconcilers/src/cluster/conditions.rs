@@ -227,6 +227,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
     let infrastructure = "WaitingForInfrastructureDeletion";
     let (reason, message) = match step {
         Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
+        Step::CleanWorkload(message) => ("WaitingForWorkloadCleanup", message.clone()),
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackCluster to be deleted".to_owned())
         }

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::descendants::{self, Descendant};
 use super::kubeconfig;
+use super::workload_cleanup::{self, Leftovers};
 use crate::cluster_certificates::kubeconfig_secret_name;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
@@ -53,6 +54,8 @@ pub(super) struct Observed {
     pub authority: Option<PemPair>,
     /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
     pub descendants: Vec<Descendant>,
+    /// Objects of the workload cluster that are deleted before the descendants.
+    pub leftovers: Leftovers,
     pub now: Timestamp,
 }
 
@@ -70,6 +73,7 @@ pub(super) async fn observe(
         observed.descendants = descendants::list(&context.client, cluster).await?;
         let machines = descendants::of_machines(&observed.control_plane_machines, &observed.workers);
         observed.descendants.extend(machines);
+        observed.leftovers = workload_cleanup::observe(context, cluster, &observed).await;
     }
     Ok(observed)
 }
