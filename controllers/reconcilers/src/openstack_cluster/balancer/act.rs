@@ -13,7 +13,9 @@ use serde_json::json;
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
-use super::{Backend, BalancerWish, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, Step, allowed_cidrs, clients};
+use super::{
+    Backend, BalancerWish, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, Step, allowed_cidrs, clients, members,
+};
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
@@ -105,9 +107,7 @@ impl Actor<'_> {
         network_id: String,
         subnet: String,
     ) -> Result<EventText, ReconcileError> {
-        let view = &observed.balancing;
-        let address = view.last_address.as_ref().or(wish.address.as_ref()).or(view.named_address.as_ref());
-        let address = address.cloned();
+        let address = observed.balancing.wanted_address(wish).cloned();
         let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: address };
         let new = self.address_port(wish.vip_name(), network_id, fixed_ip);
         let last = observed.balancing.last_address.as_ref();
@@ -374,13 +374,8 @@ impl Actor<'_> {
         port: i32,
         backends: &[Backend],
     ) -> Result<EventText, ReconcileError> {
-        let member = |backend: &Backend| {
-            let (address, subnet_id) = backend.address.clone().unwrap_or_default();
-            let name = format!("{}-{}", wish.part_name(port), backend.machine);
-            let tags = self.tag.tags(Some(&[backend.tag()]));
-            NewMember { name, tags, address, protocol_port: port, subnet_id }
-        };
-        let new: Vec<NewMember> = backends.iter().map(member).collect();
+        let new: Vec<NewMember> =
+            backends.iter().map(|backend| members::new_member(wish, self.tag, port, backend)).collect();
         let added = match new.as_slice() {
             [one] => self.cloud.create_member(pool, one).await.map(|_| 1)?,
             several => self.cloud.create_members(pool, several).await?,

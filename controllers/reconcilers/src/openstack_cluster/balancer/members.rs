@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use controllers_infrastructure::Member;
+use controllers_infrastructure::{Member, NewMember};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
@@ -42,6 +42,14 @@ pub(super) fn next(
     // All that wait are added at once: each change takes seconds in which Octavia makes no other.
     let backends: Vec<Backend> = free.cloned().collect();
     (!backends.is_empty()).then(|| Step::AddMembers { pool: pool.pool.id.clone(), port, backends })
+}
+
+/// Returns the member of a machine at a port. The subnet is always named: some providers need it.
+pub(super) fn new_member(wish: &BalancerWish, tag: &OwnershipTag, port: i32, backend: &Backend) -> NewMember {
+    let (address, subnet_id) = backend.address.clone().unwrap_or_default();
+    let name = format!("{}-{}", wish.part_name(port), backend.machine);
+    let tags = tag.tags(Some(&[backend.tag()]));
+    NewMember { name, tags, address, protocol_port: port, subnet_id }
 }
 
 /// Returns the member that has the address of a machine.

@@ -140,6 +140,11 @@ impl BalancerView {
             .or_else(|| self.vip_port.as_ref().map(|port| port.id.as_str()))
     }
 
+    /// Returns the address that a new load balancer is to have: that of the last one, else that of the spec.
+    pub(super) fn wanted_address<'a>(&'a self, wish: &'a BalancerWish) -> Option<&'a String> {
+        self.last_address.as_ref().or(wish.address.as_ref()).or(self.named_address.as_ref())
+    }
+
     /// Returns true if a pool has no other member.
     pub(super) fn is_last_member(&self, pool: &str, member: &str) -> bool {
         let found = self.pools.iter().find(|it| it.pool.id == pool);
