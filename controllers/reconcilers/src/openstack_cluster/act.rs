@@ -13,11 +13,11 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::applied_rules;
 use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
+use super::{applied_rules, balancer};
 use crate::{applied_tags, names, project};
 
 /// Writer of a pass.
@@ -51,7 +51,9 @@ impl Actor<'_> {
             Step::Balance(step) => {
                 let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
                 let attempt = step.attempt(&wish.name);
-                self.balance(step, wish, object, observed).await.map_err(|error| error.during(|| attempt))
+                self.balance(step, wish, object, observed)
+                    .await
+                    .map_err(|error| balancer::busy::busy(error.during(|| attempt)))
             }
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),

@@ -97,10 +97,7 @@ impl OpenStackClusterReconciler {
         let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
         let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
         let volumes = csi_volumes::find(&cloud, object).await?;
-        let orphans = match names::cluster_tag(object) {
-            Some(tag) => orphans::find(&cloud, &tag).await?,
-            None => Orphans::default(),
-        };
+        let orphans = self.orphans(&cloud, object).await?;
         if is_empty && orphans.titles().is_empty() {
             return Ok(());
         }
@@ -162,6 +159,22 @@ impl OpenStackClusterReconciler {
         report::report_leftovers(object, LEFTOVERS, &plan, &now());
         *object = write_status(&self.api(&before), &before, object).await?;
         Ok(())
+    }
+
+    /// Finds what machines of the cluster left. Once nothing is left, later passes do not look again.
+    async fn orphans(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        object: &OpenStackCluster,
+    ) -> Result<Orphans, ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        let tag = names::cluster_tag(object).filter(|_| !self.announced.is_clean(&uid));
+        let Some(tag) = tag else { return Ok(Orphans::default()) };
+        let orphans = orphans::find(cloud, &tag).await?;
+        if orphans.titles().is_empty() {
+            self.announced.note_clean(&uid);
+        }
+        Ok(orphans)
     }
 
     /// Deletes what machines of the cluster left.

@@ -1,7 +1,7 @@
 //! Plan of a deletion: what goes with a cluster, and what stays. The user reads it before anything is deleted.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use controllers_infrastructure::LoadBalancer;
 use controllers_runtime::Journal;
@@ -13,18 +13,37 @@ pub(super) const REASON: &str = "DeletionPlanned";
 
 /// Clusters for which this process has recorded the Event, by uid.
 #[derive(Debug, Default)]
-pub(super) struct Announced(Mutex<HashSet<String>>);
+pub(super) struct Announced {
+    told: Mutex<HashSet<String>>,
+    /// Clusters whose machines have left nothing.
+    clean: Mutex<HashSet<String>>,
+}
 
 impl Announced {
     /// Returns true for the first pass over a cluster.
     pub(super) fn is_new(&self, uid: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned())
+        lock(&self.told).insert(uid.to_owned())
+    }
+
+    /// Returns true if the machines of a cluster have left nothing, as an earlier pass has seen. No machine comes then.
+    pub(super) fn is_clean(&self, uid: &str) -> bool {
+        lock(&self.clean).contains(uid)
+    }
+
+    /// Notes that the machines of a cluster have left nothing.
+    pub(super) fn note_clean(&self, uid: &str) {
+        lock(&self.clean).insert(uid.to_owned());
     }
 
     /// Forgets a cluster that does not exist any more.
     pub(super) fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        lock(&self.told).remove(uid);
+        lock(&self.clean).remove(uid);
     }
+}
+
+fn lock(known: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the plan in words. Pure.

@@ -6,6 +6,7 @@
 
 pub(super) mod act;
 pub(super) mod backends;
+pub(super) mod busy;
 mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
