@@ -256,7 +256,7 @@ async fn r8_1_the_address_is_on_the_network_and_subnet_that_filters_name() {
 
     let elsewhere = "network: {filter: {name: private}}\nsubnets: [{filter: {name: public-subnet}}]";
     let scene = Scene::start_with(World::start().await.unwrap(), elsewhere).await;
-    let message = refused(&scene, "NotFound").await;
+    let message = refused(&scene, "APIEndpointConfigFailed").await;
     assert!(message.contains("spec.apiServer.managedLoadBalancer.subnets[0]"), "{message}");
 }
 

@@ -107,6 +107,9 @@ impl Step {
     }
 }
 
+/// Reason of a spec that the cloud cannot fulfil. Upstream's name.
+const CONFIG_FAILED: &str = "APIEndpointConfigFailed";
+
 /// Decides on the port of the address and on the load balancer itself. Pure.
 pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
@@ -114,6 +117,9 @@ pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option
         return None;
     }
     if view.vip_port.is_none() {
+        if let Some(message) = view.misplaced.clone() {
+            return Some(Step::Wait { reason: CONFIG_FAILED, message });
+        }
         if !wish.floating
             && let Some(wait) = unresolvable(observed)
         {

@@ -83,6 +83,8 @@ pub(super) struct BalancerView {
     pub vip_port: Option<Port>,
     /// Network and subnet of the address that the spec names.
     pub place: Option<(String, String)>,
+    /// Why that network or subnet cannot be used.
+    pub misplaced: Option<String>,
     pub balancer: Option<LoadBalancer>,
     /// Network of the address with its subnets, if the spec names it.
     pub network: Option<(Network, Vec<Subnet>)>,

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use controllers_infrastructure::{
-    FixedIp, FloatingIp, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, NetworkQuery, Port, PortQuery,
-    SubnetQuery,
+    CloudError, ErrorClass, FixedIp, FloatingIp, FloatingIpQuery, LoadBalancer, LoadBalancerQuery,
+    NetworkQuery, Port, PortQuery, SubnetQuery,
 };
 use controllers_runtime::ReconcileError;
 
@@ -29,7 +29,13 @@ impl Observer<'_> {
         view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
         self.named_address(observed, wish).await;
         match &observed.balancing.balancer {
-            None if wish.has_place() => observed.balancing.place = self.place(observed, wish).await?,
+            None if wish.has_place() => match self.place(observed, wish).await {
+                // The other parts of the cluster are created anyway.
+                Err(ReconcileError::Cloud(error)) if is_unresolved(&error) => {
+                    observed.balancing.misplaced = Some(error.to_string());
+                }
+                place => observed.balancing.place = place?,
+            },
             Some(balancer) if balancer.provisioning_status == ERROR => {
                 observed.balancing.answers = answers(observed.endpoint.as_ref()).await;
             }
@@ -220,6 +226,11 @@ impl Observer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true for a reference that matches nothing, or several resources.
+fn is_unresolved(error: &CloudError) -> bool {
+    matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous)
 }
 
 /// Returns the message about a host name that has no address.
