@@ -2,7 +2,7 @@
 //! LoadBalancer, whose load balancers only the workload's own controller knows for certain, and on request the
 //! PersistentVolumeClaims.
 //!
-//! It is a chance and no duty. What is left in the cloud is found there later.
+//! The deletion of the cluster does not depend on it: what is left in the cloud is found there later.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::names;
 /// Reason of a deletion that waits for them.
 pub(super) const WAITING: &str = "WaitingForLeftovers";
 
-/// What machines of a cluster left.
+/// Resources that machines of a cluster left.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     servers: Vec<Server>,

@@ -110,6 +110,8 @@ pub(super) enum Membership {
     Complete,
     /// A member is in ERROR.
     Broken,
+    /// A member of another owner has the machine's address. Says which one.
+    Taken(String),
 }
 
 /// Next step of an OpenStackMachine.

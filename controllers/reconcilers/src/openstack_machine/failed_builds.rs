@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Annotation with the failed builds. Its removal has the server built again.
 pub(super) const ANNOTATION: &str = "capstan.dev/failed-builds";
 
-/// Builds before a server is given up: one may fail by bad luck, and a third failure is none.
+/// Builds before a server is given up: the cause of one failure may pass, and that of three in a row rarely does.
 pub(super) const ATTEMPTS: u32 = 3;
 
 /// Interval of further attempts if the cloud had no room. Nothing but another attempt shows that there is room now.

@@ -128,10 +128,10 @@ impl OpenStackMachineReconciler {
             // A member may be complete while its server is still being built.
             && !(observed.provisioned && is_ingress_ready(object))
         {
-            let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            let ports = desired.balanced_ports;
             let of_cluster = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
             let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: observer.tag };
-            observer.membership(observed, balancer, ports, &uid).await?;
+            observer.membership(observed, balancer, ports, object).await?;
         }
         Ok(())
     }

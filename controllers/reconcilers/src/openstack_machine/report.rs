@@ -114,13 +114,21 @@ fn membership(membership: &Membership, now: &Time) -> Option<Condition> {
     let no = ConditionStatus::False;
     let (holds, reason, message) = match membership {
         Membership::Unknown => return None,
-        Membership::Complete => (ConditionStatus::True, "Ready", ""),
+        Membership::Complete => (ConditionStatus::True, "Ready", String::new()),
         Membership::Pending => {
-            (no, "LoadBalancerMemberPending", "the load balancer does not have the machine in every pool yet")
+            let message = "the load balancer does not have the machine in every pool yet";
+            (no, "LoadBalancerMemberPending", message.to_owned())
         }
-        Membership::Broken => (no, "LoadBalancerMemberError", "a member of the load balancer is in ERROR"),
+        Membership::Broken => {
+            (no, "LoadBalancerMemberError", "a member of the load balancer is in ERROR".to_owned())
+        }
+        Membership::Taken(member) => {
+            let message =
+                format!("member {member} of another owner has the address of the machine. Remove it");
+            (no, "LoadBalancerMemberError", message)
+        }
     };
-    Some(Condition::new("APIServerIngressReady", holds, reason, message, now.clone()))
+    Some(Condition::new("APIServerIngressReady", holds, reason, &message, now.clone()))
 }
 
 /// Condition `Ready`: that of the instance, unless the pass ended with an error about something else.
