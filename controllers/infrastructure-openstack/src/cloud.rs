@@ -1,5 +1,7 @@
 //! Cloud of one user: the implementation of every call of the `Cloud` trait.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
@@ -290,6 +292,10 @@ impl Cloud for OpenStackCloud {
 
     async fn delete_snapshot(&self, id: &str) -> CloudResult<()> {
         volume::delete_snapshot(&self.0, id).await
+    }
+
+    async fn set_volume_metadata(&self, id: &str, metadata: &BTreeMap<String, String>) -> CloudResult<()> {
+        volume::set_volume_metadata(&self.0, id, metadata).await
     }
 
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {

@@ -1,5 +1,6 @@
 //! Provider traits: `Cloud`, and the connector that creates clouds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -169,6 +170,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn volume(&self, id: &str) -> CloudResult<Volume>;
     /// Creates a volume.
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume>;
+    /// Replaces the metadata of a volume.
+    async fn set_volume_metadata(&self, id: &str, metadata: &BTreeMap<String, String>) -> CloudResult<()>;
     /// Lists every volume of the project.
     async fn volumes(&self) -> CloudResult<Vec<Volume>>;
     /// Deletes a volume.

@@ -84,6 +84,9 @@ pub(crate) const CLUSTER_ID: &str = "capstan.dev/cluster-mark";
 /// Key of the cluster's tag in the metadata of resources that have no tags.
 pub(crate) const CLUSTER_METADATA: &str = "capstan-cluster";
 
+/// Key of the tags of a machine in the metadata of its volumes.
+pub(crate) const VOLUME_TAGS: &str = "tags";
+
 /// Returns the tag of everything that the machines of a cluster have in the cloud, beside the ownership tags of the
 /// machines; `None` for a server without a cluster.
 pub(crate) fn cluster_tag(cluster: &OpenStackCluster) -> Option<String> {

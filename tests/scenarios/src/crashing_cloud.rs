@@ -1,5 +1,6 @@
 //! Cloud during whose calls a process can crash.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -137,6 +138,7 @@ forward! {
         set_power_state(id: &str, state: PowerState) -> Option<String>;
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
+        set_volume_metadata(id: &str, metadata: &BTreeMap<String, String>) -> ();
         delete_volume(id: &str) -> ();
         delete_snapshot(id: &str) -> ();
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;

@@ -1,5 +1,6 @@
 //! Fake cloud in memory, during whose calls a process can crash.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -353,6 +354,10 @@ impl Cloud for FakeCloud {
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume> {
         let new = new.clone();
         self.effect(move |nova| nova.create_volume(&new))
+    }
+
+    async fn set_volume_metadata(&self, _: &str, _: &BTreeMap<String, String>) -> CloudResult<()> {
+        unused("set_volume_metadata")
     }
 
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {

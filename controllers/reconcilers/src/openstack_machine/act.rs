@@ -23,9 +23,6 @@ use super::observe::is_written;
 use super::remedies;
 use crate::{applied_tags, names, project};
 
-/// Key of the tags of a machine in the metadata of its volumes.
-const TAGS: &str = "tags";
-
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
     pub objects: &'a ServerObjects,
@@ -83,6 +80,11 @@ impl Actor<'_> {
                 self.write_journal(object, observed, false).await?;
                 self.cloud.set_tags(TaggedKind::Trunk, &id, &tags).await?;
                 observed.trunks.entry(name).and_modify(|trunk| trunk.tags = tags);
+                Ok(None)
+            }
+            Step::TagVolume { name, id, metadata } => {
+                self.cloud.set_volume_metadata(&id, &metadata).await?;
+                observed.volumes.entry(name).and_modify(|volume| volume.metadata = metadata);
                 Ok(None)
             }
             Step::SetAddressPairs { name, id, pairs } => {
@@ -170,7 +172,7 @@ impl Actor<'_> {
             volume_type: wish.kind,
             availability_zone: wish.zone,
             image_id: self.resolved.image_id.clone().filter(|_| wish.root),
-            metadata: self.volume_metadata(object),
+            metadata: self.volume_metadata(),
         };
         let volume = self.cloud.create_volume(&new).await?;
         observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
@@ -206,15 +208,12 @@ impl Actor<'_> {
     }
 
     /// Returns the metadata of a volume: the ownership tag, and the tags, which Cinder does not have.
-    fn volume_metadata(&self, object: &OpenStackMachine) -> BTreeMap<String, String> {
+    fn volume_metadata(&self) -> BTreeMap<String, String> {
         let mut metadata = BTreeMap::from([(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())]);
         if let Some(tag) = &self.desired.cluster_tag {
             metadata.insert(names::CLUSTER_METADATA.to_owned(), tag.clone());
         }
-        let tags = desired::tags(object, self.cluster, None);
-        if !tags.is_empty() {
-            metadata.insert(TAGS.to_owned(), names::shortened(tags.join(",")));
-        }
+        metadata.extend(self.desired.volume_tags.clone().map(|tags| (names::VOLUME_TAGS.to_owned(), tags)));
         metadata
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Desired {
     pub region: String,
     /// Tags of the server, beside those that Nova does not accept.
     pub server_tags: Vec<String>,
+    /// Tags of volumes, as their metadata has them; `None` without tags.
+    pub volume_tags: Option<String>,
     /// Tag of everything of the machines of the cluster, if there is a cluster.
     pub cluster_tag: Option<String>,
     /// Tags of the spec that passes have applied, those of earlier specs among them.
@@ -129,6 +131,8 @@ pub(super) enum Step {
     CreateTrunk { name: String, port: String },
     /// Tag a trunk.
     TagTrunk { name: String, id: String, tags: Vec<String> },
+    /// Give a volume this metadata, with the tags of the spec.
+    TagVolume { name: String, id: String, metadata: BTreeMap<String, String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
     /// Tag the server.
@@ -158,6 +162,7 @@ impl Step {
             Self::TagPort { name, .. } => format!("tag port {name:?}"),
             Self::CreateTrunk { name, .. } => format!("create trunk {name:?}"),
             Self::TagTrunk { name, .. } => format!("tag trunk {name:?}"),
+            Self::TagVolume { name, .. } => format!("tag volume {name:?}"),
             Self::SetAddressPairs { name, .. } => format!("change the address pairs of port {name:?}"),
             Self::TagServer { .. } => format!("tag server {server:?}"),
             Self::CreateServer => format!("create server {server:?}"),
@@ -311,7 +316,9 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
             .iter()
             .find_map(|spec| tags::trunk(desired, spec, tag, observed.trunks.get(&spec.name)?))
     };
-    if let Some(step) = changed.or_else(trunk).or_else(|| tags::server(desired, tag, server)) {
+    let volume = || observed.volumes.values().find_map(|volume| tags::volume(desired, volume));
+    if let Some(step) = changed.or_else(trunk).or_else(volume).or_else(|| tags::server(desired, tag, server))
+    {
         return step;
     }
     if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {

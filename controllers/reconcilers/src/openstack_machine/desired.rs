@@ -134,6 +134,12 @@ pub(super) fn tags(
     tags
 }
 
+/// Returns the tags of volumes as their metadata has them, which is one text; `None` without tags.
+pub(super) fn volume_tags(object: &OpenStackMachine, cluster: &OpenStackCluster) -> Option<String> {
+    let tags = tags(object, cluster, None);
+    (!tags.is_empty()).then(|| names::shortened(tags.join(",")))
+}
+
 /// Returns the tags of a server: those that identify its owner and its cluster first. The others are those that Nova does
 /// not accept.
 pub(super) fn server_tags(

@@ -120,6 +120,7 @@ pub(super) fn desired(
         balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
         server_tags: desired::server_tags(tag, object, &context.cluster).0,
+        volume_tags: desired::volume_tags(object, &context.cluster),
         cluster_tag: names::cluster_tag(&context.cluster),
         applied_tags: applied_tags::of(object),
         ports: resolved.ports.clone().unwrap_or_default(),

@@ -17,7 +17,7 @@ async fn is_ready(machines: &Api<OpenStackMachine>, name: &str) -> Option<OpenSt
     machine.condition("Ready").is_some_and(apiserver_types::Condition::holds).then_some(machine)
 }
 
-/// Returns the tags of the network, the ports and the server of the machine `m`.
+/// Returns the tags of the network, the ports, the server and the volumes of the machine `m`.
 async fn tags(cloud: &dyn Cloud, namespace: &str) -> Vec<Vec<String>> {
     let name = format!("k8s-clusterapi-cluster-{namespace}-c");
     let query = NetworkQuery { name: Some(name), ..NetworkQuery::default() };
@@ -25,7 +25,12 @@ async fn tags(cloud: &dyn Cloud, namespace: &str) -> Vec<Vec<String>> {
     let ports = cloud.ports(&PortQuery::default()).await.unwrap();
     let ports = ports.into_iter().filter(|port| port.name.starts_with("m-")).map(|port| port.tags);
     let servers = cloud.servers_named("m").await.unwrap().into_iter().map(|it| it.tags);
-    networks.chain(ports).chain(servers).collect()
+    let volumes = cloud.volumes().await.unwrap().into_iter().map(|volume| {
+        let owner = volume.metadata.get("capstan").cloned();
+        let tags = volume.metadata.get("tags").cloned().unwrap_or_default();
+        tags.split(',').map(str::to_owned).chain(owner).collect()
+    });
+    networks.chain(ports).chain(servers).chain(volumes).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,7 +154,7 @@ async fn r16_2_tags_that_leave_the_spec_leave_the_cloud_and_those_of_others_stay
     let clusters: Api<OpenStackCluster> = Api::namespaced(world.admin(), NAMESPACE);
     eventually("the machine runs", || is_ready(&machines, "m")).await;
     let before = tags(cloud.as_ref(), NAMESPACE).await;
-    assert!(before.len() == 4 && before.iter().all(|tags| tags.contains(&"team-a".to_owned())), "{before:?}");
+    assert!(before.len() == 6 && before.iter().all(|tags| tags.contains(&"team-a".to_owned())), "{before:?}");
     let network = clusters.get("c").await.unwrap().status.unwrap().network.unwrap().id;
     let theirs: Vec<String> = before[0].iter().cloned().chain(["theirs".to_owned()]).collect();
     cloud.set_tags(TaggedKind::Network, &network, &theirs).await.unwrap();

@@ -1,11 +1,11 @@
 //! Decision on the tags of a machine's resources.
 
 use apiserver_types::ResolvedPortSpec;
-use controllers_infrastructure::{Port, Server, Trunk};
+use controllers_infrastructure::{Port, Server, Trunk, Volume};
 use controllers_runtime::OwnershipTag;
 
 use super::{Desired, Step};
-use crate::applied_tags;
+use crate::{applied_tags, names};
 
 /// Returns the step that tags a port, if its tags are others.
 pub(super) fn port(
@@ -38,6 +38,19 @@ fn changed(
     let own = spec.tags.iter().flatten().chain(&desired.cluster_tag).cloned();
     let required = tag.tags(Some(&own.collect::<Vec<_>>()));
     applied_tags::changed(&required, &desired.applied_tags, held)
+}
+
+/// Returns the step that tags a volume, if its tags are others. Other keys of its metadata stay.
+pub(super) fn volume(desired: &Desired, volume: &Volume) -> Option<Step> {
+    if volume.metadata.get(names::VOLUME_TAGS) == desired.volume_tags.as_ref() {
+        return None;
+    }
+    let mut metadata = volume.metadata.clone();
+    match &desired.volume_tags {
+        Some(tags) => metadata.insert(names::VOLUME_TAGS.to_owned(), tags.clone()),
+        None => metadata.remove(names::VOLUME_TAGS),
+    };
+    Some(Step::TagVolume { name: volume.name.clone(), id: volume.id.clone(), metadata })
 }
 
 /// Returns the step that tags our server, if its tags are others.
