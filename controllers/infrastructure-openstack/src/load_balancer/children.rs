@@ -197,7 +197,8 @@ const ADDITIVE: u32 = 11;
 
 /// Adds members. An older Octavia would take the list for the whole of the pool, so it gets only the first.
 pub(crate) async fn create_members(session: &Session, pool: &str, new: &[NewMember]) -> CloudResult<usize> {
-    let several = new.len() > 1 && session.octavia_minor().await? >= ADDITIVE;
+    // A cloud that does not show its versions counts as old.
+    let several = new.len() > 1 && session.octavia_minor().await.unwrap_or_default() >= ADDITIVE;
     if !several {
         let Some(first) = new.first() else { return Ok(0) };
         return create_member(session, pool, first).await.map(|_| 1);

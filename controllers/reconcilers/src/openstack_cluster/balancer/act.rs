@@ -269,13 +269,6 @@ impl Actor<'_> {
                 cloud.set_tags(TaggedKind::LoadBalancer, &id, &tags).await?;
                 Some(("LoadBalancerTagged", format!("set the tags of load balancer {id}")))
             }
-            Step::RemoveMonitor(id) => {
-                gone(cloud.delete_health_monitor(&id).await)?;
-                Some((
-                    "HealthMonitorRemoved",
-                    format!("removed health monitor {id}, which checks in another way"),
-                ))
-            }
             Step::CreatePool { listener, port } => {
                 let algorithm = if is_ovn(observed) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" };
                 let (name, tags) = (wish.part_name(port), self.tag.tags(None));
@@ -303,6 +296,21 @@ impl Actor<'_> {
                     observed.warnings.push(("LoadBalancerEmpty", message));
                 }
                 Some(("MemberRemoved", format!("removed {name} from the load balancer")))
+            }
+            step => self.remove_part(step).await?,
+        })
+    }
+
+    /// Removes a part.
+    async fn remove_part(&self, step: Step) -> Result<EventText, ReconcileError> {
+        let cloud = self.cloud;
+        Ok(match step {
+            Step::RemoveMonitor(id) => {
+                gone(cloud.delete_health_monitor(&id).await)?;
+                Some((
+                    "HealthMonitorRemoved",
+                    format!("removed health monitor {id}, which checks in another way"),
+                ))
             }
             Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {
                 gone(cloud.delete_listener(&id).await)?;

@@ -51,15 +51,6 @@ fn each_state_has_its_step() {
         ("building", Observed { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
         ("broken", Observed { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
         (
-            "broken for the third time",
-            Observed {
-                server: server("ERROR"),
-                failed_builds: FailedBuilds { count: 2, ..FailedBuilds::default() },
-                ..base.clone()
-            },
-            "Wait(Unavailable",
-        ),
-        (
             "broken, of an id that a user wrote",
             Observed { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
             "Wait(Unavailable",
@@ -259,4 +250,15 @@ fn a_server_gets_the_tags_that_it_lacks_and_keeps_those_of_other_tools() {
     assert_eq!(step(&["capstan-u", "other"]), Step::TagServer { id: "s".to_owned(), tags: expected });
     assert_eq!(step(&["capstan-u", "blue"]), Step::Nothing);
     assert_eq!(step(&["other"]), Step::Nothing, "a server of another owner, or one that Nova cannot read");
+}
+
+#[test]
+fn r10_1_a_server_that_failed_for_the_third_time_stays() {
+    let failed = |count| {
+        let failed_builds = FailedBuilds { count, ..FailedBuilds::default() };
+        let observed = Observed { server: server("ERROR"), failed_builds, ..Observed::default() };
+        format!("{:?}", next_step(&desired(), &tag(), &observed))
+    };
+    assert!(failed(1).starts_with("DeleteBroken"), "{}", failed(1));
+    assert_eq!(failed(2), "Wait(Unavailable)");
 }
