@@ -78,6 +78,13 @@ impl Endpoints {
         Ok(format!("{}/", root.get(..end).unwrap_or(root)))
     }
 
+    /// Returns the URL of Octavia's versions: its root without a version.
+    pub(crate) fn load_balancer_versions(&self) -> CloudResult<String> {
+        let root = self.root_of(Service::LoadBalancer, "GET /")?;
+        let end = root.find("/v2").unwrap_or(root.len());
+        Ok(format!("{}/", root.get(..end).unwrap_or(root).trim_end_matches('/')))
+    }
+
     fn root_of(&self, service: Service, operation: &str) -> CloudResult<&str> {
         let position = Service::ALL.iter().position(|known| *known == service).unwrap_or_default();
         self.roots.get(position).and_then(Option::as_deref).ok_or_else(|| {

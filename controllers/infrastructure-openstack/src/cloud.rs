@@ -1,5 +1,7 @@
 //! Cloud of one user: the implementation of every call of the `Cloud` trait.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
@@ -130,6 +132,10 @@ impl Cloud for OpenStackCloud {
         network::set_dns_nameservers(&self.0, subnet, nameservers).await
     }
 
+    async fn set_allocation_pools(&self, subnet: &str, pools: &[(String, String)]) -> CloudResult<()> {
+        network::set_allocation_pools(&self.0, subnet, pools).await
+    }
+
     async fn delete_subnet(&self, id: &str) -> CloudResult<()> {
         network::delete_subnet(&self.0, id).await
     }
@@ -238,6 +244,7 @@ impl Cloud for OpenStackCloud {
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()> {
         match kind {
             TaggedKind::Server => compute::set_tags(&self.0, id, tags).await,
+            TaggedKind::LoadBalancer => load_balancer::set_tags(&self.0, id, tags).await,
             kind => network::set_tags(&self.0, kind, id, tags).await,
         }
     }
@@ -320,6 +327,10 @@ impl Cloud for OpenStackCloud {
         volume::delete_snapshot(&self.0, id).await
     }
 
+    async fn set_volume_metadata(&self, id: &str, metadata: &BTreeMap<String, String>) -> CloudResult<()> {
+        volume::set_volume_metadata(&self.0, id, metadata).await
+    }
+
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         volume::delete_volume(&self.0, id).await
     }
@@ -380,6 +391,10 @@ impl Cloud for OpenStackCloud {
         load_balancer::set_allowed_cidrs(&self.0, listener, cidrs).await
     }
 
+    async fn set_idle_timeout(&self, listener: &str, timeout: i32) -> CloudResult<()> {
+        load_balancer::set_idle_timeout(&self.0, listener, timeout).await
+    }
+
     async fn delete_listener(&self, id: &str) -> CloudResult<()> {
         load_balancer::delete_listener(&self.0, id).await
     }
@@ -394,6 +409,10 @@ impl Cloud for OpenStackCloud {
 
     async fn create_member(&self, pool: &str, new: &NewMember) -> CloudResult<Member> {
         load_balancer::create_member(&self.0, pool, new).await
+    }
+
+    async fn create_members(&self, pool: &str, new: &[NewMember]) -> CloudResult<usize> {
+        load_balancer::create_members(&self.0, pool, new).await
     }
 
     async fn drain_member(&self, pool: &str, id: &str) -> CloudResult<()> {

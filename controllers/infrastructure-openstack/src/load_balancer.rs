@@ -126,6 +126,11 @@ pub(crate) async fn enable_load_balancer(session: &Session, id: &str) -> CloudRe
     session.done(&Request::put(Service::LoadBalancer, path("loadbalancers", id), body)).await.map(drop)
 }
 
+pub(crate) async fn set_tags(session: &Session, id: &str, tags: &[String]) -> CloudResult<()> {
+    let body = json!({"loadbalancer": {"tags": tags}});
+    session.done(&Request::put(Service::LoadBalancer, path("loadbalancers", id), body)).await.map(drop)
+}
+
 pub(crate) async fn fail_over_load_balancer(session: &Session, id: &str) -> CloudResult<()> {
     let path = format!("{}/failover", path("loadbalancers", id));
     session.done(&Request::put(Service::LoadBalancer, path, json!({}))).await.map(drop)

@@ -46,6 +46,7 @@ pub(crate) struct Session {
     project: String,
     gates: [RateLimit; 5],
     nova_minor: OnceCell<u32>,
+    octavia_minor: OnceCell<u32>,
     network_extensions: OnceCell<Vec<String>>,
     refused: AtomicBool,
     credentials_expire_at: Option<String>,
@@ -67,6 +68,7 @@ impl Session {
             project,
             gates,
             nova_minor: OnceCell::new(),
+            octavia_minor: OnceCell::new(),
             network_extensions: OnceCell::new(),
             refused: AtomicBool::new(false),
             credentials_expire_at,
@@ -199,6 +201,21 @@ impl Session {
             Ok(found.into_iter().map(|extension| extension.alias).collect())
         };
         self.network_extensions.get_or_try_init(read).await.map(Vec::as_slice)
+    }
+
+    /// Returns the newest minor version of Octavia; 0 if it does not say, which is the oldest.
+    pub(crate) async fn octavia_minor(&self) -> CloudResult<u32> {
+        let read = || async {
+            let request = Request::get(Service::LoadBalancer, "/");
+            let url = self.endpoints.load_balancer_versions()?;
+            let answer = self.exchange(&request, &url, None).await?;
+            let found: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+            let versions = found.get("versions").and_then(Value::as_array);
+            let ids = versions.into_iter().flatten().filter_map(|version| version.get("id")?.as_str());
+            let minors = ids.filter_map(|id| id.strip_prefix("v2.")?.parse().ok());
+            Ok(minors.max().unwrap_or_default())
+        };
+        self.octavia_minor.get_or_try_init(read).await.copied()
     }
 
     /// Returns the microversion to use: the newest that both we and the cloud know.

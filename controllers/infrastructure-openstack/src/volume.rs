@@ -120,6 +120,15 @@ pub(crate) async fn create_volume(session: &Session, new: &NewVolume) -> CloudRe
     Ok(session.under::<ResponseBody>(&request, "volume").await?.into())
 }
 
+pub(crate) async fn set_volume_metadata(
+    session: &Session,
+    id: &str,
+    metadata: &BTreeMap<String, String>,
+) -> CloudResult<()> {
+    let body = json!({"volume": {"metadata": metadata}});
+    session.done(&Request::put(Service::Volume, path(id), body)).await.map(drop)
+}
+
 pub(crate) async fn delete_volume(session: &Session, id: &str) -> CloudResult<()> {
     session.done(&Request::delete(Service::Volume, path(id))).await.map(drop)
 }

@@ -1,5 +1,6 @@
 //! Provider traits: `Cloud`, and the connector that creates clouds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -105,6 +106,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_subnet(&self, new: &NewSubnet) -> CloudResult<Subnet>;
     /// Replaces a subnet's DNS servers.
     async fn set_dns_nameservers(&self, subnet: &str, nameservers: &[String]) -> CloudResult<()>;
+    /// Replaces a subnet's address ranges, first and last.
+    async fn set_allocation_pools(&self, subnet: &str, pools: &[(String, String)]) -> CloudResult<()>;
     /// Deletes a subnet.
     async fn delete_subnet(&self, id: &str) -> CloudResult<()>;
     /// Lists routers that match.
@@ -200,6 +203,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn volume(&self, id: &str) -> CloudResult<Volume>;
     /// Creates a volume.
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume>;
+    /// Replaces the metadata of a volume.
+    async fn set_volume_metadata(&self, id: &str, metadata: &BTreeMap<String, String>) -> CloudResult<()>;
     /// Lists every volume of the project.
     async fn volumes(&self) -> CloudResult<Vec<Volume>>;
     /// Deletes a volume.
@@ -238,6 +243,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_listener(&self, new: &NewListener) -> CloudResult<Listener>;
     /// Replaces the clients that may connect to a listener; an empty list allows all.
     async fn set_allowed_cidrs(&self, listener: &str, cidrs: &[String]) -> CloudResult<()>;
+    /// Changes the longest silence of the connections of a listener. Unit: milliseconds.
+    async fn set_idle_timeout(&self, listener: &str, timeout: i32) -> CloudResult<()>;
     /// Removes a listener; its pool stays.
     async fn delete_listener(&self, id: &str) -> CloudResult<()>;
     /// Adds a pool.
@@ -246,6 +253,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_pool(&self, id: &str) -> CloudResult<()>;
     /// Adds a member; one at the same address and port is an error of class `Conflict`.
     async fn create_member(&self, pool: &str, new: &NewMember) -> CloudResult<Member>;
+    /// Adds members, with one call if the cloud can. Returns how many: a cloud that adds one at a time adds the first.
+    async fn create_members(&self, pool: &str, new: &[NewMember]) -> CloudResult<usize>;
     /// Has a member receive no new connections; those that it has go on.
     async fn drain_member(&self, pool: &str, id: &str) -> CloudResult<()>;
     /// Removes a member.

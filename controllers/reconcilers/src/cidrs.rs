@@ -16,6 +16,34 @@ pub(crate) fn contains(cidr: &str, address: IpAddr) -> bool {
     }
 }
 
+/// Returns true if two lists of ranges, first and last address, have the same addresses.
+pub(crate) fn same_ranges(one: &[(String, String)], other: &[(String, String)]) -> bool {
+    match (joined(one), joined(other)) {
+        (Some(one), Some(other)) => one == other,
+        // What is no address is compared as text.
+        _ => one == other,
+    }
+}
+
+/// Returns ranges in ascending order, with those that touch each other as one.
+fn joined(ranges: &[(String, String)]) -> Option<Vec<(u128, u128)>> {
+    let number = |text: &str| match text.parse().ok()? {
+        IpAddr::V4(address) => Some(u128::from(address.to_bits())),
+        IpAddr::V6(address) => Some(address.to_bits()),
+    };
+    let numbers = ranges.iter().map(|(first, last)| Some((number(first)?, number(last)?)));
+    let mut numbers = numbers.collect::<Option<Vec<_>>>()?;
+    numbers.sort_unstable();
+    let mut joined: Vec<(u128, u128)> = Vec::new();
+    for (first, last) in numbers {
+        match joined.last_mut() {
+            Some(known) if first <= known.1.saturating_add(1) => known.1 = known.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    Some(joined)
+}
+
 /// Returns true if two addresses of `bits` bits have the same prefix; without a length, if they are equal.
 fn same_prefix(network: u128, address: u128, bits: u32, length: &str) -> bool {
     let length = if length.is_empty() { Some(bits) } else { length.parse().ok() };
@@ -27,6 +55,21 @@ fn same_prefix(network: u128, address: u128, bits: u32, length: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_compared_by_their_addresses() {
+        let of = |ranges: &[(&str, &str)]| -> Vec<(String, String)> {
+            ranges.iter().map(|(first, last)| ((*first).to_owned(), (*last).to_owned())).collect()
+        };
+        let one = of(&[("10.0.0.10", "10.0.0.20"), ("10.0.0.30", "10.0.0.40")]);
+        assert!(same_ranges(&one, &of(&[("10.0.0.30", "10.0.0.40"), ("10.0.0.10", "10.0.0.20")])));
+        assert!(same_ranges(
+            &of(&[("10.0.0.1", "10.0.0.9")]),
+            &of(&[("10.0.0.1", "10.0.0.4"), ("10.0.0.5", "10.0.0.9")])
+        ));
+        assert!(!same_ranges(&one, &of(&[("10.0.0.10", "10.0.0.20")])));
+        assert!(!same_ranges(&one, &of(&[("nonsense", "10.0.0.20")])));
+    }
 
     #[test]
     fn an_address_is_in_a_cidr_of_its_version_with_its_prefix() {

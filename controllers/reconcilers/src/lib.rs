@@ -8,6 +8,7 @@ mod aggregate;
 #[cfg(test)]
 mod api_in_memory;
 mod applied;
+mod applied_tags;
 pub mod bootstrap_data;
 mod change_predicate;
 mod cidrs;

@@ -56,7 +56,8 @@ pub(crate) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 /// Annotation of an OpenStackMachineTemplate and its machines: `hard` or `soft` keeps them on different hosts.
 pub(crate) const ANTI_AFFINITY: &str = "capstan.dev/anti-affinity";
 
-/// Annotation of an OpenStackServer with further tags, separated by commas. Its spec cannot change.
+/// Annotation of an OpenStackServer with the tags that replace those of its spec, separated by commas. Its spec cannot
+/// change.
 pub(crate) const TAGS: &str = "capstan.dev/tags";
 
 /// Returns the name of the server group for the machines of an owner.
@@ -75,6 +76,22 @@ pub(crate) fn is_server_group_of(cluster: &OpenStackCluster, name: &str, group: 
 /// Returns the first digits of the cluster's ownership tag.
 fn short_mark(cluster: &OpenStackCluster) -> String {
     OwnershipTag::id(cluster).chars().take(2 * DIGEST).collect()
+}
+
+/// Annotation of an OpenStackServer with the id in the ownership tag of its cluster.
+pub(crate) const CLUSTER_ID: &str = "capstan.dev/cluster-mark";
+
+/// Key of the cluster's tag in the metadata of resources that have no tags.
+pub(crate) const CLUSTER_METADATA: &str = "capstan-cluster";
+
+/// Key of the tags of a machine in the metadata of its volumes.
+pub(crate) const VOLUME_TAGS: &str = "tags";
+
+/// Returns the tag of everything that the machines of a cluster have in the cloud, beside the ownership tags of the
+/// machines; `None` for a server without a cluster.
+pub(crate) fn cluster_tag(cluster: &OpenStackCluster) -> Option<String> {
+    let id = OwnershipTag::id(cluster);
+    (!id.is_empty()).then(|| format!("{CLUSTER_METADATA}-{id}"))
 }
 
 /// Returns the tag of the load balancer members of an OpenStackMachine.

@@ -1,5 +1,6 @@
 //! Cloud during whose calls a process can crash.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -121,6 +122,7 @@ forward! {
         delete_network(id: &str) -> ();
         create_subnet(new: &NewSubnet) -> Subnet;
         set_dns_nameservers(subnet: &str, nameservers: &[String]) -> ();
+        set_allocation_pools(subnet: &str, pools: &[(String, String)]) -> ();
         delete_subnet(id: &str) -> ();
         create_router(new: &NewRouter) -> Router;
         add_router_interface(router: &str, subnet: &str) -> ();
@@ -151,6 +153,7 @@ forward! {
         set_power_state(id: &str, state: PowerState) -> Option<String>;
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
+        set_volume_metadata(id: &str, metadata: &BTreeMap<String, String>) -> ();
         delete_volume(id: &str) -> ();
         delete_snapshot(id: &str) -> ();
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
@@ -159,10 +162,12 @@ forward! {
         delete_load_balancer(id: &str) -> ();
         create_listener(new: &NewListener) -> Listener;
         set_allowed_cidrs(listener: &str, cidrs: &[String]) -> ();
+        set_idle_timeout(listener: &str, timeout: i32) -> ();
         delete_listener(id: &str) -> ();
         create_pool(new: &NewPool) -> Pool;
         delete_pool(id: &str) -> ();
         create_member(pool: &str, new: &NewMember) -> Member;
+        create_members(pool: &str, new: &[NewMember]) -> usize;
         drain_member(pool: &str, id: &str) -> ();
         delete_member(pool: &str, id: &str) -> ();
         create_health_monitor(new: &NewHealthMonitor) -> HealthMonitor;

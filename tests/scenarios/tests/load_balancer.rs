@@ -7,9 +7,11 @@ use std::time::Duration;
 use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{
     Cloud, CloudConnector, Credentials, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, Member,
+    NetworkQuery,
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault};
@@ -31,6 +33,11 @@ impl Scene {
     }
 
     async fn start_in(world: World) -> Self {
+        Self::start_with(world, "").await
+    }
+
+    /// Starts with these fields of the load balancer, in YAML, one a line.
+    async fn start_with(world: World, fields: &str) -> Self {
         let clouds = world.cloud.clouds_yaml("demo");
         let credentials = Credentials {
             clouds_yaml: clouds.clone(),
@@ -42,6 +49,8 @@ impl Scene {
         let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
         let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
         let manifest = MANIFEST.replace("NAMESPACE", NAMESPACE).replace("CLOUDS\n", &clouds);
+        let fields: String = fields.lines().map(|line| format!("      {line}\n")).collect();
+        let manifest = manifest.replace("      enabled: true\n", &format!("      enabled: true\n{fields}"));
         world.create(&manifest).await.unwrap();
         let controllers = Controllers::start(&world, &Arc::new(CrashPoint::never()));
         Self { world, controllers, cloud }
@@ -221,4 +230,93 @@ async fn a_load_balancer_is_replaced_behind_its_address_when_the_user_requests_i
     assert_eq!((&new.vip_address, &new.vip_port_id), (&old.vip_address, &old.vip_port_id));
     let cluster = scene.cluster().await;
     assert_eq!(cluster.annotations()["capstan.dev/recreated-load-balancer"], "1");
+}
+
+/// Runs the controllers until the endpoint is not ready for this reason. Returns the message.
+async fn refused(scene: &Scene, reason: &str) -> String {
+    let is_refused = |client: Client| async move {
+        let cluster = Api::<OpenStackCluster>::namespaced(client, NAMESPACE).get("c").await?;
+        Ok(cluster.condition("APIEndpointReady").is_some_and(|it| it.reason == reason))
+    };
+    scene.controllers.until(reason, is_refused).await.unwrap();
+    scene.cluster().await.condition("APIEndpointReady").unwrap().message.clone()
+}
+
+#[tokio::test]
+async fn r8_1_the_address_is_on_the_network_and_subnet_that_filters_name() {
+    let place = "network: {filter: {name: private}}\nsubnets: [{filter: {name: private-subnet}}]";
+    let scene = Scene::start_with(World::start().await.unwrap(), place).await;
+    let is_active = |client: Client| async move {
+        let cluster = Api::<OpenStackCluster>::namespaced(client, NAMESPACE).get("c").await?;
+        Ok(cluster.status.is_some_and(|status| status.api_server_managed_load_balancer.is_some()))
+    };
+    scene.controllers.until("the load balancer has its address", is_active).await.unwrap();
+    let query = NetworkQuery { name: Some("private".to_owned()), ..NetworkQuery::default() };
+    let private = scene.cloud.networks(&query).await.unwrap().remove(0).id;
+    assert_eq!(scene.balancers().await.remove(0).vip_network_id, private);
+
+    let elsewhere = "network: {filter: {name: private}}\nsubnets: [{filter: {name: public-subnet}}]";
+    let scene = Scene::start_with(World::start().await.unwrap(), elsewhere).await;
+    let message = refused(&scene, "APIEndpointConfigFailed").await;
+    assert!(message.contains("spec.apiServer.managedLoadBalancer.subnets[0]"), "{message}");
+}
+
+#[tokio::test]
+async fn r8_3_a_flavor_is_found_by_name_and_by_id_and_another_one_is_warned_of() {
+    let id = "6a1f3c3e-8f0b-4b1c-9a53-0f2b8f3f2f11";
+    for (flavor, warned) in [("single", false), (id, false), ("retired", true)] {
+        let scene = Scene::start_with(World::start().await.unwrap(), &format!("flavor: {flavor}")).await;
+        scene.provisioned().await;
+        let events: Api<Event> = Api::namespaced(scene.world.admin(), NAMESPACE);
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let found = events.iter().any(|event| event.reason.as_deref() == Some("OctaviaFlavorNotFound"));
+        assert_eq!(found, warned, "{flavor}");
+    }
+}
+
+#[tokio::test]
+async fn r8_4_a_zone_that_octavia_does_not_have_is_refused_with_the_known_ones() {
+    let scene = Scene::start_with(World::start().await.unwrap(), "availabilityZone: az9").await;
+    let message = refused(&scene, "APIEndpointConfigFailed").await;
+    assert!(message.contains("no zone \"az9\"; its zones are: az1"), "{message}");
+    assert_eq!(scene.balancers().await, []);
+}
+
+#[tokio::test]
+async fn r8_8_a_load_balancer_that_another_one_changes_is_awaited_without_a_warning() {
+    let scene = Scene::start().await;
+    let words = "Load Balancer 1 is immutable and cannot be updated.";
+    for path in ["/listeners", "/pools", "/members", "/healthmonitors"] {
+        scene.world.cloud.inject(InjectedFault {
+            service: Some(CloudService::LoadBalancer),
+            method: Some("POST".to_owned()),
+            path: Some(path.to_owned()),
+            count: Some(2),
+            ..InjectedFault::new(FaultEffect::Status {
+                code: 409,
+                body: json!({"faultcode": "Client", "faultstring": words, "debuginfo": null}).to_string(),
+                content_type: None,
+                retry_after: None,
+            })
+        });
+    }
+    scene.provisioned().await;
+    let events: Api<Event> = Api::namespaced(scene.world.admin(), NAMESPACE);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let warned = events.iter().find(|event| event.message.as_deref().is_some_and(|it| it.contains(words)));
+    assert!(warned.is_none(), "{warned:?}");
+}
+
+#[tokio::test]
+async fn r8_11_a_load_balancer_that_was_deleted_by_hand_is_created_again_on_its_port() {
+    let scene = Scene::start().await;
+    scene.provisioned().await;
+    let old = scene.balancers().await.pop().unwrap();
+    scene.cloud.delete_load_balancer(&old.id).await.unwrap();
+    // The cluster is complete, so a change makes its controller look.
+    let change = json!({"metadata": {"annotations": {"looked": "at"}}});
+    scene.clusters().patch("c", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    scene.replaced(&old.id).await;
+    let new = scene.balancers().await.pop().unwrap();
+    assert_eq!((&new.vip_address, &new.vip_port_id), (&old.vip_address, &old.vip_port_id));
 }

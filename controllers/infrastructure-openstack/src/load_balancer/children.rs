@@ -1,11 +1,11 @@
 //! Octavia calls for the parts of a load balancer.
 
 use controllers_infrastructure::{
-    CloudResult, HealthMonitor, Listener, Member, MonitorTimes, NewHealthMonitor, NewListener, NewMember,
-    NewPool, Pool,
+    CloudResult, HealthMonitor, Listener, Member, MonitorCheck, MonitorTimes, NewHealthMonitor, NewListener,
+    NewMember, NewPool, Pool,
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{changed_at, get, object, path, post, text};
 use crate::{
@@ -27,6 +27,9 @@ struct ListenerBody {
     default_pool_id: Option<String>,
     #[serde(default)]
     allowed_cidrs: Option<Vec<String>>,
+    /// Absent before version 2.1.
+    #[serde(default)]
+    timeout_client_data: Option<i32>,
 }
 
 impl From<ListenerBody> for Listener {
@@ -39,6 +42,7 @@ impl From<ListenerBody> for Listener {
             protocol_port: body.protocol_port,
             default_pool_id: body.default_pool_id,
             allowed_cidrs: body.allowed_cidrs.unwrap_or_default(),
+            idle_timeout: body.timeout_client_data,
         }
     }
 }
@@ -69,6 +73,11 @@ pub(crate) async fn create_listener(session: &Session, new: &NewListener) -> Clo
 
 pub(crate) async fn set_allowed_cidrs(session: &Session, id: &str, cidrs: &[String]) -> CloudResult<()> {
     let body = json!({"listener": {"allowed_cidrs": cidrs}});
+    session.done(&Request::put(Service::LoadBalancer, path("listeners", id), body)).await.map(drop)
+}
+
+pub(crate) async fn set_idle_timeout(session: &Session, id: &str, timeout: i32) -> CloudResult<()> {
+    let body = json!({"listener": {"timeout_client_data": timeout, "timeout_member_data": timeout}});
     session.done(&Request::put(Service::LoadBalancer, path("listeners", id), body)).await.map(drop)
 }
 
@@ -167,17 +176,37 @@ pub(crate) async fn members(session: &Session, pool: &str) -> CloudResult<Vec<Me
     Ok(found.into_iter().map(Member::from).collect())
 }
 
-pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember) -> CloudResult<Member> {
-    let body = object([
+fn new_member(new: &NewMember) -> Map<String, Value> {
+    object([
         ("name", Some(json!(new.name))),
         ("tags", Some(json!(new.tags))),
         ("address", Some(json!(new.address))),
         ("protocol_port", Some(json!(new.protocol_port))),
         ("subnet_id", text(new.subnet_id.as_ref())),
         ("weight", Some(json!(1))),
-    ]);
-    let request = post(&members_of(pool), "member", &body);
+    ])
+}
+
+pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember) -> CloudResult<Member> {
+    let request = post(&members_of(pool), "member", &new_member(new));
     Ok(session.under::<MemberBody>(&request, "member").await?.into())
+}
+
+/// First minor version of Octavia that adds members without the removal of all others.
+const ADDITIVE: u32 = 11;
+
+/// Adds members. An older Octavia would take the list for the whole of the pool, so it gets only the first.
+pub(crate) async fn create_members(session: &Session, pool: &str, new: &[NewMember]) -> CloudResult<usize> {
+    // A cloud that does not show its versions counts as old.
+    let several = new.len() > 1 && session.octavia_minor().await.unwrap_or_default() >= ADDITIVE;
+    if !several {
+        let Some(first) = new.first() else { return Ok(0) };
+        return create_member(session, pool, first).await.map(|_| 1);
+    }
+    let body = json!({"members": new.iter().map(new_member).collect::<Vec<_>>()});
+    let path = format!("/lbaas/{}", members_of(pool));
+    let request = Request::put(Service::LoadBalancer, path, body).with("additive_only", "true");
+    session.done(&request).await.map(|_| new.len())
 }
 
 pub(crate) async fn drain_member(session: &Session, pool: &str, id: &str) -> CloudResult<()> {
@@ -194,6 +223,8 @@ pub(crate) async fn delete_member(session: &Session, pool: &str, id: &str) -> Cl
 struct MonitorBody {
     id: String,
     provisioning_status: String,
+    #[serde(default, rename = "type")]
+    kind: String,
     delay: i32,
     timeout: i32,
     max_retries: i32,
@@ -209,11 +240,12 @@ impl From<MonitorBody> for HealthMonitor {
             max_retries: body.max_retries,
             max_retries_down: body.max_retries_down,
         };
-        Self { id: body.id, provisioning_status: body.provisioning_status, times }
+        let check = if body.kind == "HTTPS" { MonitorCheck::HttpsReadyz } else { MonitorCheck::Tcp };
+        Self { id: body.id, provisioning_status: body.provisioning_status, check, times }
     }
 }
 
-fn numbers(times: &MonitorTimes) -> [(&'static str, Option<serde_json::Value>); 4] {
+fn numbers(times: &MonitorTimes) -> [(&'static str, Option<Value>); 4] {
     [
         ("delay", Some(json!(times.delay))),
         ("timeout", Some(json!(times.timeout))),
@@ -231,11 +263,18 @@ pub(crate) async fn create_health_monitor(
     session: &Session,
     new: &NewHealthMonitor,
 ) -> CloudResult<HealthMonitor> {
+    let (kind, path) = match new.check {
+        MonitorCheck::Tcp => ("TCP", None),
+        MonitorCheck::HttpsReadyz => ("HTTPS", Some(json!("/readyz"))),
+    };
     let mut body = object([
         ("pool_id", Some(json!(new.pool_id))),
         ("name", Some(json!(new.name))),
         ("tags", Some(json!(new.tags))),
-        ("type", Some(json!("TCP"))),
+        ("type", Some(json!(kind))),
+        ("http_method", path.as_ref().map(|_| json!("GET"))),
+        ("expected_codes", path.as_ref().map(|_| json!("200"))),
+        ("url_path", path),
     ]);
     body.extend(object(numbers(&new.times)));
     let request = post("healthmonitors", "healthmonitor", &body);

@@ -35,6 +35,7 @@ pub(crate) fn tags_path(kind: TaggedKind, id: &str) -> String {
         TaggedKind::FloatingIp => "floatingips",
         TaggedKind::Trunk => "trunks",
         TaggedKind::Server => "servers",
+        TaggedKind::LoadBalancer => "loadbalancers",
     };
     format!("{}/tags", path(collection, id))
 }

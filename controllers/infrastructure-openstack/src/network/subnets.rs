@@ -25,9 +25,17 @@ struct ResponseBody {
     #[serde(default)]
     dns_nameservers: Vec<String>,
     #[serde(default)]
+    allocation_pools: Vec<PoolBody>,
+    #[serde(default)]
     description: Option<String>,
     #[serde(default)]
     created_at: String,
+}
+
+#[derive(Deserialize)]
+struct PoolBody {
+    start: String,
+    end: String,
 }
 
 impl From<ResponseBody> for Subnet {
@@ -40,6 +48,11 @@ impl From<ResponseBody> for Subnet {
             gateway_ip: answer.gateway_ip,
             tags: answer.tags,
             dns_nameservers: answer.dns_nameservers,
+            allocation_pools: answer
+                .allocation_pools
+                .into_iter()
+                .map(|pool| (pool.start, pool.end))
+                .collect(),
             description: answer.description.unwrap_or_default(),
             created_at: utc(&answer.created_at),
         }
@@ -64,8 +77,7 @@ pub(crate) async fn subnets(session: &Session, query: &SubnetQuery) -> CloudResu
 }
 
 pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudResult<Subnet> {
-    let pools: Vec<Value> =
-        new.allocation_pools.iter().map(|(start, end)| json!({"start": start, "end": end})).collect();
+    let pools = pools(&new.allocation_pools);
     let version = if new.cidr.contains(':') { 6 } else { 4 };
     let mode = new.slaac.then(|| json!("slaac"));
     let subnet = object([
@@ -90,6 +102,19 @@ pub(crate) async fn set_dns_nameservers(
     nameservers: &[String],
 ) -> CloudResult<()> {
     let body = json!({"subnet": {"dns_nameservers": nameservers}});
+    session.done(&Request::put(Service::Network, path("subnets", subnet), body)).await.map(drop)
+}
+
+fn pools(ranges: &[(String, String)]) -> Vec<Value> {
+    ranges.iter().map(|(start, end)| json!({"start": start, "end": end})).collect()
+}
+
+pub(crate) async fn set_allocation_pools(
+    session: &Session,
+    subnet: &str,
+    ranges: &[(String, String)],
+) -> CloudResult<()> {
+    let body = json!({"subnet": {"allocation_pools": pools(ranges)}});
     session.done(&Request::put(Service::Network, path("subnets", subnet), body)).await.map(drop)
 }
 

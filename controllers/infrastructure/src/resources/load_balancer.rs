@@ -77,6 +77,8 @@ plain! {
         default_pool_id: Option<String>,
         /// Clients that may connect; empty for all.
         allowed_cidrs: Vec<String>,
+        /// Longest silence of a connection, if the cloud says so. Unit: milliseconds.
+        idle_timeout: Option<i32>,
     }
 
     /// TCP listener to create.
@@ -175,11 +177,13 @@ plain! {
         id: String,
         /// `ACTIVE`, `ERROR`, ...
         provisioning_status: String,
+        /// Way in which it checks.
+        check: MonitorCheck,
         /// Its numbers.
         times: MonitorTimes,
     }
 
-    /// TCP health monitor to create.
+    /// Health monitor to create.
     NewHealthMonitor {
         /// The pool whose members it checks.
         pool_id: String,
@@ -187,6 +191,8 @@ plain! {
         name: String,
         /// Tags.
         tags: Vec<String>,
+        /// Way in which it checks.
+        check: MonitorCheck,
         /// Its numbers.
         times: MonitorTimes,
     }
@@ -200,4 +206,14 @@ plain! {
         /// Set if it may be used.
         enabled: bool,
     }
+}
+
+/// Way in which a health monitor checks a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MonitorCheck {
+    /// A connection can be opened.
+    #[default]
+    Tcp,
+    /// `/readyz` answers over HTTPS that the API server is ready.
+    HttpsReadyz,
 }

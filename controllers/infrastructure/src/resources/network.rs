@@ -104,6 +104,8 @@ plain! {
         tags: Vec<String>,
         /// DNS servers.
         dns_nameservers: Vec<String>,
+        /// Address ranges, first and last.
+        allocation_pools: Vec<(String, String)>,
         /// Description.
         description: String,
         /// Time of creation.
@@ -219,7 +221,7 @@ plain! {
     }
 }
 
-/// Objects that carry tags: those of Neutron, and servers.
+/// Objects that carry tags: those of Neutron, servers, and load balancers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaggedKind {
     /// `/v2.0/networks`
@@ -238,4 +240,6 @@ pub enum TaggedKind {
     Trunk,
     /// Nova's `/servers`
     Server,
+    /// Octavia's `/lbaas/loadbalancers`
+    LoadBalancer,
 }

@@ -3,7 +3,7 @@
 use super::{World, eventually, ids, refused};
 use crate::{
     Cloud, ErrorClass, LoadBalancer, LoadBalancerQuery, MonitorTimes, NewHealthMonitor, NewListener,
-    NewLoadBalancer, NewMember, NewPool,
+    NewLoadBalancer, NewMember, NewPool, TaggedKind,
 };
 
 /// Returns true if the cloud has a load-balancer service.
@@ -123,6 +123,18 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let drained = cloud.members(&pool.id).await.unwrap();
     assert_eq!(drained[0].weight, 0);
     assert!(drained[0].changed_at.ends_with('Z'), "{:?}", drained[0]);
+    let further = |end: &str| NewMember {
+        name: world.name(end),
+        address: balancer.vip_address.replace(".40", end),
+        ..member.clone()
+    };
+    let added = cloud.create_members(&pool.id, &[further(".42"), further(".43")]).await.unwrap();
+    settled(cloud, id).await;
+    assert_eq!(cloud.members(&pool.id).await.unwrap().len(), 1 + added, "the others stay");
+    for more in cloud.members(&pool.id).await.unwrap().iter().filter(|it| it.id != made.id) {
+        cloud.delete_member(&pool.id, &more.id).await.unwrap();
+        settled(cloud, id).await;
+    }
     cloud.delete_member(&pool.id, &made.id).await.unwrap();
     settled(cloud, id).await;
     assert_eq!(cloud.members(&pool.id).await.unwrap(), []);
@@ -132,6 +144,11 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let seen = cloud.listeners(id).await.unwrap();
     assert_eq!((seen[0].allowed_cidrs.as_slice(), seen[0].protocol_port), (cidrs.as_slice(), 6443));
     assert_eq!(seen[0].default_pool_id.as_deref(), Some(pool.id.as_str()));
+    cloud.set_idle_timeout(&listener.id, 600_000).await.unwrap();
+    settled(cloud, id).await;
+    assert_eq!(cloud.listeners(id).await.unwrap()[0].idle_timeout, Some(600_000));
+    cloud.set_tags(TaggedKind::LoadBalancer, id, &["blue".into()]).await.unwrap();
+    assert_eq!(settled(cloud, id).await.tags, ["blue"]);
     cloud.delete_listener(&listener.id).await.unwrap();
     settled(cloud, id).await;
     cloud.delete_pool(&pool.id).await.unwrap();
@@ -142,8 +159,12 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
 async fn monitor(world: &World, balancer: &str, pool: &str) {
     let cloud = world.cloud.as_ref();
     let times = MonitorTimes { delay: 10, timeout: 5, max_retries: 5, max_retries_down: 3 };
-    let new =
-        NewHealthMonitor { pool_id: pool.to_owned(), name: world.name("monitor"), times, tags: Vec::new() };
+    let new = NewHealthMonitor {
+        pool_id: pool.to_owned(),
+        name: world.name("monitor"),
+        times,
+        ..NewHealthMonitor::default()
+    };
     let monitor = cloud.create_health_monitor(&new).await.unwrap();
     settled(cloud, balancer).await;
     let times = MonitorTimes { delay: 20, ..new.times };

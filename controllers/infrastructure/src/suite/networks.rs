@@ -134,6 +134,10 @@ pub(super) async fn pools(world: World) {
     let port = cloud.create_port(&port).await.unwrap();
     let address = port.fixed_ips[0].ip_address.clone().unwrap();
     assert!(["10.77.2.40", "10.77.2.41"].contains(&address.as_str()), "{address}");
+    let wider = [("10.77.2.40".to_owned(), "10.77.2.60".to_owned())];
+    cloud.set_allocation_pools(&site.subnet.id, &wider).await.unwrap();
+    let query = SubnetQuery { id: Some(site.subnet.id.clone()), ..SubnetQuery::default() };
+    assert_eq!(cloud.subnets(&query).await.unwrap()[0].allocation_pools, wider);
     cloud.delete_port(&port.id).await.unwrap();
     world.clear(site).await;
 }

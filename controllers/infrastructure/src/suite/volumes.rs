@@ -41,6 +41,9 @@ pub(super) async fn volumes(world: World) {
     let snapshots = cloud.snapshots().await.unwrap();
     assert!(!snapshots.iter().any(|snapshot| snapshot.volume_id == volume.id), "{snapshots:?}");
     refused(cloud.delete_snapshot(UNKNOWN_ID).await, ErrorClass::NotFound);
+    let metadata = [("owner".into(), "another".into())].into();
+    cloud.set_volume_metadata(&volume.id, &metadata).await.unwrap();
+    assert_eq!(cloud.volume(&volume.id).await.unwrap().metadata, metadata);
     cloud.delete_volume(&volume.id).await.unwrap();
     world.volume_gone(&volume.id).await;
     refused(cloud.delete_volume(&volume.id).await, ErrorClass::NotFound);

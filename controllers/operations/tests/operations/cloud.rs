@@ -1,5 +1,6 @@
 //! Fake cloud in memory, during whose calls a process can crash.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -165,6 +166,10 @@ impl Cloud for FakeCloud {
 
     async fn set_dns_nameservers(&self, _: &str, _: &[String]) -> CloudResult<()> {
         unused("set_dns_nameservers")
+    }
+
+    async fn set_allocation_pools(&self, _: &str, _: &[(String, String)]) -> CloudResult<()> {
+        unused("set_allocation_pools")
     }
 
     async fn delete_subnet(&self, _: &str) -> CloudResult<()> {
@@ -354,6 +359,10 @@ impl Cloud for FakeCloud {
         self.effect(move |nova| nova.create_volume(&new))
     }
 
+    async fn set_volume_metadata(&self, _: &str, _: &BTreeMap<String, String>) -> CloudResult<()> {
+        unused("set_volume_metadata")
+    }
+
     async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         let id = id.to_owned();
         self.effect(move |nova| {
@@ -417,6 +426,10 @@ impl Cloud for FakeCloud {
         unused("set_allowed_cidrs")
     }
 
+    async fn set_idle_timeout(&self, _: &str, _: i32) -> CloudResult<()> {
+        unused("set_idle_timeout")
+    }
+
     async fn delete_listener(&self, _: &str) -> CloudResult<()> {
         unused("delete_listener")
     }
@@ -431,6 +444,10 @@ impl Cloud for FakeCloud {
 
     async fn create_member(&self, _: &str, _: &NewMember) -> CloudResult<Member> {
         unused("create_member")
+    }
+
+    async fn create_members(&self, _: &str, _: &[NewMember]) -> CloudResult<usize> {
+        unused("create_members")
     }
 
     async fn drain_member(&self, _: &str, _: &str) -> CloudResult<()> {

@@ -1,7 +1,7 @@
 //! Effects of the steps of a Cluster.
 
 use apiserver_types::{Cluster, KubeadmControlPlane, OpenStackCluster};
-use controllers_runtime::{ControllerContext, ReconcileError};
+use controllers_runtime::{ControllerContext, ReconcileError, Severity};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::decide::{self, Step};
 use super::descendants;
 use super::observe::Observed;
-use super::{FINALIZER, kubeconfig};
+use super::{FINALIZER, kubeconfig, workload_cleanup};
 use crate::ownership;
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
@@ -74,6 +74,12 @@ impl Actor<'_> {
                 for descendant in remaining.iter().filter(|descendant| descendant.is_due()) {
                     let api = descendants::api(&self.context.client, cluster, descendant.kind);
                     ownership::delete(&api, &descendant.name, descendant.uid.clone()).await?;
+                }
+                Ok(())
+            }
+            (Step::CleanWorkload(_), _) => {
+                for message in workload_cleanup::delete(self.context, cluster, &observed.leftovers).await {
+                    self.context.events.record(cluster, Severity::Normal, "Deleted", &message).await;
                 }
                 Ok(())
             }

@@ -256,6 +256,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
             (stage.reason(), "Waiting for KubeadmControlPlane to be deleted".to_owned())
         }
         Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
+        Step::CleanWorkload(message) => ("WaitingForWorkloadCleanup", message.clone()),
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackCluster to be deleted".to_owned())
         }

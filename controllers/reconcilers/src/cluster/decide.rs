@@ -42,6 +42,8 @@ pub(super) enum Step {
     CreateKubeconfig(String),
     /// Nothing is left to do.
     Nothing,
+    /// Have the workload cluster delete these objects, and wait for that.
+    CleanWorkload(String),
     /// Delete those of these that are not being deleted yet, and wait for all of them.
     DeleteDescendants(Stage, Vec<Descendant>),
     /// Delete the OpenStackCluster.
@@ -97,7 +99,7 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
             Some(UNCONNECTED)
         }
         Step::Nothing => Some(RESYNC),
-        Step::DeleteDescendants(..) => Some(DESCENDANTS),
+        Step::DeleteDescendants(..) | Step::CleanWorkload(_) => Some(DESCENDANTS),
         _ => Some(WAITING),
     }
 }
@@ -115,6 +117,9 @@ fn endpoint(cluster: &Cluster, infrastructure: &OpenStackCluster) -> Option<ApiE
 }
 
 fn deletion(cluster: &Cluster, observed: &Observed) -> Step {
+    if !observed.leftovers.is_empty() {
+        return Step::CleanWorkload(observed.leftovers.describe());
+    }
     for stage in Stage::ALL {
         let of_stage = observed.descendants.iter().filter(|descendant| descendant.stage() == stage);
         let remaining: Vec<Descendant> = of_stage.cloned().collect();
@@ -226,6 +231,9 @@ mod tests {
         }
         let expected = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane]);
         assert_eq!(next_step(&cluster, &observed), expected);
+        observed.leftovers.connecting = true;
+        assert!(matches!(next_step(&cluster, &observed), Step::CleanWorkload(_)), "R17.4");
+        observed.leftovers.connecting = false;
         observed.descendants.retain(|descendant| descendant.kind != Kind::ControlPlane);
         let expected = Step::DeleteDescendants(Stage::ControlPlaneMachines, vec![machine]);
         assert_eq!(next_step(&cluster, &observed), expected);

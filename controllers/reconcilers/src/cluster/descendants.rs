@@ -15,7 +15,7 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 const NAMES: usize = 5;
 
 /// Stage of a Cluster's deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// MachinePools, MachineDeployments, MachineSets and worker Machines.
     Workers,

@@ -12,6 +12,7 @@ mod kubeconfig;
 mod observe;
 mod report;
 mod watch;
+mod workload_cleanup;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::descendants::{self, Descendant};
 use super::kubeconfig;
+use super::workload_cleanup::{self, Leftovers};
 use crate::cluster_certificates::kubeconfig_secret_name;
 use crate::object_refs::is_of;
 use crate::ownership::{self, Adoption};
@@ -50,6 +51,8 @@ pub(super) struct Observed {
     pub authority: Option<PemPair>,
     /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
     pub descendants: Vec<Descendant>,
+    /// Objects of the workload cluster that are deleted before the descendants.
+    pub leftovers: Leftovers,
     pub now: Timestamp,
 }
 
@@ -67,6 +70,7 @@ pub(super) async fn observe(
         observed.descendants = descendants::list(&context.client, cluster).await?;
         let machines = descendants::of_machines(cluster, &observed.control_plane_machines, &observed.workers);
         observed.descendants.extend(machines);
+        observed.leftovers = workload_cleanup::observe(context, cluster, &observed).await;
     }
     Ok(observed)
 }

@@ -17,7 +17,8 @@ use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use super::{applied_rules, applied_tags};
+use super::{applied_rules, balancer};
+use crate::applied_tags::{self, TagChange};
 use crate::{duplicates, names, project};
 
 /// Writer of a pass.
@@ -51,11 +52,17 @@ impl Actor<'_> {
             Step::Balance(step) => {
                 let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
                 let attempt = step.attempt(&wish.name);
-                self.balance(step, wish, object, observed).await.map_err(|error| error.during(|| attempt))
+                self.balance(step, wish, object, observed)
+                    .await
+                    .map_err(|error| balancer::busy::busy(error.during(|| attempt)))
             }
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),
             step => {
+                if matches!(step, Step::Tag { .. }) {
+                    // A tag is noted before it is applied, so that it is removed with the spec's.
+                    self.write_journal(object, observed).await?;
+                }
                 let attempt = step.attempt(self.desired);
                 self.in_cloud(step, observed).await.map_err(|error| error.during(|| attempt))
             }
@@ -72,6 +79,13 @@ impl Actor<'_> {
                     known.dns_nameservers.clone_from(&nameservers);
                 }
                 Some(("SubnetChanged", format!("set DNS servers of subnet {subnet} to {nameservers:?}")))
+            }
+            Step::SetPools { subnet, pools } => {
+                self.cloud.set_allocation_pools(&subnet, &pools).await?;
+                for known in observed.subnets.iter_mut().filter(|known| known.id == subnet) {
+                    known.allocation_pools.clone_from(&pools);
+                }
+                Some(("SubnetChanged", format!("set the allocation pools of subnet {subnet}")))
             }
             Step::CreateRouter { external } => self.create_router(observed, external).await?,
             Step::Connect { router, subnet } => {
@@ -109,9 +123,9 @@ impl Actor<'_> {
                 observed.duplicates.retain(|it| *it != duplicate);
                 Some(event)
             }
-            Step::Tag { kind, id, added, removed } => {
-                self.cloud.change_tags(kind, &id, &added, &removed).await?;
-                note_tags(observed, kind, &id, &added, &removed);
+            Step::Tag { kind, id, change } => {
+                self.cloud.change_tags(kind, &id, &change.added, &change.removed).await?;
+                note_tags(observed, kind, &id, &change);
                 None
             }
             Step::Journal(_)
@@ -282,7 +296,7 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let text = observed.journal.text();
         let rules = applied_rules::text(self.desired, observed);
-        let tags = applied_tags::text(self.desired, observed);
+        let tags = applied_tags::text(&observed.applied_tags, &self.desired.tags);
         let annotations = object.annotations();
         if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
             && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
@@ -318,11 +332,8 @@ pub(super) fn gone(result: controllers_infrastructure::CloudResult<()>) -> Resul
     }
 }
 
-fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, added: &[String], removed: &[String]) {
-    let change = |tags: &mut Vec<String>| {
-        tags.retain(|tag| !removed.contains(tag));
-        tags.extend_from_slice(added);
-    };
+fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, change: &TagChange) {
+    let change = |tags: &mut Vec<String>| change.apply(tags);
     match kind {
         TaggedKind::Network => observed.network.iter_mut().for_each(|it| change(&mut it.tags)),
         TaggedKind::Subnet => {
@@ -340,8 +351,8 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, added: &[Strin
             let ports = observed.balancing.vip_port.iter_mut().chain(&mut observed.reserved);
             ports.filter(|it| it.id == id).for_each(|it| change(&mut it.tags));
         }
-        // A cluster has no trunks and servers of its own.
-        TaggedKind::Trunk | TaggedKind::Server => {}
+        // A cluster has no trunks and servers of its own, and its load balancer is read again after each change.
+        TaggedKind::Trunk | TaggedKind::Server | TaggedKind::LoadBalancer => {}
     }
 }
 

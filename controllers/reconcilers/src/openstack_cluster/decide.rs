@@ -8,6 +8,8 @@ use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
+use crate::applied_tags::{self, TagChange};
+use crate::cidrs;
 use crate::duplicates::{AMBIGUOUS, Duplicate, Remedy, remedy};
 
 /// Next step of an OpenStackCluster.
@@ -21,6 +23,8 @@ pub(super) enum Step {
     CreateSubnet { network: String },
     /// Give the subnet these DNS servers.
     SetDnsNameservers { subnet: String, nameservers: Vec<String> },
+    /// Give the subnet these address ranges.
+    SetPools { subnet: String, pools: Vec<(String, String)> },
     /// Create the router to this external network.
     CreateRouter { external: String },
     /// Connect the subnet to the router.
@@ -36,7 +40,7 @@ pub(super) enum Step {
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
     /// Add tags to a resource, and remove others.
-    Tag { kind: TaggedKind, id: String, added: Vec<String>, removed: Vec<String> },
+    Tag { kind: TaggedKind, id: String, change: TagChange },
     /// Delete a resource of which another one is adopted.
     DeleteDuplicate(Duplicate),
     /// Write the endpoint into the spec.
@@ -61,6 +65,7 @@ impl Step {
             Self::CreateNetwork => format!("create network {name:?}"),
             Self::CreateSubnet { .. } => format!("create subnet {name:?}"),
             Self::SetDnsNameservers { subnet, .. } => format!("change subnet {subnet}"),
+            Self::SetPools { subnet, .. } => format!("change the allocation pools of subnet {subnet}"),
             Self::CreateRouter { .. } => format!("create router {name:?}"),
             Self::Connect { router, subnet } => format!("connect subnet {subnet} to router {router}"),
             Self::CreateGroup(role) => format!("create security group {:?}", group(role)),
@@ -113,12 +118,18 @@ fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
     let Some(network) = &observed.network else {
         return matches!(desired.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
     };
-    let SubnetWish::Managed { dns_nameservers, .. } = &desired.subnets else { return None };
+    let SubnetWish::Managed { dns_nameservers, allocation_pools, .. } = &desired.subnets else { return None };
     let Some(subnet) = observed.subnets.first() else {
         return Some(Step::CreateSubnet { network: network.id.clone() });
     };
-    (subnet.dns_nameservers != *dns_nameservers)
-        .then(|| Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers: dns_nameservers.clone() })
+    if subnet.dns_nameservers != *dns_nameservers {
+        let nameservers = dns_nameservers.clone();
+        return Some(Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers });
+    }
+    // Without pools in the spec, Neutron chooses them. Its order is not that of the spec, and it joins neighbours.
+    let differ =
+        !allocation_pools.is_empty() && !cidrs::same_ranges(allocation_pools, &subnet.allocation_pools);
+    differ.then(|| Step::SetPools { subnet: subnet.id.clone(), pools: allocation_pools.clone() })
 }
 
 fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -194,7 +205,10 @@ fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
     let known = observed.endpoint.as_ref().map(|(host, _)| host.clone()).filter(|host| !host.is_empty());
     let host = known.or_else(|| observed.balanced_host(wish)).filter(|_| !complete);
     let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
-    endpoint.or_else(|| balancer::decide::parts(wish, tag, observed).map(Step::Balance))
+    let parts = balancer::decide::parts(wish, tag, observed);
+    let own = || tag.tags(Some(&desired.tags));
+    let parts = parts.or_else(|| balancer::decide::tags(&own(), tag, observed));
+    endpoint.or_else(|| parts.map(Step::Balance))
 }
 
 /// Decides on the load balancer itself and on its floating IP.
@@ -203,6 +217,9 @@ fn balancer_address(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed
         return Some(Step::Balance(step));
     }
     if wish.floating && observed.floating_ip.is_none() {
+        if let Some(wait) = balancer::decide::unresolvable(observed) {
+            return Some(Step::Balance(wait));
+        }
         let external = observed.external.as_ref()?.id.clone();
         return Some(Step::CreateFloatingIp { external, address: wish.floating_ip.clone() });
     }
@@ -254,12 +271,8 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
     things.find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description) || desired.adopted.has(id);
-        let added: Vec<String> =
-            tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
-        let removed: Vec<String> =
-            desired.former_tags.iter().filter(|tag| tags.contains(tag)).cloned().collect();
-        let differs = !added.is_empty() || !removed.is_empty();
-        (ours && differs).then(|| Step::Tag { kind, id: id.clone(), added, removed })
+        let change = applied_tags::changed(&tag.tags(Some(&desired.tags)), &observed.applied_tags, tags);
+        change.filter(|_| ours).map(|change| Step::Tag { kind, id: id.clone(), change })
     })
 }
 

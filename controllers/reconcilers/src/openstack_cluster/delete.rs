@@ -14,8 +14,10 @@ use super::bastion::{self, Progress};
 use super::csi_volumes::{self, CsiVolumes};
 use super::desired::Desired;
 use super::observe::{self, Observed, Observer, intended};
+use super::orphans::Orphans;
 use super::{
-    BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers, report,
+    BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers,
+    orphans, report,
 };
 use crate::login::Login;
 use crate::{names, project};
@@ -55,7 +57,8 @@ impl OpenStackClusterReconciler {
                 report::report_login(object, &Login::Failed(Some(error)), &now());
                 *object = write_status(api, &before, object).await?;
             }
-            let is_in_progress = |reason| matches!(reason, balancer::PENDING | csi_volumes::WAITING);
+            let is_in_progress =
+                |reason| matches!(reason, balancer::PENDING | csi_volumes::WAITING | orphans::WAITING);
             if matches!(result, Err(ReconcileError::Waiting { reason, .. }) if is_in_progress(reason)) {
                 return Ok(Some(BUILDING));
             }
@@ -81,17 +84,26 @@ impl OpenStackClusterReconciler {
             }
         }
         let may_leave = csi_volumes::may_exist(object) || leftovers::are_named(object);
-        if observed.journal.entries().is_empty() && !has_bastion && !may_leave {
+        let is_empty = observed.journal.entries().is_empty() && !has_bastion && !may_leave;
+        if is_empty && !was_provisioned(object) {
             return Ok(());
         }
-        let cloud = self.connect(object).await?.cloud;
+        let cloud = match self.connect(object).await {
+            // Nothing was created for the cluster itself, and what its machines had is deleted with them.
+            Err(error) if is_empty && is_without_login(&error) => return Ok(()),
+            result => result?.cloud,
+        };
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = OwnershipTag::of(object);
         let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
         let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
         let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
         let volumes = csi_volumes::find(&cloud, object).await?;
-        self.announce(&observer, object, &observed.journal, &volumes).await?;
+        let orphans = self.orphans(&cloud, object).await?;
+        if is_empty && orphans.titles().is_empty() {
+            return Ok(());
+        }
+        self.announce(&observer, object, &observed.journal, (&orphans, &volumes)).await?;
         observer.bastion(&mut observed).await?;
         for (reason, message) in actor.work_on_bastion(object, &mut observed).await? {
             self.context.events.record(object, Severity::Normal, reason, &message).await;
@@ -100,6 +112,7 @@ impl OpenStackClusterReconciler {
         if let Progress::Waiting(reason, message) = observed.bastion.progress {
             return Err(ReconcileError::waiting(reason, message));
         }
+        self.delete_orphans(&cloud, object, &orphans).await?;
         self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
         self.delete_volumes(&cloud, object, &volumes).await?;
         self.delete_server_groups(&observer, object, &cluster).await?;
@@ -130,7 +143,7 @@ impl OpenStackClusterReconciler {
         observer: &Observer<'_>,
         object: &mut OpenStackCluster,
         journal: &Journal,
-        volumes: &CsiVolumes,
+        (orphans, volumes): (&Orphans, &CsiVolumes),
     ) -> Result<(), ReconcileError> {
         let uid = object.uid().unwrap_or_default();
         if !self.announced.is_new(&uid) {
@@ -139,7 +152,7 @@ impl OpenStackClusterReconciler {
         let found = leftovers::find(observer, object, journal).await;
         let found = found.inspect_err(|_| self.announced.forget(&uid))?;
         let balancers: Vec<_> = found.leftovers().collect();
-        let plan = deletion_plan::text(journal, &balancers, volumes);
+        let plan = deletion_plan::text(journal, orphans.titles(), &balancers, volumes);
         self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &plan).await;
         if balancers.is_empty() && *volumes == CsiVolumes::default() {
             return Ok(());
@@ -148,6 +161,37 @@ impl OpenStackClusterReconciler {
         report::report_leftovers(object, LEFTOVERS, &plan, &now());
         *object = write_status(&self.api(&before), &before, object).await?;
         Ok(())
+    }
+
+    /// Finds what machines of the cluster left. Once nothing is left, later passes do not look again.
+    async fn orphans(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        object: &OpenStackCluster,
+    ) -> Result<Orphans, ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        let tag = names::cluster_tag(object).filter(|_| !self.announced.is_clean(&uid));
+        let Some(tag) = tag else { return Ok(Orphans::default()) };
+        let orphans = orphans::find(cloud, &tag).await?;
+        if orphans.titles().is_empty() {
+            self.announced.note_clean(&uid);
+        }
+        Ok(orphans)
+    }
+
+    /// Deletes what machines of the cluster left.
+    async fn delete_orphans(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        object: &OpenStackCluster,
+        orphans: &Orphans,
+    ) -> Result<(), ReconcileError> {
+        let mut made = Vec::new();
+        let result = orphans::delete(cloud, orphans, &mut made).await;
+        for message in made {
+            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        }
+        result
     }
 
     /// Deletes the volumes of the workload cluster that the user has deleted.
@@ -223,6 +267,18 @@ impl OpenStackClusterReconciler {
             format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
         ))
     }
+}
+
+/// Returns true if machines of the cluster may have been created.
+fn was_provisioned(object: &OpenStackCluster) -> bool {
+    let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.provisioned) == Some(true)
+}
+
+/// Returns true for the error of credentials that do not exist any more.
+fn is_without_login(error: &ReconcileError) -> bool {
+    let ReconcileError::Cloud(error) = error else { return false };
+    matches!(error.class, ErrorClass::Credentials | ErrorClass::IdentityNotFound)
 }
 
 /// Returns true if the journal of a cluster that had one is gone: its annotations were removed, or only its spec and

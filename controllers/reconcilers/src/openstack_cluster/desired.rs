@@ -4,10 +4,10 @@ use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 
 use super::adoption::Adopted;
-use super::balancer::BalancerWish;
+use super::applied_rules;
+use super::balancer::{self, BalancerWish};
 use super::bastion::{self, BastionWish};
 use super::rules::{Role, RuleSource, RuleSpec, invalid_rules, managed_rules};
-use super::{applied_rules, applied_tags};
 use crate::{cidrs, queries};
 
 /// Default port of a Kubernetes API server.
@@ -43,8 +43,6 @@ pub(super) struct Desired {
     pub adopted: Adopted,
     /// Tags of every created resource, beside the ownership tag.
     pub tags: Vec<String>,
-    /// Tags of an earlier spec, which are removed.
-    pub former_tags: Vec<String>,
 }
 
 /// Address on a managed subnet, and the name of the port that keeps it.
@@ -141,13 +139,12 @@ impl Desired {
             bastion_group: group_name(&prefix, Role::Bastion),
             invalid_rules: source.as_ref().map(invalid_rules).unwrap_or_default(),
             bastion: BastionWish::read(spec, cluster, external_wanted),
-            endpoint: endpoint(spec, &name, port, external_wanted),
+            endpoint: with_check(endpoint(spec, &name, port, external_wanted), object),
             reserved: reserved(spec, &format!("{namespace}-{cluster}-api-fixed"), external_wanted),
             port,
             keeps_foreign_rules: applied_rules::keeps_foreign(object),
             adopted: Adopted::read(object.metadata.annotations.as_ref()),
             tags: spec.tags.clone().unwrap_or_default(),
-            former_tags: applied_tags::former(object),
             name,
         }
     }
@@ -236,6 +233,17 @@ fn endpoint(spec: &OpenStackClusterSpec, name: &str, port: i32, external_wanted:
         (_, true) => EndpointWish::Floating(server.floating_ip),
         (Some(address), false) => EndpointWish::Fixed(address),
         (None, false) => EndpointWish::Nowhere,
+    }
+}
+
+/// Completes a load balancer with the way in which the annotation has members checked.
+fn with_check(endpoint: EndpointWish, object: &OpenStackCluster) -> EndpointWish {
+    match endpoint {
+        EndpointWish::LoadBalancer(wish) => {
+            let check = balancer::wish::check(object);
+            EndpointWish::LoadBalancer(Box::new(BalancerWish { check, ..*wish }))
+        }
+        other => other,
     }
 }
 

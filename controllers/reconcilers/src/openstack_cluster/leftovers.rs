@@ -147,7 +147,7 @@ pub(super) async fn delete(
             actor.write_journal(object, observed).await?;
         }
         release_floating_ips(observer, balancer, made).await?;
-        gone(observer.cloud.delete_load_balancer(&balancer.id).await)?;
+        gone(observer.cloud.delete_load_balancer(&balancer.id).await).map_err(super::balancer::busy::busy)?;
         made.push(format!("deleted {title} of a Service"));
     }
     pending.map_or(Ok(()), |message| Err(ReconcileError::waiting(PENDING, message)))

@@ -8,7 +8,6 @@
 mod act;
 mod adoption;
 mod applied_rules;
-mod applied_tags;
 mod balancer;
 mod bastion;
 mod csi_volumes;
@@ -19,6 +18,7 @@ mod desired;
 mod expiry;
 mod leftovers;
 mod observe;
+mod orphans;
 mod owned;
 mod provide;
 mod quota_needs;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers_infrastructure::{
-    Cloud, CloudError, FloatingIp, FloatingIpQuery, Network, NetworkQuery, Port, PortQuery, Router,
-    SecurityGroup, Subnet, SubnetQuery,
+    Cloud, CloudError, FloatingIp, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup, Subnet,
+    SubnetQuery,
 };
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
@@ -45,6 +45,8 @@ pub(super) struct Observed {
     pub named_zones: BTreeSet<String>,
     /// Hashes of the rules that earlier passes wanted.
     pub applied_rules: BTreeSet<String>,
+    /// Tags of the spec that passes have applied, those of earlier specs among them.
+    pub applied_tags: BTreeSet<String>,
     /// Port that keeps the fixed address of the API, if one is desired.
     pub reserved: Option<Port>,
     /// Why the host name of the endpoint has no address.
@@ -65,8 +67,6 @@ pub(super) struct Observed {
     pub logged_in: bool,
     /// Why the present credentials are not in use, but earlier ones.
     pub refused: Option<CloudError>,
-    /// Every resource has exactly the tags of the spec, beside those of other tools.
-    pub tagged: bool,
     /// Everything has been observed.
     pub complete: bool,
 }
@@ -269,15 +269,7 @@ impl Observer<'_> {
 
     async fn floating_ip(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.floating_ip = match &self.desired.endpoint {
-            EndpointWish::LoadBalancer(wish) => match &wish.floating_ip {
-                Some(address) => {
-                    let query =
-                        FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
-                    self.cloud.floating_ips(&query).await?.into_iter().next()
-                }
-                None if wish.floating => self.own_floating_ip(observed).await?,
-                None => None,
-            },
+            EndpointWish::LoadBalancer(wish) => self.floating_ip_of_balancer(observed, wish).await?,
             EndpointWish::Floating(Some(host)) | EndpointWish::Given { host, floating: true } => {
                 match endpoint_hosts::addresses(host).await {
                     Ok(addresses) => endpoint_hosts::floating_ip_at(self.cloud.as_ref(), &addresses).await?,
@@ -295,7 +287,10 @@ impl Observer<'_> {
     }
 
     /// Finds the floating IP that was allocated for the API.
-    async fn own_floating_ip(&self, observed: &mut Observed) -> Result<Option<FloatingIp>, ReconcileError> {
+    pub(super) async fn own_floating_ip(
+        &self,
+        observed: &mut Observed,
+    ) -> Result<Option<FloatingIp>, ReconcileError> {
         let host = observed.endpoint.as_ref().map(|(host, _)| host.as_str());
         let found = self.owned_floating_ips(host).await?;
         Ok(observed.adopt(names::FLOATING_IP, &self.desired.name, found))

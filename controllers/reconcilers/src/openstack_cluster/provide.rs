@@ -23,7 +23,7 @@ use super::{
 };
 use crate::login::Login;
 use crate::preflight::QUOTA_EXCEEDED;
-use crate::project;
+use crate::{applied_tags, project};
 
 /// Interval in which a complete cluster is compared with the cloud. Upstream has the same. At 5 minutes, a cluster of a
 /// few machines would exceed 7 calls per Machine and hour at rest, and changes of its objects trigger passes anyway.
@@ -128,9 +128,9 @@ impl OpenStackClusterReconciler {
         observed.named_zones = zones::named(&self.context.client, object, observed).await?;
         self.reserve_quota(object, &cloud, desired, tag, observed).await?;
         observed.applied_rules = applied_rules::read(object);
+        observed.applied_tags = applied_tags::of(object);
         let actor = Actor { api, cloud: &cloud, desired, tag };
         let result = self.take_steps(&actor, object, observed).await;
-        observed.tagged = result.is_ok();
         if !matches!(result, Err(ReconcileError::Api(_))) {
             let made = actor.work_on_bastion(object, observed).await;
             self.record_bastion(object, observed, made?).await;
@@ -156,6 +156,10 @@ impl OpenStackClusterReconciler {
     ) -> Result<Duration, ReconcileError> {
         for _ in 0..STEPS {
             let step = decide::next_step(actor.desired, actor.tag, observed);
+            if step == Step::Nothing {
+                // All resources were compared, so none has a tag of an earlier spec any more.
+                observed.applied_tags.clear();
+            }
             if let Some(interval) = interval(&step, observed) {
                 return Ok(interval);
             }

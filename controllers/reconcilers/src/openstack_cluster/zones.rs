@@ -119,6 +119,15 @@ mod tests {
     }
 
     #[test]
+    fn r14_1_a_zone_that_nova_does_not_have_is_no_failure_domain() {
+        let named = ["az1".to_owned(), "az9".to_owned()];
+        let found = domains(None, &observed(&["az1", "az2"]), false, &named, &at(0)).unwrap();
+        let found: Vec<(&str, Option<bool>)> =
+            found.iter().map(|domain| (domain.name.as_str(), domain.control_plane)).collect();
+        assert_eq!(found, [("az1", Some(true)), ("az2", Some(false))]);
+    }
+
+    #[test]
     fn r14_2_a_zone_that_vanished_stays_for_ten_minutes_and_while_a_machine_names_it() {
         let names = |found: &Option<Vec<FailureDomain>>| -> Vec<String> {
             found.iter().flatten().map(|domain| domain.name.clone()).collect()

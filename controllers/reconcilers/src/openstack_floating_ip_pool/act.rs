@@ -6,7 +6,7 @@ use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
     IPAddressNameReference, IPAddressSpec, OpenStackFloatingIPPool, set_condition,
 };
-use controllers_infrastructure::{Cloud, FloatingIp, NewFloatingIp};
+use controllers_infrastructure::{Cloud, FloatingIp, NewFloatingIp, TaggedKind};
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError, now, write_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -54,6 +54,7 @@ impl Actor<'_> {
                 self.write_journal(pool, observed).await.map(|()| None)
             }
             Step::Reserve { uid, address } => {
+                self.take_over(observed, &address).await?;
                 observed.journal.learn(RESERVATION, &uid, &address);
                 self.write_journal(pool, observed).await.map(|()| None)
             }
@@ -114,6 +115,18 @@ impl Actor<'_> {
         let message = format!("allocated floating IP {}", ip.address);
         observed.members.push(Member { given: false, ip });
         Ok(Some(("FloatingIPAllocated", message)))
+    }
+
+    /// Tags a floating IP of upstream's pool, so that no other pool of that name takes it.
+    async fn take_over(&self, observed: &mut Observed, address: &str) -> Result<(), ReconcileError> {
+        let mut members = observed.members.iter_mut().filter(|member| !member.given);
+        let Some(member) = members.find(|member| member.ip.address == address) else { return Ok(()) };
+        if !self.tag.is_on(&member.ip.tags, &member.ip.description) {
+            let tags = self.tag.tags(Some(&member.ip.tags));
+            self.cloud.set_tags(TaggedKind::FloatingIp, &member.ip.id, &tags).await?;
+            member.ip.tags = tags;
+        }
+        Ok(())
     }
 
     /// Creates the IPAddress of a claim. One of this name that another claim has is an error.

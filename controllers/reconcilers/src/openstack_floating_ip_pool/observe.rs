@@ -76,10 +76,9 @@ pub(super) async fn cloud(
     let network = network(cloud, pool).await?;
     let given = pool.spec.pre_allocated_floating_ips.clone().unwrap_or_default();
     let all = cloud.floating_ips(&FloatingIpQuery::default()).await?;
-    let of_upstream = format!("{UPSTREAM_TAG}{}", pool.name_any());
     let member = |ip: FloatingIp| {
         let given = given.contains(&ip.address);
-        let ours = tag.is_on(&ip.tags, &ip.description) || ip.tags.contains(&of_upstream);
+        let ours = is_of(&ip, &pool.name_any(), tag);
         (ip.network_id == network.id && (given || ours)).then_some(Member { given, ip })
     };
     observed.members = all.into_iter().filter_map(member).collect();
@@ -88,6 +87,14 @@ pub(super) async fn cloud(
         .sort_by(|one, other| (!one.given, &one.ip.address).cmp(&(!other.given, &other.ip.address)));
     observed.network = Some(network);
     Ok(())
+}
+
+/// Returns true if a floating IP was allocated for the pool of this name and tag. Upstream's tag counts as long as no pool
+/// has taken the floating IP over.
+fn is_of(ip: &FloatingIp, pool: &str, tag: &OwnershipTag) -> bool {
+    let taken = ip.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX));
+    let of_upstream = !taken && ip.tags.contains(&format!("{UPSTREAM_TAG}{pool}"));
+    tag.is_on(&ip.tags, &ip.description) || of_upstream
 }
 
 async fn network(
@@ -113,6 +120,38 @@ async fn network(
                 ids.join(", ")
             );
             Err(CloudError::new(class, "resolve spec.floatingIPNetwork", message).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::OpenStackFloatingIPPoolSpec;
+
+    use super::*;
+
+    #[test]
+    fn r11_1_pools_of_one_name_in_two_namespaces_do_not_share_addresses() {
+        let tag = |uid: &str| {
+            let mut pool = OpenStackFloatingIPPool::new("pool", OpenStackFloatingIPPoolSpec::default());
+            pool.metadata.uid = Some(uid.to_owned());
+            OwnershipTag::of(&pool)
+        };
+        let (one, other) = (tag("1"), tag("2"));
+        let with = |tags: &[&str]| FloatingIp {
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..FloatingIp::default()
+        };
+        let upstream = format!("{UPSTREAM_TAG}pool");
+        let table = [
+            (with(&["capstan-1"]), true, false),
+            (FloatingIp { description: other.description(), ..FloatingIp::default() }, false, true),
+            (with(&[&upstream]), true, true),
+            (with(&[&upstream, "capstan-1"]), true, false),
+            (with(&["cluster-api-provider-openstack-fip-pool-another"]), false, false),
+        ];
+        for (ip, of_one, of_other) in table {
+            assert_eq!((is_of(&ip, "pool", &one), is_of(&ip, "pool", &other)), (of_one, of_other), "{ip:?}");
         }
     }
 }

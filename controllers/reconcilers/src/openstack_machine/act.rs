@@ -1,6 +1,6 @@
 //! Effects of the steps of an OpenStackMachine, each recorded in the observed state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use apiserver_types::{
@@ -11,19 +11,17 @@ use controllers_infrastructure::{
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::anti_affinity;
 use super::decide::{Desired, Holder, Observed, Step};
 use super::desired::{self, VolumeWish};
+use super::failed_builds::{self, is_without_host};
 use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::{duplicates, names, project};
-
-/// Key of the tags of a machine in the metadata of its volumes.
-const TAGS: &str = "tags";
+use crate::{applied_tags, duplicates, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -68,20 +66,27 @@ impl Actor<'_> {
                 for (kind, name) in entries {
                     observed.journal.intend(kind, &name);
                 }
-                write_journal(self.objects, object, observed).await?;
+                self.write_journal(object, observed, false).await?;
                 Ok(None)
             }
             Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
             Step::CreatePort(spec) => self.create_port(observed, spec).await,
-            Step::TagPort { name, id, tags } => {
-                self.cloud.change_tags(TaggedKind::Port, &id, &tags, &[]).await?;
-                observed.ports.entry(name).and_modify(|port| port.tags.extend(tags));
+            Step::TagPort { name, id, change } => {
+                self.write_journal(object, observed, false).await?;
+                self.cloud.change_tags(TaggedKind::Port, &id, &change.added, &change.removed).await?;
+                observed.ports.entry(name).and_modify(|port| change.apply(&mut port.tags));
                 Ok(None)
             }
             Step::CreateTrunk { name, port } => self.create_trunk(observed, name, port).await,
-            Step::TagTrunk { name, id, tags } => {
-                self.cloud.change_tags(TaggedKind::Trunk, &id, &tags, &[]).await?;
-                observed.trunks.entry(name).and_modify(|trunk| trunk.tags.extend(tags));
+            Step::TagTrunk { name, id, change } => {
+                self.write_journal(object, observed, false).await?;
+                self.cloud.change_tags(TaggedKind::Trunk, &id, &change.added, &change.removed).await?;
+                observed.trunks.entry(name).and_modify(|trunk| change.apply(&mut trunk.tags));
+                Ok(None)
+            }
+            Step::TagVolume { name, id, metadata } => {
+                self.cloud.set_volume_metadata(&id, &metadata).await?;
+                observed.volumes.entry(name).and_modify(|volume| volume.metadata = metadata);
                 Ok(None)
             }
             Step::SetAddressPairs { name, id, pairs } => {
@@ -90,10 +95,11 @@ impl Actor<'_> {
                 observed.ports.insert(name.clone(), port);
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
-            Step::TagServer { id, tags } => {
-                self.cloud.change_tags(TaggedKind::Server, &id, &tags, &[]).await?;
-                observed.server.iter_mut().for_each(|server| server.tags.extend(tags.clone()));
-                Ok(Some(("ServerTagged", format!("added tags to server {id}"))))
+            Step::TagServer { id, change } => {
+                self.write_journal(object, observed, false).await?;
+                self.cloud.change_tags(TaggedKind::Server, &id, &change.added, &change.removed).await?;
+                observed.server.iter_mut().for_each(|server| change.apply(&mut server.tags));
+                Ok(Some(("ServerTagged", format!("changed the tags of server {id}"))))
             }
             Step::CreateServer => self.create_server(object, observed).await,
             Step::DeleteBrokenVolume { name, id, status } => {
@@ -105,13 +111,33 @@ impl Actor<'_> {
                 Ok(Some(event))
             }
             Step::RefuseDuplicates(message) => Err(duplicates::refusal(message)),
-            Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
+            Step::DeleteBroken { id, fault } => self.delete_broken(object, observed, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port, address, from } => {
                 self.take_endpoint(observed, &floating_ip, port, address.as_deref(), from).await
             }
             Step::Wait(_) | Step::Nothing => Ok(None),
         }
+    }
+
+    /// Writes the journal and the tags that passes have applied. If everything is tagged, those of earlier specs are
+    /// forgotten.
+    pub(super) async fn write_journal(
+        &self,
+        object: &mut OpenStackMachine,
+        observed: &Observed,
+        is_tagged: bool,
+    ) -> Result<(), ReconcileError> {
+        let wanted = self.desired.own_tags();
+        let earlier = if is_tagged { BTreeSet::new() } else { applied_tags::of(object) };
+        let tags = applied_tags::text(&earlier, &wanted);
+        if is_written(object, &observed.journal)
+            && object.annotations().get(applied_tags::ANNOTATION) == tags.as_ref()
+        {
+            return Ok(());
+        }
+        let change = json!({applied_tags::ANNOTATION: tags});
+        patch_journal(self.objects, object, observed, change).await
     }
 
     /// Associates the floating IP of the API, unless another machine has taken it since the observation. Neutron would
@@ -154,7 +180,7 @@ impl Actor<'_> {
             volume_type: wish.kind,
             availability_zone: wish.zone,
             image_id: self.resolved.image_id.clone().filter(|_| wish.root),
-            metadata: self.volume_metadata(object),
+            metadata: self.volume_metadata(),
         };
         let volume = self.cloud.create_volume(&new).await?;
         observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
@@ -190,18 +216,18 @@ impl Actor<'_> {
     }
 
     /// Returns the metadata of a volume: the ownership tag, and the tags, which Cinder does not have.
-    fn volume_metadata(&self, object: &OpenStackMachine) -> BTreeMap<String, String> {
+    fn volume_metadata(&self) -> BTreeMap<String, String> {
         let mut metadata = BTreeMap::from([(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())]);
-        let tags = desired::tags(object, self.cluster, None);
-        if !tags.is_empty() {
-            metadata.insert(TAGS.to_owned(), names::shortened(tags.join(",")));
+        if let Some(tag) = &self.desired.cluster_tag {
+            metadata.insert(names::CLUSTER_METADATA.to_owned(), tag.clone());
         }
+        metadata.extend(self.desired.volume_tags.clone().map(|tags| (names::VOLUME_TAGS.to_owned(), tags)));
         metadata
     }
 
     /// Returns the tags of the server, and those that Nova does not accept.
     pub(super) fn server_tags(&self, object: &OpenStackMachine) -> (Vec<String>, Vec<String>) {
-        desired::for_nova(self.tag.tags(Some(&desired::tags(object, self.cluster, None))))
+        desired::server_tags(self.tag, object, self.cluster)
     }
 
     async fn create_server(
@@ -252,16 +278,11 @@ impl Actor<'_> {
     /// Deletes a server that Nova could not build, so that the next pass creates another one.
     async fn delete_broken(
         &self,
+        object: &mut OpenStackMachine,
         observed: &mut Observed,
         id: &str,
         fault: String,
     ) -> Result<EventText, ReconcileError> {
-        match self.cloud.delete_server(id).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {}
-        }
-        observed.server = None;
-        observed.known_server = None;
         let class = if is_without_host(&fault) { ErrorClass::NoValidHost } else { ErrorClass::Broken };
         let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
         let attempt = format!("build server {}", self.desired.name);
@@ -271,11 +292,34 @@ impl Actor<'_> {
             }
             _ => None,
         };
-        Err(match group {
+        let error = match group {
             Some(group) => anti_affinity::unsatisfiable(attempt, &message, &group),
             None => CloudError::new(class, attempt, message),
+        };
+        // Counted first, so that no attempt is forgotten.
+        observed.failed_builds.note(&fault, error.class.reason(), observed.now);
+        self.note_failed_build(object, observed).await?;
+        match self.cloud.delete_server(id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
         }
-        .into())
+        observed.server = None;
+        observed.known_server = None;
+        Err(error.into())
+    }
+
+    /// Writes the failed builds into the annotation.
+    async fn note_failed_build(
+        &self,
+        object: &mut OpenStackMachine,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let change = json!({"metadata": {
+            "resourceVersion": object.resource_version(),
+            "annotations": {failed_builds::ANNOTATION: observed.failed_builds.text()},
+        }});
+        *object = self.objects.patch(&object.name_any(), &change).await?;
+        Ok(())
     }
 
     /// Deletes a volume that Cinder could not create, so that the next pass creates another one.
@@ -317,21 +361,23 @@ pub(super) async fn write_journal(
     if is_written(object, &observed.journal) {
         return Ok(());
     }
+    patch_journal(objects, object, observed, json!({})).await
+}
+
+async fn patch_journal(
+    objects: &ServerObjects,
+    object: &mut OpenStackMachine,
+    observed: &Observed,
+    further: Value,
+) -> Result<(), ReconcileError> {
+    let mut annotations = further;
+    annotations[JOURNAL_ANNOTATION] = json!(observed.journal.text());
+    annotations[project::ANNOTATION] = json!(observed.project);
     let change = json!({"metadata": {
-        "resourceVersion": object.resource_version(),
-        "annotations": {
-            JOURNAL_ANNOTATION: observed.journal.text(),
-            project::ANNOTATION: observed.project,
-        },
+        "resourceVersion": object.resource_version(), "annotations": annotations,
     }});
     *object = objects.patch(&object.name_any(), &change).await?;
     Ok(())
-}
-
-/// Returns true for Nova's errors of a server that no host took.
-fn is_without_host(fault: &str) -> bool {
-    let fault = fault.to_lowercase();
-    ["no valid host", "exhausted all hosts", "anti-affinity"].iter().any(|words| fault.contains(words))
 }
 
 fn hints(object: &OpenStackMachine) -> BTreeMap<String, String> {

@@ -2,14 +2,18 @@
 
 pub(super) mod address_pairs;
 mod endpoint;
+mod tags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use apiserver_types::{OpenStackMachine, ResolvedPortSpec};
 use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, Volume};
 use controllers_runtime::{Journal, OwnershipTag};
+use jiff::Timestamp;
 
 use super::desired::VolumeWish;
+use super::failed_builds::FailedBuilds;
+use crate::applied_tags::TagChange;
 use crate::duplicates::{Duplicate, Remedy, remedy};
 use crate::names;
 
@@ -40,6 +44,21 @@ pub(super) struct Desired {
     pub region: String,
     /// Tags of the server, beside those that Nova does not accept.
     pub server_tags: Vec<String>,
+    /// Tags of volumes, as their metadata has them; `None` without tags.
+    pub volume_tags: Option<String>,
+    /// Tag of everything of the machines of the cluster, if there is a cluster.
+    pub cluster_tag: Option<String>,
+    /// Tags of the spec that passes have applied, those of earlier specs among them.
+    pub applied_tags: BTreeSet<String>,
+}
+
+impl Desired {
+    /// Returns the tags of the spec, beside those that identify the owner.
+    pub(super) fn own_tags(&self) -> BTreeSet<String> {
+        let ports = self.ports.iter().flat_map(|port| port.tags.iter().flatten());
+        let all = ports.chain(&self.server_tags);
+        all.filter(|tag| !tag.starts_with(OwnershipTag::PREFIX)).cloned().collect()
+    }
 }
 
 /// Observed cloud resources.
@@ -73,6 +92,10 @@ pub(super) struct Observed {
     pub trunks: BTreeMap<String, Trunk>,
     /// State of the machine's membership in the load balancer.
     pub membership: Membership,
+    /// Builds of the server that failed.
+    pub failed_builds: FailedBuilds,
+    /// Time of the pass.
+    pub now: Timestamp,
 }
 
 impl Observed {
@@ -107,6 +130,8 @@ pub(super) enum Membership {
     Complete,
     /// A member is in ERROR.
     Broken,
+    /// A member of another owner has the machine's address. Says which one.
+    Taken(String),
 }
 
 /// Next step of an OpenStackMachine.
@@ -119,15 +144,17 @@ pub(super) enum Step {
     /// Create a port.
     CreatePort(ResolvedPortSpec),
     /// Add tags to a port.
-    TagPort { name: String, id: String, tags: Vec<String> },
+    TagPort { name: String, id: String, change: TagChange },
     /// Make a port the parent of a trunk.
     CreateTrunk { name: String, port: String },
     /// Add tags to a trunk.
-    TagTrunk { name: String, id: String, tags: Vec<String> },
+    TagTrunk { name: String, id: String, change: TagChange },
+    /// Give a volume this metadata, with the tags of the spec.
+    TagVolume { name: String, id: String, metadata: BTreeMap<String, String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
     /// Add tags to the server.
-    TagServer { id: String, tags: Vec<String> },
+    TagServer { id: String, change: TagChange },
     /// Create the server.
     CreateServer,
     /// Delete a server that Nova could not build, so that another one can be created.
@@ -157,6 +184,7 @@ impl Step {
             Self::TagPort { name, .. } => format!("tag port {name:?}"),
             Self::CreateTrunk { name, .. } => format!("create trunk {name:?}"),
             Self::TagTrunk { name, .. } => format!("tag trunk {name:?}"),
+            Self::TagVolume { name, .. } => format!("tag volume {name:?}"),
             Self::SetAddressPairs { name, .. } => format!("change the address pairs of port {name:?}"),
             Self::TagServer { .. } => format!("tag server {server:?}"),
             Self::CreateServer => format!("create server {server:?}"),
@@ -213,11 +241,12 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
 }
 
 /// Returns true if a pass needs the volumes and ports: it does unless the server exists and a pass has
-/// already applied this generation of the spec. Pure.
-pub(super) fn needs_parts(object: &OpenStackMachine, observed: &Observed) -> bool {
+/// already applied this generation of the spec and the tags of the cluster. Pure.
+pub(super) fn needs_parts(object: &OpenStackMachine, desired: &Desired, observed: &Observed) -> bool {
     let generation = object.metadata.generation;
     let ready = object.condition("InstanceReady");
     let applied = ready.is_some_and(|it| it.holds() && it.observed_generation == generation);
+    let applied = applied && desired.own_tags() == desired.applied_tags;
     let settled = observed.provisioned && (applied || observed.in_operation);
     observed.server.is_none() || !settled
 }
@@ -258,31 +287,29 @@ fn volumes(desired: &Desired, observed: &Observed) -> Option<Step> {
 fn ports(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     desired.ports.iter().find_map(|spec| {
         let Some(port) = observed.ports.get(&spec.name) else { return Some(Step::CreatePort(spec.clone())) };
-        port_step(desired, spec, tag, port).or_else(|| trunk_step(spec, tag, observed, port))
+        port_step(desired, spec, tag, port).or_else(|| trunk_step(desired, spec, tag, observed, port))
     })
 }
 
-fn trunk_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, observed: &Observed, port: &Port) -> Option<Step> {
+fn trunk_step(
+    desired: &Desired,
+    spec: &ResolvedPortSpec,
+    tag: &OwnershipTag,
+    observed: &Observed,
+    port: &Port,
+) -> Option<Step> {
     if spec.trunk != Some(true) {
         return None;
     }
     let Some(trunk) = observed.trunks.get(&spec.name) else {
         return Some(Step::CreateTrunk { name: spec.name.clone(), port: port.id.clone() });
     };
-    let tags = lacking(spec, tag, &trunk.tags)?;
-    Some(Step::TagTrunk { name: spec.name.clone(), id: trunk.id.clone(), tags })
-}
-
-/// Returns the tags that a resource lacks, if it lacks any.
-fn lacking(spec: &ResolvedPortSpec, tag: &OwnershipTag, held: &[String]) -> Option<Vec<String>> {
-    let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !held.contains(tag));
-    let lacking: Vec<String> = lacking.collect();
-    (!lacking.is_empty()).then_some(lacking)
+    tags::trunk(desired, spec, tag, trunk)
 }
 
 fn port_step(desired: &Desired, spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
-    if let Some(tags) = lacking(spec, tag, &port.tags) {
-        return Some(Step::TagPort { name: spec.name.clone(), id: port.id.clone(), tags });
+    if let Some(step) = tags::port(desired, spec, tag, port) {
+        return Some(step);
     }
     let applied = desired.applied_pairs.get(&spec.name).map(Vec::as_slice).unwrap_or_default();
     let pairs = address_pairs::merged(&address_pairs::wanted(spec), applied, &port.allowed_address_pairs)?;
@@ -299,7 +326,10 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
             // Only a server that Capstan created and that never worked; others are left to the Machine's owner.
             "ERROR" if observed.provider_id.is_none() && server.tags.contains(&tag.text()) => {
                 let fault = server.fault.clone().unwrap_or_else(|| "Nova gives no reason".to_owned());
-                return Step::DeleteBroken { id: server.id.clone(), fault };
+                if observed.failed_builds.may_try_again(&fault, observed.now) {
+                    return Step::DeleteBroken { id: server.id.clone(), fault };
+                }
+                return Step::Wait(Waiting::Unavailable);
             }
             "ERROR" => return Step::Wait(Waiting::Unavailable),
             status => return Step::Wait(Waiting::Server { status: status.to_owned() }),
@@ -312,23 +342,21 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     }
     let changed =
         desired.ports.iter().find_map(|spec| port_step(desired, spec, tag, observed.ports.get(&spec.name)?));
-    if let Some(step) = changed.or_else(|| server_tags(desired, tag, server)) {
+    let trunk = || {
+        desired
+            .ports
+            .iter()
+            .find_map(|spec| tags::trunk(desired, spec, tag, observed.trunks.get(&spec.name)?))
+    };
+    let volume = || observed.volumes.values().find_map(|volume| tags::volume(desired, volume));
+    if let Some(step) = changed.or_else(trunk).or_else(volume).or_else(|| tags::server(desired, tag, server))
+    {
         return step;
     }
     if desired.balancer.is_some() && !observed.provisioned && observed.membership != Membership::Complete {
         return Step::Wait(Waiting::Member);
     }
     endpoint::step(desired, observed, server)
-}
-
-/// Adds the tags that our server lacks. Those of other tools stay.
-fn server_tags(desired: &Desired, tag: &OwnershipTag, server: &Server) -> Option<Step> {
-    if !server.tags.contains(&tag.text()) {
-        return None;
-    }
-    let lacking = desired.server_tags.iter().filter(|tag| !server.tags.contains(tag));
-    let tags: Vec<String> = lacking.cloned().collect();
-    (!tags.is_empty()).then(|| Step::TagServer { id: server.id.clone(), tags })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use apiserver_types::{
     VolumeAvailabilityZone, VolumeAvailabilityZoneSource,
 };
 use controllers_infrastructure::BlockDevice;
+use controllers_runtime::OwnershipTag;
 
 use crate::names;
 /// Label of control plane Machines.
@@ -121,16 +122,33 @@ pub(super) fn tags(
     port: Option<&PortOpts>,
 ) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
-    let further = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::TAGS));
-    let further: Vec<String> = further.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
-    let all = cluster.spec.tags.iter().chain(object.spec.tags.iter());
-    let all = all.chain(port.and_then(|port| port.tags.as_ref())).flatten();
-    for tag in all.chain(&further) {
+    let later = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::TAGS));
+    let later = later.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let own = later.as_ref().or(object.spec.tags.as_ref());
+    let all = cluster.spec.tags.iter().chain(own).chain(port.and_then(|port| port.tags.as_ref()));
+    for tag in all.flatten() {
         if !tag.is_empty() && !tags.contains(tag) {
             tags.push(tag.clone());
         }
     }
     tags
+}
+
+/// Returns the tags of volumes as their metadata has them, which is one text; `None` without tags.
+pub(super) fn volume_tags(object: &OpenStackMachine, cluster: &OpenStackCluster) -> Option<String> {
+    let tags = tags(object, cluster, None);
+    (!tags.is_empty()).then(|| names::shortened(tags.join(",")))
+}
+
+/// Returns the tags of a server: those that identify its owner and its cluster first. The others are those that Nova does
+/// not accept.
+pub(super) fn server_tags(
+    tag: &OwnershipTag,
+    object: &OpenStackMachine,
+    cluster: &OpenStackCluster,
+) -> (Vec<String>, Vec<String>) {
+    let own = names::cluster_tag(cluster).into_iter().chain(tags(object, cluster, None));
+    for_nova(tag.tags(Some(&own.collect::<Vec<_>>())))
 }
 
 /// Longest tag that Nova accepts. Unit: characters.

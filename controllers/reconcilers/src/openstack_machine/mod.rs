@@ -13,6 +13,7 @@ mod decide;
 mod delete;
 mod delete_trunk;
 mod desired;
+mod failed_builds;
 mod fixed_address;
 mod new_port;
 mod objects;

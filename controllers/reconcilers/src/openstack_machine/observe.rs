@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::OpenStackMachine;
-use controllers_infrastructure::{Cloud, Port, PortQuery, Server, Trunk, TrunkQuery, Volume};
+use controllers_infrastructure::{Cloud, Member, Port, PortQuery, Server, Trunk, TrunkQuery, Volume};
 use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::decide::{Desired, Membership, Observed};
+use super::failed_builds::FailedBuilds;
 use crate::duplicates::{adopt, sort};
 use crate::names;
 
@@ -41,6 +43,8 @@ pub(super) fn begin(object: &OpenStackMachine) -> Observed {
         known_server: named.or_else(|| status.and_then(|status| status.instance_id.clone())),
         provider_id,
         provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
+        failed_builds: FailedBuilds::of(object),
+        now: Timestamp::now(),
         ..Observed::default()
     }
 }
@@ -185,18 +189,25 @@ impl Observer<'_> {
         observed: &mut Observed,
         balancer: &str,
         ports: usize,
-        uid: &str,
+        object: &OpenStackMachine,
     ) -> Result<(), ReconcileError> {
-        let tag = names::member_tag(uid);
-        let mut states = Vec::new();
+        let tag = names::member_tag(&object.uid().unwrap_or_default());
+        let status = object.status.as_ref();
+        let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
+        let (mut states, mut taken) = (Vec::new(), None);
         for pool in self.cloud.pools(balancer).await? {
             let members = self.cloud.members(&pool.id).await?;
-            let ours = members.into_iter().find(|member| member.tags.contains(&tag));
-            states.push(ours.map(|member| member.provisioning_status));
+            let ours = members.iter().find(|member| member.tags.contains(&tag));
+            states.push(ours.map(|member| member.provisioning_status.clone()));
+            let is_ours = |it: &Member| it.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX));
+            let is_at = |it: &Member| addresses.iter().any(|known| known.address == it.address);
+            let other = members.iter().find(|it| ours.is_none() && !is_ours(it) && is_at(it));
+            taken = taken.or_else(|| Some(format!("{} ({}) at {}", other?.name, other?.id, other?.address)));
         }
         let all = |status: &str| states.iter().all(|it| it.as_deref() == Some(status));
         observed.membership = match () {
             () if states.iter().flatten().any(|status| status == "ERROR") => Membership::Broken,
+            () if taken.is_some() => Membership::Taken(taken.unwrap_or_default()),
             () if states.len() >= ports && all("ACTIVE") => Membership::Complete,
             () => Membership::Pending,
         };

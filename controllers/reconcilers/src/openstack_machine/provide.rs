@@ -16,7 +16,7 @@ use super::objects::ServerObjects;
 use super::observe::{self, Observer};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, OpenStackMachineReconciler, RESYNC, act, anti_affinity, bootstrap, delete, fixed_address,
+    BUILDING, OpenStackMachineReconciler, RESYNC, anti_affinity, bootstrap, delete, fixed_address,
     pool_address, provider_ids, requirements, rest,
 };
 use crate::login::{self, Login};
@@ -50,7 +50,7 @@ impl OpenStackMachineReconciler {
         let address = self.pool_address(objects, object, &observed).await?;
         let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
         let desired = requirements::desired(object, context, &needed.resolved, &tag);
-        if decide::needs_parts(object, &observed) {
+        if decide::needs_parts(object, &desired, &observed) {
             observer.parts(&mut observed, &desired).await?;
         }
         if is_lost {
@@ -154,10 +154,10 @@ impl OpenStackMachineReconciler {
             // A member may be complete while its server is still being built.
             && !(observed.provisioned && is_ingress_ready(object))
         {
-            let (ports, uid) = (desired.balanced_ports, object.uid().unwrap_or_default());
+            let ports = desired.balanced_ports;
             let of_cluster = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
             let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: observer.tag };
-            observer.membership(observed, balancer, ports, &uid).await?;
+            observer.membership(observed, balancer, ports, object).await?;
         }
         Ok(endpoint_cloud)
     }
@@ -228,7 +228,9 @@ impl OpenStackMachineReconciler {
         observed: &mut Observed,
     ) -> Result<Option<Waiting>, ReconcileError> {
         let result = self.take_steps(actor, object, observed).await;
-        let written = act::write_journal(actor.objects, object, observed).await;
+        // All resources were compared, so none has a tag of an earlier spec any more.
+        let is_tagged = matches!(result, Ok(None)) && actor.desired.ports.len() == observed.ports.len();
+        let written = actor.write_journal(object, observed, is_tagged).await;
         result.and_then(|waiting| written.map(|()| waiting))
     }
 

@@ -114,13 +114,21 @@ fn membership(membership: &Membership, now: &Time) -> Option<Condition> {
     let no = ConditionStatus::False;
     let (holds, reason, message) = match membership {
         Membership::Unknown => return None,
-        Membership::Complete => (ConditionStatus::True, "Ready", ""),
+        Membership::Complete => (ConditionStatus::True, "Ready", String::new()),
         Membership::Pending => {
-            (no, "LoadBalancerMemberPending", "the load balancer does not have the machine in every pool yet")
+            let message = "the load balancer does not have the machine in every pool yet";
+            (no, "LoadBalancerMemberPending", message.to_owned())
         }
-        Membership::Broken => (no, "LoadBalancerMemberError", "a member of the load balancer is in ERROR"),
+        Membership::Broken => {
+            (no, "LoadBalancerMemberError", "a member of the load balancer is in ERROR".to_owned())
+        }
+        Membership::Taken(member) => {
+            let message =
+                format!("member {member} of another owner has the address of the machine. Remove it");
+            (no, "LoadBalancerMemberError", message)
+        }
     };
-    Some(Condition::new("APIServerIngressReady", holds, reason, message, now.clone()))
+    Some(Condition::new("APIServerIngressReady", holds, reason, &message, now.clone()))
 }
 
 /// Condition `Ready`: that of the instance, unless the pass ended with an error about something else.
@@ -173,9 +181,17 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
             (no, "CreatingVolume".to_owned(), format!("volume {name} is {status}"))
         }
         (Ending::Waiting(Waiting::Server { status }), _) => {
-            (no, "Building".to_owned(), format!("the server is in {status}"))
+            let message = format!("the server is in {status}{}", observed.failed_builds.history());
+            (no, "Building".to_owned(), message)
         }
         (Ending::Waiting(Waiting::Member), Some(server)) => state(server),
+        // It never worked, and is given up.
+        (Ending::Waiting(Waiting::Unavailable), Some(server))
+            if server.status == "ERROR" && observed.provider_id.is_none() =>
+        {
+            let fault = server.fault.as_deref().unwrap_or("Nova gives no reason");
+            (no, observed.failed_builds.reason(fault), observed.failed_builds.describe(fault))
+        }
         (_, None) if observed.in_operation => {
             (no, "InOperation".to_owned(), "a MachineOperation creates another server".to_owned())
         }

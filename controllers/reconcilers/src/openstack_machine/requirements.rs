@@ -14,8 +14,8 @@ use super::decide::{self, Desired, Observed};
 use super::desired;
 use super::quota_needs::{self, Sizes};
 use super::resolve::Resolver;
-use crate::names;
 use crate::preflight::QUOTA_EXCEEDED;
+use crate::{applied_tags, names};
 
 /// Requirements of a server.
 pub(super) struct Requirements {
@@ -37,8 +37,10 @@ impl OpenStackMachineReconciler {
         let known = object.status.as_ref().and_then(|status| status.resolved.clone());
         let settled = observed.server.is_some() || observed.provisioned || observed.provider_id.is_some();
         if let Some(mut resolved) = known.filter(|_| settled) {
-            // Only the address pairs of a port may change.
+            // Only the tags and the address pairs of a port may change.
             for (spec, opts) in resolved.ports.iter_mut().flatten().zip(desired::ports(object)) {
+                let tags = desired::tags(object, &context.cluster, Some(&opts));
+                spec.tags = (!tags.is_empty()).then_some(tags);
                 spec.allowed_address_pairs =
                     opts.allowed_address_pairs.filter(|_| spec.enable_port_security != Some(false));
             }
@@ -117,7 +119,10 @@ pub(super) fn desired(
         balancer: balancer.filter(|_| control_plane && balanced).map(|balancer| balancer.id.clone()),
         balanced_ports: crate::openstack_cluster::balanced_ports(&context.cluster),
         name: object.name_any(),
-        server_tags: desired::for_nova(tag.tags(Some(&desired::tags(object, &context.cluster, None)))).0,
+        server_tags: desired::server_tags(tag, object, &context.cluster).0,
+        volume_tags: desired::volume_tags(object, &context.cluster),
+        cluster_tag: names::cluster_tag(&context.cluster),
+        applied_tags: applied_tags::of(object),
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &context.machine, &context.cluster),
         applied_pairs: applied_pairs(object),

@@ -6,12 +6,13 @@ use apiserver_types::{
     Initialization, Machine, MachineSpec, OpenStackCluster, OpenStackClusterSpec, OpenStackMachine,
     OpenStackServer,
 };
-use controllers_runtime::{ReconcileError, Requeue, paused};
+use controllers_runtime::{OwnershipTag, ReconcileError, Requeue, paused};
 use kube::{Api, ResourceExt};
 
 use super::OpenStackMachineReconciler;
 use super::context::ReconcileContext;
 use super::objects::ServerObjects;
+use crate::names;
 
 impl OpenStackMachineReconciler {
     /// Makes one pass over an OpenStackServer. Returns when the next one is due.
@@ -61,6 +62,10 @@ fn context_of(server: &OpenStackServer) -> ReconcileContext {
     let user_data = server.spec.user_data_ref.as_ref().and_then(|reference| reference.name.clone());
     machine.spec.bootstrap.data_secret_name = user_data.filter(|name| !name.is_empty());
     let mut cluster = OpenStackCluster::new("", OpenStackClusterSpec::default());
+    // The server of a bastion belongs to a cluster.
+    if let Some(id) = server.annotations().get(names::CLUSTER_ID) {
+        cluster.annotations_mut().insert(OwnershipTag::ANNOTATION.to_owned(), id.clone());
+    }
     cluster.status.get_or_insert_default().initialization = Some(Initialization { provisioned: Some(true) });
     ReconcileContext { machine, cluster, is_server: true }
 }

@@ -185,6 +185,10 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
         if let Some(description) = body.get("description") {
             volume.description = description.as_str().map(str::to_owned);
         }
+        // Cinder replaces the whole.
+        if let Some(metadata) = body.get("metadata").and_then(Value::as_object) {
+            volume.metadata.clone_from(metadata);
+        }
         volume.updated = Some(context.now);
     }
     get(state, context, id)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
 use controllers_infrastructure::{
     Cloud, FloatingIpQuery, ImageQuery, NetworkQuery, NewFloatingIp, NewLoadBalancer, NewNetwork, NewPort,
-    NewServer, PortQuery, SecurityGroupQuery,
+    NewServer, PortQuery, SecurityGroupQuery, SubnetQuery,
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -380,4 +380,29 @@ async fn r2_4_a_network_of_another_tool_is_left_alone_until_it_is_taken_over() {
     assert_eq!(cluster.status.unwrap().network.unwrap().id, other.id);
     scene.delete("taken").await;
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+#[tokio::test]
+async fn r16_1_the_addresses_of_a_created_subnet_grow_with_the_spec() {
+    let scene = Scene::start().await;
+    let pools = |end: &str| {
+        let pool = json!({"start": "10.8.0.10", "end": end});
+        json!({"managedSubnets": [{"cidr": "10.8.0.0/24", "allocationPools": [pool]}]})
+    };
+    scene.create("pools", &with(&pools("10.8.0.50"))).await;
+    let cluster = scene.until("pools", "the cluster is provisioned", is_provisioned).await;
+    let subnet = cluster.status.unwrap().network.unwrap().subnets.unwrap().remove(0).id;
+    let smaller = Patch::Merge(json!({"spec": pools("10.8.0.40")}));
+    let refused = scene.clusters("pools").patch("c", &PatchParams::default(), &smaller).await.unwrap_err();
+    assert!(refused.to_string().contains("can only grow"), "{refused}");
+    scene.patch("pools", json!({"spec": pools("10.8.0.90")})).await;
+    let cloud = &scene.cloud;
+    let grown = |_| {
+        let query = SubnetQuery { id: Some(subnet.clone()), ..SubnetQuery::default() };
+        async move {
+            let found = cloud.subnets(&query).await?.remove(0).allocation_pools;
+            Ok(found == [("10.8.0.10".to_owned(), "10.8.0.90".to_owned())])
+        }
+    };
+    scene.controllers.until("the subnet has grown", grown).await.unwrap();
 }

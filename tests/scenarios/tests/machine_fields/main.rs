@@ -1,6 +1,7 @@
 //! Tests of the fields of OpenStackMachines and OpenStackServers: each is in the cloud, and wrong ones create nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod builds;
 mod images;
 mod leftovers;
 mod provider_ids;

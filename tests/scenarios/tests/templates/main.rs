@@ -53,7 +53,7 @@ async fn our_own_templates_become_available_clusters_and_are_deleted_without_a_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn templates_of_upstream_become_available_clusters_and_are_deleted_without_a_trace() {
+async fn r19_1_r19_2_templates_of_upstream_become_clusters_and_are_deleted_without_a_trace() {
     let (mut templates, topologies) = source::all();
     templates.retain(|template| !template.name.starts_with(source::OWN_FOLDER));
     let unknown: Vec<_> = topologies.iter().filter(|name| !WAITING.contains(&name.as_str())).collect();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tests_hollow_cluster::{EndpointFault, HollowClusters, WorkloadCall, WorkloadEffect, WorkloadFault};
 
 /// Kinds of calls of all controllers.
-const CALLS: [(&str, &str); 17] = [
+const CALLS: [(&str, &str); 18] = [
     ("get", "/"),
     ("list", "nodes"),
     ("watch", "nodes"),
@@ -23,6 +23,7 @@ const CALLS: [(&str, &str); 17] = [
     ("create", "pods/eviction"),
     ("get", "pods/portforward"),
     ("get", "daemonsets"),
+    ("list", "services"),
     ("list", "volumeattachments"),
 ];
 

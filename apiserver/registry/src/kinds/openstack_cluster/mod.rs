@@ -1,5 +1,6 @@
 //! OpenStackCluster: strategy and validation.
 
+mod allocation_pools;
 mod security_groups;
 mod warnings;
 
@@ -31,7 +32,13 @@ impl Strategy for OpenStackClusterStrategy {
         security_groups::validate(new, old, &mut errors);
         if let Some(old) = old {
             validate_ranges_kept(new, old, &mut errors);
-            errors.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
+            allocation_pools::validate(new, old, &mut errors);
+            errors.extend(immutable::spec(new, old, |now, before| {
+                if requests_load_balancer(new, old) {
+                    allow_another_load_balancer(now, before);
+                }
+                allow(now, before, old);
+            }));
         }
         errors
     }
@@ -91,6 +98,24 @@ fn validate_bastion(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldErro
     }
 }
 
+/// Annotation by which a user requests another load balancer behind the same address.
+const RECREATE: &str = "capstan.dev/recreate-load-balancer";
+
+/// Returns true if an update requests another load balancer.
+fn requests_load_balancer(new: &Value, old: &Value) -> bool {
+    let request = |object: &Value| object.pointer("/metadata/annotations")?.get(RECREATE).cloned();
+    request(new).is_some() && request(new) != request(old)
+}
+
+/// Removes the differences that only another load balancer can have.
+fn allow_another_load_balancer(now: &mut Value, before: &mut Value) {
+    for field in ["flavor", "provider", "availabilityZone"] {
+        let path = format!("apiServer.managedLoadBalancer.{field}");
+        immutable::forget(now, &path);
+        immutable::forget(before, &path);
+    }
+}
+
 /// Removes the differences that an update may make.
 fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     const FREE: &[&str] = &[
@@ -100,11 +125,13 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
         "managedSecurityGroups.clusterNodesSecurityGroupRules",
         "managedSecurityGroups.controlPlaneNodesSecurityGroupRules",
         "managedSecurityGroups.workerNodesSecurityGroupRules",
+        "apiServer.managedLoadBalancer.additionalPorts",
         "apiServer.managedLoadBalancer.allowedCIDRs",
         "apiServer.managedLoadBalancer.monitor",
         "controlPlaneAvailabilityZones",
         "controlPlaneOmitAvailabilityZone",
         "primarySubnet",
+        "tags",
     ];
     for value in [&mut *now, &mut *before] {
         immutable::forget_zeros(value);
@@ -113,6 +140,8 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
         }
         for subnet in value.get_mut("managedSubnets").and_then(Value::as_array_mut).into_iter().flatten() {
             immutable::forget(subnet, "dnsNameservers");
+            // Their own validation says whether they grow.
+            immutable::forget(subnet, "allocationPools");
         }
     }
     // Groups can be added later, but not removed.
@@ -217,7 +246,6 @@ mod tests {
         );
         assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-1"})), none);
         assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-2"})), ["spec"]);
-        assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), ["spec"]);
         assert_eq!(update(&old, |new| new["spec"]["primarySubnet"] = json!({"id": "s"})), none);
         assert_eq!(
             update(&old, |new| new["spec"]["managedSecurityGroups"] =
@@ -236,6 +264,39 @@ mod tests {
             update(&with_endpoint, |new| new["spec"]["controlPlaneEndpoint"]["host"] = json!("i")),
             ["spec"]
         );
+    }
+
+    #[test]
+    fn r16_2_tags_and_ports_of_the_load_balancer_can_change() {
+        let mut old = cluster();
+        old["spec"]["apiServer"] = json!({"managedLoadBalancer": {"additionalPorts": [8132]}});
+        let none = Vec::<String>::new();
+        assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), none);
+        assert_eq!(update(&old, |new| immutable::forget(new, "spec.tags")), none);
+        let ports = |ports: Value| {
+            update(&old, |new| new["spec"]["apiServer"]["managedLoadBalancer"]["additionalPorts"] = ports)
+        };
+        assert_eq!(ports(json!([8132, 9000])), none);
+        assert_eq!(ports(json!([])), none);
+    }
+
+    #[test]
+    fn r16_3_the_kind_of_a_load_balancer_changes_only_with_the_request_of_another_one() {
+        let mut old = cluster();
+        old["spec"]["apiServer"] =
+            json!({"managedLoadBalancer": {"flavor": "small", "network": {"id": "n"}}});
+        old["metadata"] = json!({"annotations": {RECREATE: "1"}});
+        let changed = |field: &str, request: &str| {
+            update(&old, |new| {
+                new["spec"]["apiServer"]["managedLoadBalancer"][field] = json!("other");
+                new["metadata"]["annotations"][RECREATE] = json!(request);
+            })
+        };
+        for field in ["flavor", "provider", "availabilityZone"] {
+            assert_eq!(changed(field, "1"), ["spec"], "{field} without a new request");
+            assert_eq!(changed(field, "2"), Vec::<String>::new(), "{field} with one");
+        }
+        assert_eq!(changed("network", "2"), ["spec"], "the address would be another one");
     }
 
     #[test]

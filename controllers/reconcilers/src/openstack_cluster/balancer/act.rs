@@ -3,7 +3,7 @@
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
     CloudError, ErrorClass, FixedIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewPool,
-    NewPort,
+    NewPort, TaggedKind,
 };
 use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
@@ -13,14 +13,13 @@ use serde_json::json;
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
-use super::{Backend, BalancerWish, FAILOVER, OVN, RECREATED, Step, allowed_cidrs, clients};
+use super::{
+    Backend, BalancerWish, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, Step, allowed_cidrs, clients, members,
+};
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
 const DEVICE_OWNER: &str = "capstan:api-vip";
-
-/// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
-const IDLE_TIMEOUT: i32 = 600_000;
 
 /// HTTP status of an option that a provider of Octavia does not have.
 const NOT_IMPLEMENTED: u16 = 501;
@@ -66,6 +65,10 @@ impl Actor<'_> {
                 Ok(Some(("FloatingIPAssociated", message)))
             }
             step => {
+                if matches!(step, Step::SetTags { .. }) {
+                    // A tag is noted before it is applied, so that it is removed with the spec's.
+                    self.write_journal(object, observed).await?;
+                }
                 let failed = step.heals();
                 let event = self.change_parts(step, wish, observed).await?;
                 set_status(observed, CHANGING);
@@ -104,7 +107,7 @@ impl Actor<'_> {
         network_id: String,
         subnet: String,
     ) -> Result<EventText, ReconcileError> {
-        let address = observed.balancing.last_address.clone().or_else(|| wish.address.clone());
+        let address = observed.balancing.wanted_address(wish).cloned();
         let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: address };
         let new = self.address_port(wish.vip_name(), network_id, fixed_ip);
         let last = observed.balancing.last_address.as_ref();
@@ -258,6 +261,14 @@ impl Actor<'_> {
                 cloud.set_allowed_cidrs(&listener, &cidrs).await?;
                 Some(("ListenerChanged", format!("set the allowed CIDRs of listener {listener}")))
             }
+            Step::SetIdleTimeout(listener) => {
+                cloud.set_idle_timeout(&listener, IDLE_TIMEOUT).await?;
+                Some(("ListenerChanged", format!("set the timeouts of listener {listener}")))
+            }
+            Step::SetTags { id, tags } => {
+                cloud.set_tags(TaggedKind::LoadBalancer, &id, &tags).await?;
+                Some(("LoadBalancerTagged", format!("set the tags of load balancer {id}")))
+            }
             Step::CreatePool { listener, port } => {
                 let algorithm = if is_ovn(observed) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" };
                 let (name, tags) = (wish.part_name(port), self.tag.tags(None));
@@ -270,7 +281,9 @@ impl Actor<'_> {
                 cloud.update_health_monitor(&id, &wish.times).await?;
                 Some(("HealthMonitorChanged", format!("changed health monitor {id}")))
             }
-            Step::AddMember { pool, port, backend } => self.add_member(wish, &pool, port, &backend).await?,
+            Step::AddMembers { pool, port, backends } => {
+                self.add_members(wish, &pool, port, &backends).await?
+            }
             Step::DrainMember { pool, id, name } => {
                 cloud.drain_member(&pool, &id).await?;
                 Some(("MemberDrained", format!("{name} receives no new connections, because it leaves")))
@@ -283,6 +296,21 @@ impl Actor<'_> {
                     observed.warnings.push(("LoadBalancerEmpty", message));
                 }
                 Some(("MemberRemoved", format!("removed {name} from the load balancer")))
+            }
+            step => self.remove_part(step).await?,
+        })
+    }
+
+    /// Removes a part.
+    async fn remove_part(&self, step: Step) -> Result<EventText, ReconcileError> {
+        let cloud = self.cloud;
+        Ok(match step {
+            Step::RemoveMonitor(id) => {
+                gone(cloud.delete_health_monitor(&id).await)?;
+                Some((
+                    "HealthMonitorRemoved",
+                    format!("removed health monitor {id}, which checks in another way"),
+                ))
             }
             Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {
                 gone(cloud.delete_listener(&id).await)?;
@@ -336,7 +364,7 @@ impl Actor<'_> {
         port: i32,
     ) -> Result<EventText, ReconcileError> {
         let (name, times) = (wish.part_name(port), wish.times.clone());
-        let new = NewHealthMonitor { pool_id, name, tags: self.tag.tags(None), times };
+        let new = NewHealthMonitor { pool_id, name, tags: self.tag.tags(None), check: wish.check, times };
         match self.cloud.create_health_monitor(&new).await {
             Err(error) if error.status == Some(NOT_IMPLEMENTED) => {
                 observed.balancing.no_monitors = true;
@@ -347,20 +375,22 @@ impl Actor<'_> {
         Ok(None)
     }
 
-    async fn add_member(
+    async fn add_members(
         &self,
         wish: &BalancerWish,
         pool: &str,
         port: i32,
-        backend: &Backend,
+        backends: &[Backend],
     ) -> Result<EventText, ReconcileError> {
-        let (address, subnet_id) = backend.address.clone().unwrap_or_default();
-        let name = format!("{}-{}", wish.part_name(port), backend.machine);
-        let tags = self.tag.tags(Some(&[backend.tag()]));
-        let new = NewMember { name, tags, address, protocol_port: port, subnet_id };
-        self.cloud.create_member(pool, &new).await?;
-        let message = format!("added {} at {}:{port}", backend.machine, new.address);
-        Ok(Some(("MemberAdded", message)))
+        let new: Vec<NewMember> =
+            backends.iter().map(|backend| members::new_member(wish, self.tag, port, backend)).collect();
+        let added = match new.as_slice() {
+            [one] => self.cloud.create_member(pool, one).await.map(|_| 1)?,
+            several => self.cloud.create_members(pool, several).await?,
+        };
+        let added = backends.iter().zip(&new).take(added);
+        let added = added.map(|(backend, new)| format!("{} at {}:{port}", backend.machine, new.address));
+        Ok(Some(("MemberAdded", format!("added {}", added.collect::<Vec<_>>().join(", ")))))
     }
 
     /// Sets an annotation of the cluster.

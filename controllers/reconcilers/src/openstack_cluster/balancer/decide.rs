@@ -8,9 +8,10 @@ use jiff::Timestamp;
 
 use super::super::observe::Observed;
 use super::{
-    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, PENDING, PoolView, allowed_cidrs, health, members,
-    passes_clients,
+    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, PENDING, PoolView, allowed_cidrs,
+    health, members, passes_clients,
 };
+use crate::applied_tags;
 
 /// Next step of a load balancer.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,10 @@ pub(in super::super) enum Step {
     Associate { floating_ip: String, port: String },
     /// Add a listener.
     CreateListener { balancer: String, port: i32 },
+    /// Change how long connections may be silent.
+    SetIdleTimeout(String),
+    /// Tag the load balancer.
+    SetTags { id: String, tags: Vec<String> },
     /// Change the clients that may connect.
     SetCidrs { listener: String, cidrs: Vec<String> },
     /// Remove a listener that the spec does not name any more.
@@ -46,14 +51,16 @@ pub(in super::super) enum Step {
     CreateMonitor { pool: String, port: i32 },
     /// Change a monitor.
     UpdateMonitor(String),
-    /// Add a machine to a pool.
-    AddMember { pool: String, port: i32, backend: Backend },
+    /// Add machines to a pool.
+    AddMembers { pool: String, port: i32, backends: Vec<Backend> },
     /// Send a machine no new connections, because it leaves.
     DrainMember { pool: String, id: String, name: String },
     /// Remove a machine from a pool.
     RemoveMember { pool: String, id: String, name: String },
     /// Remove a member in ERROR.
     RemoveBrokenMember { pool: String, id: String },
+    /// Remove a monitor that checks in another way, so that the next one is as desired.
+    RemoveMonitor(String),
     /// Remove a monitor in ERROR.
     RemoveBrokenMonitor(String),
     /// Remove a pool in ERROR.
@@ -89,8 +96,9 @@ impl Step {
             Self::CreateListener { port, .. } => format!("create listener \"{name}-{port}\""),
             Self::CreatePool { port, .. } => format!("create pool \"{name}-{port}\""),
             Self::CreateMonitor { port, .. } => format!("create health monitor \"{name}-{port}\""),
-            Self::AddMember { port, backend, .. } => {
-                format!("add member \"{name}-{port}-{}\"", backend.machine)
+            Self::AddMembers { port, backends, .. } => {
+                let members = backends.iter().map(|backend| format!("\"{name}-{port}-{}\"", backend.machine));
+                format!("add member {}", members.collect::<Vec<_>>().join(", "))
             }
             Self::DrainMember { name: member, .. } => format!("drain member {member:?}"),
             Self::RemoveMember { name: member, .. } => format!("remove member {member:?}"),
@@ -99,6 +107,9 @@ impl Step {
     }
 }
 
+/// Reason of a spec that the cloud cannot fulfil. Upstream's name.
+const CONFIG_FAILED: &str = "APIEndpointConfigFailed";
+
 /// Decides on the port of the address and on the load balancer itself. Pure.
 pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
@@ -106,10 +117,24 @@ pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option
         return None;
     }
     if view.vip_port.is_none() {
+        if let Some(message) = view.misplaced.clone() {
+            return Some(Step::Wait { reason: CONFIG_FAILED, message });
+        }
+        if !wish.floating
+            && let Some(wait) = unresolvable(observed)
+        {
+            return Some(wait);
+        }
         let (network, subnet) = place(wish, observed)?;
         return Some(Step::CreateVipPort { network, subnet });
     }
     Some(Step::Create)
+}
+
+/// Returns the wait for a host name that has no address, which decides about the address of the load balancer. Pure.
+pub(in super::super) fn unresolvable(observed: &Observed) -> Option<Step> {
+    let message = observed.unresolvable.clone()?;
+    Some(Step::Wait { reason: "EndpointNotResolvable", message })
 }
 
 /// Returns the network and subnet of the address: those that the spec names, or the cluster's first.
@@ -181,7 +206,9 @@ pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed:
         .or_else(|| ports().find_map(|port| listener(view, port)))
         .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))
         .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))
+        .or_else(|| ports().find_map(|port| idle_timeout(wish, tag, observed, view.listener(port)?)))
         .or_else(|| surplus(wish, tag, view))
+        .or_else(|| ports().find_map(|port| members::taken(wish, tag, view, port)))
 }
 
 fn pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
@@ -196,6 +223,8 @@ fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32)
     match &pool.monitor {
         None if view.no_monitors => None,
         None => Some(Step::CreateMonitor { pool: pool.pool.id.clone(), port }),
+        // Octavia cannot change the type of a monitor.
+        Some(known) if known.check != wish.check => Some(Step::RemoveMonitor(known.id.clone())),
         Some(known) => (known.times != wish.times).then(|| Step::UpdateMonitor(known.id.clone())),
     }
 }
@@ -208,6 +237,30 @@ fn cidrs(wish: &BalancerWish, observed: &Observed, listener: &Listener) -> Optio
     let known: BTreeSet<&String> = listener.allowed_cidrs.iter().collect();
     (known != desired.iter().collect())
         .then(|| Step::SetCidrs { listener: listener.id.clone(), cidrs: desired })
+}
+
+/// Changes the timeout of our listener, if the cloud shows it. A load balancer that passes connections on has none.
+fn idle_timeout(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    observed: &Observed,
+    listener: &Listener,
+) -> Option<Step> {
+    if passes_clients(wish, observed) || !listener.tags.contains(&tag.text()) {
+        return None;
+    }
+    let known = listener.idle_timeout?;
+    (known != IDLE_TIMEOUT).then(|| Step::SetIdleTimeout(listener.id.clone()))
+}
+
+/// Tags the load balancer as the spec says. One without our tag is of an Octavia that has no tags. Pure.
+pub(in super::super) fn tags(own: &[String], tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    let balancer = observed.balancing.balancer.as_ref().filter(|it| it.tags.contains(&tag.text()))?;
+    let change = applied_tags::changed(own, &observed.applied_tags, &balancer.tags)?;
+    // Octavia takes all tags at once.
+    let mut tags = balancer.tags.clone();
+    change.apply(&mut tags);
+    Some(Step::SetTags { id: balancer.id.clone(), tags })
 }
 
 /// Removes our listeners and pools that the spec does not name any more.

@@ -21,7 +21,7 @@ pub(in super::super) async fn balancer(
         let message = format!("load balancer {} ({}) is in {status}", found.name, found.id);
         return Err(ReconcileError::waiting("LoadBalancerPending", message));
     }
-    gone(observer.cloud.delete_load_balancer(&found.id).await)?;
+    gone(observer.cloud.delete_load_balancer(&found.id).await).map_err(super::busy::busy)?;
     Ok(Some(format!("deleted load balancer {} ({})", found.name, found.id)))
 }
 

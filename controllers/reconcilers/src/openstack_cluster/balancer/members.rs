@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use controllers_infrastructure::Member;
+use controllers_infrastructure::{Member, NewMember};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
-use super::{Backend, BalancerView, BalancerWish, OVN, PENDING, PoolView, Step};
+use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step};
 
 /// Time in which connections of a member that leaves can end. Requests to the API are shorter, except watches, which
 /// clients begin again. Unit: seconds.
@@ -37,9 +37,38 @@ pub(super) fn next(
         return Some(leave(view, &pool.pool.id, member, other));
     }
     let present = |backend: &&Backend| pool.members.iter().any(|member| member.name == name_of(backend));
-    let reachable = view.backends.iter().filter(|backend| backend.address.is_some());
-    let absent = reachable.into_iter().find(|backend| !present(backend))?;
-    Some(Step::AddMember { pool: pool.pool.id.clone(), port, backend: absent.clone() })
+    let absent = view.backends.iter().filter(|backend| backend.address.is_some() && !present(backend));
+    let free = absent.filter(|backend| holder(pool, port, backend).is_none());
+    // All that wait are added at once: each change takes seconds in which Octavia makes no other.
+    let backends: Vec<Backend> = free.cloned().collect();
+    (!backends.is_empty()).then(|| Step::AddMembers { pool: pool.pool.id.clone(), port, backends })
+}
+
+/// Returns the member of a machine at a port. The subnet is always named: some providers need it.
+pub(super) fn new_member(wish: &BalancerWish, tag: &OwnershipTag, port: i32, backend: &Backend) -> NewMember {
+    let (address, subnet_id) = backend.address.clone().unwrap_or_default();
+    let name = format!("{}-{}", wish.part_name(port), backend.machine);
+    let tags = tag.tags(Some(&[backend.tag()]));
+    NewMember { name, tags, address, protocol_port: port, subnet_id }
+}
+
+/// Returns the member that has the address of a machine.
+fn holder<'a>(pool: &'a PoolView, port: i32, backend: &Backend) -> Option<&'a Member> {
+    let (address, _) = backend.address.as_ref()?;
+    pool.members.iter().find(|it| it.protocol_port == port && same_address(address, &it.address))
+}
+
+/// Returns the wait for a member of another owner that has the address of a machine. Pure.
+pub(super) fn taken(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
+    let pool = view.pool_of(view.listener(port)?)?;
+    view.backends.iter().find_map(|backend| {
+        let held = holder(pool, port, backend).filter(|member| !member.tags.contains(&tag.text()))?;
+        let message = format!(
+            "member {} ({}) of load balancer {} is of another owner and has the address {}:{port} of {}. Remove it",
+            held.name, held.id, wish.name, held.address, backend.machine
+        );
+        Some(Step::Wait { reason: MEMBER_ERROR, message })
+    })
 }
 
 fn same_address(one: &str, other: &str) -> bool {

@@ -6,6 +6,7 @@
 
 pub(super) mod act;
 pub(super) mod backends;
+pub(super) mod busy;
 mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
@@ -58,6 +59,12 @@ pub(super) const PENDING: &str = "LoadBalancerPending";
 /// Reason of a load balancer that Octavia has been changing for too long.
 pub(super) const STUCK: &str = "LoadBalancerStuck";
 
+/// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
+pub(super) const IDLE_TIMEOUT: i32 = 600_000;
+
+/// Reason of a machine that cannot be a member, because another member has its address.
+pub(super) const MEMBER_ERROR: &str = "LoadBalancerMemberError";
+
 /// Provider whose load balancers pass connections on as they are.
 pub(super) const OVN: &str = "ovn";
 
@@ -76,6 +83,8 @@ pub(super) struct BalancerView {
     pub vip_port: Option<Port>,
     /// Network and subnet of the address that the spec names.
     pub place: Option<(String, String)>,
+    /// Why that network or subnet cannot be used.
+    pub misplaced: Option<String>,
     pub balancer: Option<LoadBalancer>,
     /// Network of the address with its subnets, if the spec names it.
     pub network: Option<(Network, Vec<Subnet>)>,
@@ -85,6 +94,10 @@ pub(super) struct BalancerView {
     pub backends: Vec<Backend>,
     /// Address that an earlier load balancer had.
     pub last_address: Option<String>,
+    /// Address at which clients reached an earlier load balancer: its floating IP, if it had one.
+    pub known_ip: Option<String>,
+    /// Address on the subnet to which the host name of the endpoint leads.
+    pub named_address: Option<String>,
     /// Last failover that was requested.
     pub failed_over: Option<Timestamp>,
     /// The user requests another load balancer.
@@ -113,6 +126,7 @@ impl BalancerView {
         Self {
             backends,
             last_address: known.map(|known| known.internal_ip.clone()),
+            known_ip: known.map(|known| known.ip.clone()),
             failed_over: annotation(FAILOVER).and_then(|time| time.parse().ok()),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,
@@ -127,6 +141,11 @@ impl BalancerView {
         of_balancer
             .filter(|id| !id.is_empty())
             .or_else(|| self.vip_port.as_ref().map(|port| port.id.as_str()))
+    }
+
+    /// Returns the address that a new load balancer is to have: that of the last one, else that of the spec.
+    pub(super) fn wanted_address<'a>(&'a self, wish: &'a BalancerWish) -> Option<&'a String> {
+        self.last_address.as_ref().or(wish.address.as_ref()).or(self.named_address.as_ref())
     }
 
     /// Returns true if a pool has no other member.

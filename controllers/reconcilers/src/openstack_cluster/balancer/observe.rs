@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use controllers_infrastructure::{
-    FixedIp, LoadBalancer, LoadBalancerQuery, NetworkQuery, Port, PortQuery, SubnetQuery,
+    CloudError, ErrorClass, FixedIp, FloatingIp, FloatingIpQuery, LoadBalancer, LoadBalancerQuery,
+    NetworkQuery, Port, PortQuery, SubnetQuery,
 };
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
 use super::{BalancerView, BalancerWish, ERROR, PoolView};
-use crate::{names, queries};
+use crate::{cidrs, endpoint_hosts, names, queries};
 
 /// Timeout of the connection that shows whether a broken load balancer still forwards.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -28,8 +29,15 @@ impl Observer<'_> {
         let view = &mut observed.balancing;
         view.vip_port = vip_port;
         view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
-        match &view.balancer {
-            None if wish.has_place() => observed.balancing.place = self.place(observed, wish).await?,
+        self.named_address(observed, wish).await;
+        match &observed.balancing.balancer {
+            None if wish.has_place() => match self.place(observed, wish).await {
+                // The other parts of the cluster are created anyway.
+                Err(ReconcileError::Cloud(error)) if is_unresolved(&error) => {
+                    observed.balancing.misplaced = Some(error.to_string());
+                }
+                place => observed.balancing.place = place?,
+            },
             Some(balancer) if balancer.provisioning_status == ERROR => {
                 observed.balancing.answers = answers(observed.endpoint.as_ref()).await;
             }
@@ -43,6 +51,54 @@ impl Observer<'_> {
         }
         self.parts(&mut observed.balancing).await?;
         self.addresses(observed).await
+    }
+
+    /// Resolves the host name of the endpoint, if it decides about the address of a new load balancer.
+    async fn named_address(&self, observed: &mut Observed, wish: &BalancerWish) {
+        let view = &observed.balancing;
+        let is_decided = wish.address.is_some() || view.last_address.is_some() || view.vip_port.is_some();
+        let Some(name) = wish.host_name.as_ref().filter(|_| !wish.floating && !is_decided) else { return };
+        match endpoint_hosts::addresses(name).await {
+            Ok(found) => {
+                let cidr = observed.own_subnet().map(|subnet| subnet.cidr.clone()).unwrap_or_default();
+                let on_subnet = found.into_iter().find(|address| cidrs::contains(&cidr, *address));
+                observed.balancing.named_address = on_subnet.map(|address| address.to_string());
+            }
+            Err(why) => observed.unresolvable = Some(unresolvable(&why)),
+        }
+    }
+
+    /// Finds the floating IP of the load balancer: the one that it has, the one that the spec names, by its address or by
+    /// the host name of the endpoint, else the one that was allocated.
+    pub(in super::super) async fn floating_ip_of_balancer(
+        &self,
+        observed: &mut Observed,
+        wish: &BalancerWish,
+    ) -> Result<Option<FloatingIp>, ReconcileError> {
+        let cloud = self.cloud.as_ref();
+        let known = observed.balancing.known_ip.as_ref();
+        for address in known.filter(|_| wish.floating).into_iter().chain(&wish.floating_ip) {
+            let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
+            if let Some(found) = cloud.floating_ips(&query).await?.into_iter().next() {
+                return Ok(Some(found));
+            }
+        }
+        if !wish.floating || wish.floating_ip.is_some() {
+            return Ok(None);
+        }
+        if let Some(allocated) = self.own_floating_ip(observed).await? {
+            return Ok(Some(allocated));
+        }
+        match &wish.host_name {
+            None => Ok(None),
+            Some(name) => match endpoint_hosts::addresses(name).await {
+                Ok(addresses) => Ok(endpoint_hosts::floating_ip_at(cloud, &addresses).await?),
+                Err(why) => {
+                    observed.unresolvable = Some(unresolvable(&why));
+                    Ok(None)
+                }
+            },
+        }
     }
 
     /// Finds the load balancer with our tag: by id, by name, or by our port.
@@ -103,7 +159,9 @@ impl Observer<'_> {
         let subnet = match named.into_iter().next() {
             Some(first) => Some(first),
             None if wish.network.is_some() => {
-                self.cloud.subnets(&on_it).await?.into_iter().next().map(|subnet| subnet.id)
+                let found = self.cloud.subnets(&on_it).await?.into_iter();
+                // Neutron's order may change; IPv4 comes first, and a tie is resolved by the id.
+                found.min_by_key(|it| (it.cidr.contains(':'), it.id.clone())).map(|subnet| subnet.id)
             }
             None => observed.own_subnet().map(|subnet| subnet.id.clone()),
         };
@@ -163,6 +221,16 @@ impl Observer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true for a reference that matches nothing, or several resources.
+fn is_unresolved(error: &CloudError) -> bool {
+    matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous)
+}
+
+/// Returns the message about a host name that has no address.
+fn unresolvable(why: &str) -> String {
+    format!("{why}. Correct spec.controlPlaneEndpoint.host")
 }
 
 /// Returns the address of this process on the way to the endpoint. Nothing is sent. A router on the way may replace it.

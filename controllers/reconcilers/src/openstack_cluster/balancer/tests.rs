@@ -1,14 +1,19 @@
 //! Tests of the decisions on a load balancer.
 
+mod parts;
+
 use apiserver_types::{ApiEndpoint, OpenStackCluster, OpenStackClusterSpec};
-use controllers_infrastructure::{FloatingIp, Listener, LoadBalancer, Member, Pool, Router, Subnet};
+use controllers_infrastructure::{
+    FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, MonitorCheck, Network, Pool, Port, Router,
+    Subnet,
+};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::super::bastion::BastionView;
 use super::super::observe::Observed;
-use super::{Backend, BalancerView, BalancerWish, PoolView, allowed_cidrs, clients, decide};
+use super::{Backend, BalancerView, BalancerWish, PoolView, allowed_cidrs, clients, decide, members};
 
 #[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn wish(managed: serde_json::Value, floating: bool) -> BalancerWish {
@@ -47,6 +52,7 @@ fn member(machine: &str, address: &str) -> Member {
         name: format!("base-kubeapi-6443-{machine}"),
         tags: vec!["capstan-u".to_owned(), format!("machine-uid-{machine}")],
         address: address.to_owned(),
+        protocol_port: 6443,
         provisioning_status: "ACTIVE".to_owned(),
         weight: 1,
         ..Member::default()
@@ -103,7 +109,7 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
     let known = |address| vec![backend("one", Some(address))];
     let foreign = Member { tags: Vec::new(), ..member("other", "10.6.0.99") };
     let table = [
-        ("absent", vec![], known("10.6.0.11"), "AddMember"),
+        ("absent", vec![], known("10.6.0.11"), "AddMembers"),
         ("without an address yet", vec![], vec![backend("one", None)], "Nothing"),
         ("present", vec![one()], known("10.6.0.11"), "Nothing"),
         ("present, address unknown", vec![one()], vec![backend("one", None)], "Nothing"),

@@ -2,13 +2,26 @@
 
 use std::net::IpAddr;
 
-use apiserver_types::{ManagedLoadBalancer, OpenStackClusterSpec};
-use controllers_infrastructure::{MonitorTimes, NetworkQuery, SubnetQuery};
+use apiserver_types::{ManagedLoadBalancer, OpenStackCluster, OpenStackClusterSpec};
+use controllers_infrastructure::{MonitorCheck, MonitorTimes, NetworkQuery, SubnetQuery};
+use kube::ResourceExt;
 
 use crate::queries;
 
 /// Numbers of a health monitor that the spec does not name; upstream's. Unit of the times: seconds.
 const MONITOR: MonitorTimes = MonitorTimes { delay: 10, timeout: 5, max_retries: 5, max_retries_down: 3 };
+
+/// Annotation with the way in which members are checked: `https-readyz`, else by a connection. Anonymous requests to
+/// `/readyz` may be forbidden, so it is not the default.
+const MONITOR_ANNOTATION: &str = "capstan.dev/monitor";
+
+/// Returns the way in which members are checked.
+pub(in super::super) fn check(object: &OpenStackCluster) -> MonitorCheck {
+    match object.annotations().get(MONITOR_ANNOTATION).map(String::as_str) {
+        Some("https-readyz") => MonitorCheck::HttpsReadyz,
+        _ => MonitorCheck::Tcp,
+    }
+}
 
 /// Desired load balancer.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -33,6 +46,10 @@ pub(in super::super) struct BalancerWish {
     /// This floating IP, else any.
     pub floating_ip: Option<String>,
     pub times: MonitorTimes,
+    /// Way in which members are checked.
+    pub check: MonitorCheck,
+    /// Host name of the endpoint in the spec. It is resolved, since it may lead to an address of the load balancer.
+    pub host_name: Option<String>,
 }
 
 impl BalancerWish {
@@ -48,7 +65,10 @@ impl BalancerWish {
         let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
         let host = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.clone());
         // A host name is not an address.
-        let host = host.filter(|host| host.parse::<IpAddr>().is_ok());
+        let (host, host_name) = match host {
+            Some(name) if name.parse::<IpAddr>().is_err() => (None, Some(name)),
+            host => (host, None),
+        };
         let mut ports = vec![port];
         for more in managed.additional_ports.iter().flatten() {
             if !ports.contains(more) {
@@ -69,6 +89,8 @@ impl BalancerWish {
             floating,
             floating_ip: text(&server.floating_ip).or(host).filter(|_| floating),
             times: times(managed),
+            check: MonitorCheck::default(),
+            host_name: host_name.filter(|name| !name.is_empty()),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use apiserver_types::{OpenStackCluster, OpenStackServer, OpenStackServerSpec};
 use controllers_infrastructure::{ErrorClass, NewFloatingIp};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
@@ -119,7 +119,9 @@ impl Actor<'_> {
         server.metadata.owner_references = Some(vec![ownership::reference(object, true)]);
         let cluster = object.labels().get(CLUSTER_NAME_LABEL);
         server.metadata.labels = cluster.map(|name| [(CLUSTER_NAME_LABEL.to_owned(), name.clone())].into());
-        server.metadata.annotations = Some([(HASH.to_owned(), wish.hash.clone())].into());
+        let id = OwnershipTag::id(object);
+        server.metadata.annotations =
+            Some([(HASH.to_owned(), wish.hash.clone()), (names::CLUSTER_ID.to_owned(), id)].into());
         let server = self.servers(object).create(&PostParams::default(), &server).await?;
         observed.bastion.server = Some(server);
         observed.bastion.foreign = false;

@@ -168,7 +168,7 @@ fn r6_8_a_disabled_bastion_leaves_nothing() {
 }
 
 #[test]
-fn the_server_of_a_bastion_has_the_network_the_group_and_the_tags_of_the_cluster() {
+fn r9_2_the_server_of_a_bastion_has_what_its_cluster_has_and_no_user_data() {
     let mut bastion = plain();
     bastion["spec"]["ports"] = json!([
         {}, {"network": {"id": "other"}, "securityGroups": [{"id": "own"}]}, {"enablePortSecurity": false}]);
@@ -185,6 +185,7 @@ fn the_server_of_a_bastion_has_the_network_the_group_and_the_tags_of_the_cluster
     assert_eq!(spec["ports"][1]["securityGroups"], json!([{"id": "own"}, {"id": "more"}]));
     assert_eq!(spec["ports"][2].get("securityGroups"), None);
     assert_eq!(spec["tags"], json!(["jump", "team"]));
+    assert_eq!(spec.get("userDataRef"), None, "R9.2");
     assert_eq!((&spec["flavorID"], &spec["sshKeyName"]), (&json!("f"), &json!("key")));
     assert_eq!(view(&cluster(&plain()), "ACTIVE").server.unwrap().name_any(), "c-bastion");
 }

@@ -213,7 +213,7 @@ fn a_port_becomes_the_parent_of_a_tagged_trunk_before_the_server_is_created() {
     let trunk = Trunk { id: "t".to_owned(), ..Trunk::default() };
     observed.trunks.insert("m1-0".to_owned(), trunk);
     let step = next_step(&desired, &tag, &observed);
-    assert!(matches!(&step, Step::TagTrunk { tags, .. } if *tags == [tag.text()]), "{step:?}");
+    assert!(matches!(&step, Step::TagTrunk { change, .. } if change.added == [tag.text()]), "{step:?}");
     observed.trunks.get_mut("m1-0").unwrap().tags = vec![tag.text()];
     assert_eq!(next_step(&desired, &tag, &observed), Step::CreateServer);
 }
@@ -252,8 +252,19 @@ fn a_server_gets_the_tags_that_it_lacks_and_keeps_those_of_other_tools() {
     };
     let desired = Desired { server_tags: vec!["capstan-u".to_owned(), "blue".to_owned()], ..desired() };
     let step = |tags: &[&str]| next_step(&desired, &tag(), &observed(tags));
-    let added = vec!["blue".to_owned()];
-    assert_eq!(step(&["capstan-u", "other"]), Step::TagServer { id: "s".to_owned(), tags: added });
+    let change = TagChange { added: vec!["blue".to_owned()], removed: Vec::new() };
+    assert_eq!(step(&["capstan-u", "other"]), Step::TagServer { id: "s".to_owned(), change });
     assert_eq!(step(&["capstan-u", "blue"]), Step::Nothing);
     assert_eq!(step(&["other"]), Step::Nothing, "a server of another owner, or one that Nova cannot read");
+}
+
+#[test]
+fn r10_1_a_server_that_failed_for_the_third_time_stays() {
+    let failed = |count| {
+        let failed_builds = FailedBuilds { count, ..FailedBuilds::default() };
+        let observed = Observed { server: server("ERROR"), failed_builds, ..Observed::default() };
+        format!("{:?}", next_step(&desired(), &tag(), &observed))
+    };
+    assert!(failed(1).starts_with("DeleteBroken"), "{}", failed(1));
+    assert_eq!(failed(2), "Wait(Unavailable)");
 }

@@ -1,7 +1,8 @@
 //! Resolution of the ports of a machine: networks, subnets and security groups.
 
 use apiserver_types::{
-    NetworkOrSGParam, OpenStackCluster, PortOpts, ResolvedFixedIp, ResolvedPortSpec, SubnetParam,
+    NetworkOrSGParam, OpenStackCluster, OpenStackClusterSpec, PortOpts, ResolvedFixedIp, ResolvedPortSpec,
+    SubnetParam,
 };
 use controllers_infrastructure::{CloudError, ErrorClass, SubnetQuery};
 use controllers_runtime::ReconcileError;
@@ -103,25 +104,12 @@ impl Resolver<'_> {
             resolved.push(ResolvedFixedIp { ip_address: ip.ip_address.clone(), subnet });
         }
         if resolved.is_empty() && opts.network.is_none() {
-            for (field, param) in self.default_subnets() {
+            for (field, param) in default_subnets(&self.cluster.spec) {
                 let subnet = Some(self.subnet(&field, param, network).await?);
                 resolved.push(ResolvedFixedIp { ip_address: None, subnet });
             }
         }
         Ok(resolved)
-    }
-
-    /// Returns the subnets of a port on the cluster's network, as upstream does: the primary one, else each that the spec
-    /// of the cluster lists. With none, Neutron chooses.
-    fn default_subnets(&self) -> Vec<(String, &SubnetParam)> {
-        let spec = &self.cluster.spec;
-        if let Some(primary) = &spec.primary_subnet {
-            return vec![("spec.primarySubnet of the OpenStackCluster".to_owned(), primary)];
-        }
-        let listed = spec.subnets.iter().flatten().enumerate();
-        listed
-            .map(|(index, param)| (format!("spec.subnets[{index}] of the OpenStackCluster"), param))
-            .collect()
     }
 
     /// Returns the id of a subnet of a network.
@@ -225,6 +213,16 @@ fn joined(own: Option<Vec<String>>, default: Option<String>, further: Vec<String
     (is_named || !groups.is_empty()).then_some(groups)
 }
 
+/// Returns the subnets of a port on the cluster's network, as upstream does: the primary one, else each that the spec of
+/// the cluster lists. With none, Neutron chooses.
+fn default_subnets(spec: &OpenStackClusterSpec) -> Vec<(String, &SubnetParam)> {
+    if let Some(primary) = &spec.primary_subnet {
+        return vec![("spec.primarySubnet of the OpenStackCluster".to_owned(), primary)];
+    }
+    let listed = spec.subnets.iter().flatten().enumerate();
+    listed.map(|(index, param)| (format!("spec.subnets[{index}] of the OpenStackCluster"), param)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -279,5 +277,20 @@ mod tests {
         let error = group(managed(), true, false).unwrap_err();
         assert_eq!(error.reason(), "IdentityMismatch");
         assert!(error.to_string().contains("spec.ports[0].securityGroups"), "{error}");
+    }
+
+    /// A port got an address on every subnet of the network.
+    #[test]
+    fn r10_1_a_port_has_addresses_only_on_the_subnets_that_the_spec_names() {
+        let subnet = |id: &str| SubnetParam { id: Some(id.to_owned()), ..SubnetParam::default() };
+        let ids = |spec: &OpenStackClusterSpec| -> Vec<String> {
+            default_subnets(spec).into_iter().filter_map(|(_, subnet)| subnet.id.clone()).collect()
+        };
+        let mut spec = OpenStackClusterSpec::default();
+        assert_eq!(ids(&spec), Vec::<String>::new(), "Neutron chooses");
+        spec.subnets = Some(vec![subnet("a"), subnet("b")]);
+        assert_eq!(ids(&spec), ["a", "b"]);
+        spec.primary_subnet = Some(subnet("b"));
+        assert_eq!(ids(&spec), ["b"]);
     }
 }
