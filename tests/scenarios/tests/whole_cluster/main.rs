@@ -4,6 +4,8 @@
 mod bad_input;
 mod crashes;
 mod histories;
+mod leftovers;
+mod looks;
 mod observer;
 mod outages;
 mod pods;
@@ -73,4 +75,9 @@ async fn scale<K: Clone + std::fmt::Debug + serde::de::DeserializeOwned>(
 ) {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     api.patch_scale(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Returns the number in a variable of the environment.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
