@@ -13,6 +13,9 @@ const LIMIT: usize = 3000;
 /// Number of earlier obstacles that a failure names.
 const TOLD: usize = 30;
 
+/// Variable of the environment that lets each look print what it newly finds missing.
+const TELL: &str = "CAPSTAN_LOOKS";
+
 /// Looks so far, and what they found missing.
 pub(crate) struct Looks {
     begun: Instant,
@@ -29,7 +32,11 @@ impl Looks {
     pub(crate) async fn again(&mut self, missing: &str) {
         self.count += 1;
         if self.found.last().is_none_or(|(_, last)| last != missing) {
-            self.found.push((self.begun.elapsed(), missing.to_owned()));
+            let at = self.begun.elapsed();
+            if std::env::var_os(TELL).is_some() {
+                eprintln!("{:.2} s: {missing}", at.as_secs_f64());
+            }
+            self.found.push((at, missing.to_owned()));
         }
         assert!(self.count < LIMIT, "{}", self.report(missing));
         tokio::time::sleep(INTERVAL).await;
