@@ -31,6 +31,8 @@ use act::Actor;
 use decide::Step;
 use observe::Observed;
 
+use crate::retries::Retries;
+
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
     identity: "machine-controller",
@@ -76,12 +78,13 @@ const WAITING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct MachineReconciler {
     context: ControllerContext,
+    retries: Retries,
 }
 
 impl MachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self { context, retries: Retries::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -95,7 +98,10 @@ impl MachineReconciler {
     async fn pass(&self, object: &Machine) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let Some(mut machine) = api.get_opt(&object.name_any()).await? else {
+            self.retries.forget(&object.uid().unwrap_or_default());
+            return Ok(None);
+        };
         let mut observed = observe::observe(&self.context, &machine).await?;
         let actor = Actor { context: &self.context, api: &api };
         let step = actor.work(&mut machine, &mut observed).await?;
@@ -107,8 +113,10 @@ impl MachineReconciler {
             crate::finalizers::remove(&api, &machine, FINALIZER).await?;
         }
         let wait = report::remaining(&machine, observed.now).and_then(|wait| Duration::try_from(wait).ok());
-        Ok(decide::interval(&step, &observed)
-            .map(|interval| wait.map_or(interval, |wait| wait.min(interval))))
+        let uid = machine.uid().unwrap_or_default();
+        let interval = decide::interval(&step, &observed);
+        let interval = self.retries.after(&uid, decide::has_failed(&step, &observed), interval);
+        Ok(interval.map(|interval| wait.map_or(interval, |wait| wait.min(interval))))
     }
 
     /// Writes the status, and an Event if the phase is another one.

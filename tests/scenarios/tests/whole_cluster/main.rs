@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod crashes;
+mod failed_looks;
 mod histories;
 mod leftovers;
 mod looks;
