@@ -28,7 +28,7 @@ use super::observer::Observer;
 use super::outages::{Outages, outages};
 use super::{manifest, number, scale};
 
-/// Lives in a run of all tests; a life takes about ten seconds.
+/// Lives in a run of all tests. A life takes 5 to 40 s: calls that hang take ten seconds each.
 const LIVES: u64 = 4;
 
 /// Number of concurrent lives: a life mostly waits for intervals and boots.
