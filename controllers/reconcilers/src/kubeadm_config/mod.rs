@@ -29,8 +29,6 @@ use observe::Observed;
 use report::{DATA, Outcome};
 use stop::{Failure, Part, SHORT, Stop};
 
-use crate::retries::Retries;
-
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
     identity: "kubeadmconfig-controller",
@@ -61,13 +59,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
 #[derive(Debug)]
 pub struct KubeadmConfigReconciler {
     context: ControllerContext,
-    retries: Retries,
 }
 
 impl KubeadmConfigReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, retries: Retries::default() }
+        Self { context }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -84,11 +81,7 @@ impl KubeadmConfigReconciler {
     async fn pass(&self, object: &KubeadmConfig) -> Result<Requeue, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);
-        let uid = object.uid().unwrap_or_default();
-        let Some(mut config) = api.get_opt(&object.name_any()).await? else {
-            self.retries.forget(&uid);
-            return Ok(Requeue::OnChange);
-        };
+        let Some(mut config) = api.get_opt(&object.name_any()).await? else { return Ok(Requeue::OnChange) };
         let observed = observe::observe(&self.context, &config).await?;
         let step = decide::next_step(&config, &observed);
         if step == Step::Ignore {
@@ -105,14 +98,7 @@ impl KubeadmConfigReconciler {
             Err(Failure::Api(error)) => return Err(error),
         };
         self.report(&api, config, &observed, &outcome).await?;
-        Ok(self.soon(&uid, requeue))
-    }
-
-    /// Makes a retry come sooner after the first failures.
-    fn soon(&self, uid: &str, requeue: Requeue) -> Requeue {
-        let failed = matches!(requeue, Requeue::Retry(_));
-        let interval = self.retries.after(uid, failed, requeue.interval());
-        interval.filter(|_| failed).map_or(requeue, Requeue::Retry)
+        Ok(requeue)
     }
 
     /// Makes the effect of a step. Returns the result and the time of the next pass.
