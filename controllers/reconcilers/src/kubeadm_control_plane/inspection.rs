@@ -81,7 +81,7 @@ mod tests {
         let error = || "connection reset".to_owned();
         let whole = || Inspection { nodes: Ok(Vec::new()), pods: BTreeMap::new(), members: Ok(Vec::new()) };
         let pod = |found| [("etcd-a".to_owned(), found)].into();
-        let reached = |inspection| Workload::Reached(inspection);
+        let reached = Workload::Reached;
         let not_initialized = |failed| Workload::NotInitialized { message: String::new(), failed };
         let table = [
             ("whole", reached(whole()), true, false),
