@@ -47,6 +47,7 @@ mod project;
 mod queries;
 mod replica_counts;
 mod replica_status;
+mod retries;
 mod selectors;
 mod summary;
 mod tag_conflict;

@@ -1,13 +1,16 @@
 //! Options of hollow clusters.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::net::IpAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tests_openstack_simulator::GuestServer;
 
+use crate::lock;
 use crate::real::RealPrograms;
 
 /// Decides which servers an address leads to.
@@ -72,13 +75,52 @@ impl Default for HollowOptions {
     }
 }
 
+/// Port by which a range is reserved: the one at which APIs of clusters listen, but of UDP.
+const RESERVATION: u16 = 6443;
+
+/// Number of ranges that a process keeps. Far fewer clouds run at the same time, and each range takes a socket.
+const KEPT: usize = 256;
+
+/// Sockets that reserve the ranges of this process, the oldest first.
+static RESERVED: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
+
 /// Returns a random range of 4096 loopback addresses, for the external network of a simulator. Tests that run
-/// at the same time need different ranges, because each cluster listens on a fixed port.
+/// at the same time need different ranges, because each cluster listens on a fixed port. So no process gets a range that
+/// one of them, or another process, has got lately.
 #[must_use]
 pub fn loopback_range() -> String {
-    let random = uuid::Uuid::new_v4().into_bytes();
-    // 127.0.0.0/16 and 127.255.0.0/16 are left to others: resolvers and databases listen there.
-    let second = 1 + random[0] % 253;
-    let third = random[1] & 0xf0;
-    format!("127.{second}.{third}.0/20")
+    loop {
+        let random = uuid::Uuid::new_v4().into_bytes();
+        // 127.0.0.0/16 and 127.255.0.0/16 are left to others: resolvers and databases listen there.
+        let second = 1 + random[0] % 253;
+        let third = random[1] & 0xf0;
+        // A socket that another process holds fails here; any other failure leaves the range as good as any.
+        match UdpSocket::bind((Ipv4Addr::new(127, second, third, 0), RESERVATION)) {
+            Ok(socket) => keep(socket),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => continue,
+            Err(_) => {}
+        }
+        return format!("127.{second}.{third}.0/20");
+    }
+}
+
+fn keep(socket: UdpSocket) {
+    let mut reserved = lock(&RESERVED);
+    reserved.push_back(socket);
+    if reserved.len() > KEPT {
+        reserved.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn two_tests_at_the_same_time_have_different_loopback_ranges() {
+        let ranges: BTreeSet<String> = (0..KEPT).map(|_| loopback_range()).collect();
+        assert_eq!(ranges.len(), KEPT);
+    }
 }

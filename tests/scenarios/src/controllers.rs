@@ -60,7 +60,7 @@ pub struct RestingPass {
 pub struct Controllers {
     client: Client,
     cluster: ClusterReconciler,
-    machine: MachineReconciler,
+    machine: Box<MachineReconciler>,
     machine_set: MachineSetReconciler,
     machine_deployment: MachineDeploymentReconciler,
     openstack_cluster: Box<OpenStackClusterReconciler>,
@@ -115,7 +115,7 @@ impl Controllers {
         Self {
             client: world.admin(),
             cluster: ClusterReconciler::new(context(cluster::CONTROLLER.identity)),
-            machine: MachineReconciler::new(context(machine::CONTROLLER.identity)),
+            machine: Box::new(MachineReconciler::new(context(machine::CONTROLLER.identity))),
             machine_set: MachineSetReconciler::new(context(machine_set::CONTROLLER.identity)),
             machine_deployment: MachineDeploymentReconciler::new(context(
                 machine_deployment::CONTROLLER.identity,

@@ -78,7 +78,7 @@ fn unknown(workload: &Workload) -> String {
             Ok(_) => String::new(),
         },
         Workload::Unreachable { message, .. } => message.clone(),
-        Workload::NotInspected | Workload::NotInitialized(_) => "Failed to get etcd members".to_owned(),
+        Workload::NotInspected | Workload::NotInitialized { .. } => "Failed to get etcd members".to_owned(),
     }
 }
 

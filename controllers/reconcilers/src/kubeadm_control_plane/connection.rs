@@ -48,13 +48,15 @@ pub(super) async fn inspect(actor: &Actor<'_>, control_plane: &KubeadmControlPla
             Ok(client) if may_ask => has_kubeadm_config(client).await,
             _ => Ok(false),
         };
-        let message = match is_initialized {
-            Ok(true) => None,
-            Ok(false) => Some(NOT_INITIALIZED.to_owned()),
-            Err(error) => Some(format!("{NOT_INITIALIZED}: ConfigMap {SYSTEM}/{KUBEADM_CONFIG}: {error}")),
+        let (message, failed) = match is_initialized {
+            Ok(true) => (None, false),
+            Ok(false) => (Some(NOT_INITIALIZED.to_owned()), false),
+            Err(error) => {
+                (Some(format!("{NOT_INITIALIZED}: ConfigMap {SYSTEM}/{KUBEADM_CONFIG}: {error}")), true)
+            }
         };
         if let Some(message) = message {
-            observed.workload = Workload::NotInitialized(message);
+            observed.workload = Workload::NotInitialized { message, failed };
             return;
         }
     }

@@ -35,7 +35,9 @@ pub(super) fn conditions(
             |status, reason: &str, message: &str| Condition::new(kind, status, reason, message, now.clone());
         let found = match &observed.workload {
             Workload::NotInspected => continue,
-            Workload::NotInitialized(message) => new(ConditionStatus::Unknown, "InspectionFailed", message),
+            Workload::NotInitialized { message, .. } => {
+                new(ConditionStatus::Unknown, "InspectionFailed", message)
+            }
             Workload::Unreachable { is_over: false, .. } if is_known(kind) => continue,
             Workload::Unreachable { message, reason, .. } => new(ConditionStatus::Unknown, reason, message),
             Workload::Reached(_) => {

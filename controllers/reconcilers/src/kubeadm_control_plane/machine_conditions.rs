@@ -34,7 +34,7 @@ pub(super) fn updates(replica: &Replica, workload: &Workload, managed_etcd: bool
     let verdict = |kind: &'static str| -> Option<(Verdict, bool)> {
         match workload {
             Workload::NotInspected => None,
-            Workload::NotInitialized(message) => {
+            Workload::NotInitialized { message, .. } => {
                 Some(((ConditionStatus::Unknown, "InspectionFailed", message.clone()), true))
             }
             Workload::Unreachable { message, is_over, reason } => {

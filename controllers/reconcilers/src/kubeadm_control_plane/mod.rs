@@ -53,6 +53,7 @@ use report::Outcome;
 pub use etcd::EtcdConnector;
 
 use crate::applied::Applied;
+use crate::retries::Retries;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -108,6 +109,7 @@ pub struct KubeadmControlPlaneReconciler {
     etcd: Arc<dyn EtcdConnector>,
     credentials: etcd::Credentials,
     expiry_reads: expiry::Reads,
+    retries: Retries,
 }
 
 impl KubeadmControlPlaneReconciler {
@@ -124,6 +126,7 @@ impl KubeadmControlPlaneReconciler {
             etcd,
             credentials: etcd::Credentials::default(),
             expiry_reads: expiry::Reads::default(),
+            retries: Retries::default(),
         }
     }
 
@@ -138,7 +141,10 @@ impl KubeadmControlPlaneReconciler {
     async fn pass(&self, object: &KubeadmControlPlane) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<KubeadmControlPlane> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(mut control_plane) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let Some(mut control_plane) = api.get_opt(&object.name_any()).await? else {
+            self.retries.forget(&object.uid().unwrap_or_default());
+            return Ok(None);
+        };
         // The Cluster's controller sets the owner reference, which is a change of this object.
         let Some(cluster) = observe::cluster(&self.context, &control_plane).await? else { return Ok(None) };
         let mut observed = observe::observe(&self.context, &control_plane, cluster).await?;
@@ -165,7 +171,9 @@ impl KubeadmControlPlaneReconciler {
         }
         let is_healthy = |kind| control_plane.condition(kind).is_some_and(|it| it.status != FALSE);
         let healthy = replica::initialized(&control_plane) && is_healthy(health::COMPONENTS);
-        Ok(decide::interval(&step, healthy))
+        let failed = observed.workload.has_failed(replica::managed_etcd(&control_plane));
+        let uid = control_plane.uid().unwrap_or_default();
+        Ok(self.retries.after(&uid, failed, decide::interval(&step, healthy)))
     }
 
     async fn report(

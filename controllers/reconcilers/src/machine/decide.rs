@@ -143,6 +143,14 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     }
 }
 
+/// Reports whether a call to the workload cluster failed in a pass that ended with `step`.
+pub(super) fn has_failed(step: &Step, observed: &Observed) -> bool {
+    match step {
+        Step::Wait(_, outcome) | Step::WaitForNode(outcome) => matches!(outcome, Outcome::Failed(_)),
+        _ => observed.node_failure.is_some(),
+    }
+}
+
 fn adoption(machine: &Machine, observed: &Observed) -> Option<Step> {
     let cluster = observed.cluster.as_ref()?;
     let name = cluster.name_any();

@@ -38,6 +38,8 @@ use observe::Observed;
 use operations::Updates;
 use turns::Turns;
 
+use crate::retries::Retries;
+
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
     identity: "machine-controller",
@@ -93,6 +95,7 @@ pub struct MachineReconciler {
     attempts: FirstAttempts,
     turns: Turns,
     updates: Arc<Updates>,
+    retries: Retries,
 }
 
 impl MachineReconciler {
@@ -103,7 +106,8 @@ impl MachineReconciler {
 
     /// Creates a reconciler that knows of updates by MachineOperations.
     fn with(context: ControllerContext, updates: Arc<Updates>) -> Self {
-        Self { context, attempts: FirstAttempts::default(), turns: Turns::default(), updates }
+        let (attempts, turns, retries) = Default::default();
+        Self { context, attempts, turns, updates, retries }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -119,7 +123,10 @@ impl MachineReconciler {
     async fn pass(&self, object: &Machine) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let Some(mut machine) = api.get_opt(&object.name_any()).await? else {
+            self.retries.forget(&object.uid().unwrap_or_default());
+            return Ok(None);
+        };
         let mut observed = observe::observe(&self.context, &machine).await?;
         observed.update = self.updates.of(&machine);
         let (attempts, turns) = (&self.attempts, &self.turns);
@@ -134,8 +141,10 @@ impl MachineReconciler {
             self.attempts.forget(&machine.uid().unwrap_or_default());
         }
         let wait = report::remaining(&machine, observed.now).and_then(|wait| Duration::try_from(wait).ok());
-        Ok(decide::interval(&step, &observed)
-            .map(|interval| wait.map_or(interval, |wait| wait.min(interval))))
+        let uid = machine.uid().unwrap_or_default();
+        let interval = decide::interval(&step, &observed);
+        let interval = self.retries.after(&uid, decide::has_failed(&step, &observed), interval);
+        Ok(interval.map(|interval| wait.map_or(interval, |wait| wait.min(interval))))
     }
 
     /// Writes the status, and an Event if the phase is another one.

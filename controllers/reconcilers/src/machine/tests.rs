@@ -255,6 +255,24 @@ fn the_node_of_another_machine_with_the_same_provider_id_is_left_alone() {
 }
 
 #[test]
+fn only_a_failed_call_to_the_workload_cluster_counts_as_a_failure() {
+    let failed = || Outcome::Failed("connection reset".to_owned());
+    let quiet = Observed::default();
+    let unwritten = Observed { node_failure: Some("403".to_owned()), ..Observed::default() };
+    let table = [
+        ("a drain that failed", Step::Wait(Stage::Drain, failed()), &quiet, true),
+        ("volumes that are unknown", Step::Wait(Stage::Volumes, failed()), &quiet, true),
+        ("a budget", Step::Wait(Stage::Drain, Outcome::Waiting("a budget".to_owned())), &quiet, false),
+        ("a Node that stays", Step::WaitForNode(failed()), &quiet, true),
+        ("a Node that was not written", Step::Nothing, &unwritten, true),
+        ("nothing", Step::Nothing, &quiet, false),
+    ];
+    for (case, step, observed, expected) in table {
+        assert_eq!(decide::has_failed(&step, observed), expected, "{case}");
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_written_is_tried_again_soon() {
     let mut machine = machine();
     machine.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);

@@ -2,7 +2,8 @@
 //! fail.
 //!
 //! Nothing of the cluster is left afterwards, and nothing of others is touched. `CAPSTAN_HISTORIES` is the number of
-//! lives, `CAPSTAN_SEED` the first seed. A failure prints its seed and its plan.
+//! lives, `CAPSTAN_SEED` the first seed, `CAPSTAN_CONCURRENT` the number of lives at the same time. A failure prints its
+//! seed and its plan.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
 use super::outages::{Outages, outages};
-use super::{manifest, scale};
+use super::{manifest, number, scale};
 
-/// Lives in a run of all tests; a life takes about ten seconds.
+/// Lives in a run of all tests. A life takes 5 to 40 s: calls that hang take ten seconds each.
 const LIVES: u64 = 4;
 
 /// Number of concurrent lives: a life mostly waits for intervals and boots.
-const CONCURRENT: usize = 4;
+const CONCURRENT: u64 = 4;
 
 /// Change of a cluster.
 #[derive(Debug, Clone)]
@@ -109,10 +110,6 @@ fn planned(seed: u64) -> Plan {
     plan().new_tree(&mut TestRunner::new_with_rng(Config::default(), rng)).unwrap().current()
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_with_crashes_and_failures_come_change_and_go_without_a_trace() {
     let first = number("CAPSTAN_SEED", 1);
@@ -120,7 +117,7 @@ async fn clusters_with_crashes_and_failures_come_change_and_go_without_a_trace()
     let begun = Instant::now();
     let seeds = Arc::new(Mutex::new(first..first + lives));
     let mut workers = JoinSet::new();
-    for _ in 0..CONCURRENT {
+    for _ in 0..number("CAPSTAN_CONCURRENT", CONCURRENT) {
         workers.spawn(work(Arc::clone(&seeds)));
     }
     let failed: BTreeMap<u64, String> = workers.join_all().await.into_iter().flatten().collect();
@@ -142,11 +139,12 @@ async fn work(seeds: Arc<Mutex<Range<u64>>>) -> Vec<(u64, String)> {
         let mut life = JoinSet::new();
         life.spawn(async move { Box::pin(live(&planned(seed))).await });
         let outcome = match life.join_next().await {
+            Some(Ok(stages)) => format!("lived ({})", stages.join(", ")),
             Some(Err(error)) => {
                 failed.push((seed, reason(error)));
-                "failed"
+                "failed".to_owned()
             }
-            _ => "lived",
+            None => "ended".to_owned(),
         };
         eprintln!("seed {seed} {outcome}: {:.1} s", begun.elapsed().as_secs_f64());
     }
@@ -160,7 +158,8 @@ fn reason(error: JoinError) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-async fn live(plan: &Plan) {
+/// Lives a life. Returns its stages with the times of their ends.
+async fn live(plan: &Plan) -> Vec<String> {
     let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
     foreign(&world).await;
     let before = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
@@ -168,21 +167,36 @@ async fn live(plan: &Plan) {
     let life = Life { observer: Observer::new(&world, "life"), world: &world, hollow: &hollow };
     world.create(&manifest(&world, "life")).await.unwrap();
     let (mut control_plane, mut workers) = (1, 1);
+    let mut stages = Vec::new();
+    let begun = Instant::now();
+    let mut reached = |stage: &str| stages.push(format!("{stage} {:.1} s", begun.elapsed().as_secs_f64()));
     life.pass(&plan.creation, || life.observer.until_available(1, 1)).await;
+    reached("creation");
     for stage in &plan.stages {
         match stage.change {
             Change::Workers(count) => workers = count,
             Change::ControlPlane(count) => control_plane = count,
             Change::DeleteWorker(_) => {}
         }
-        life.change(&stage.change).await;
-        life.pass(&stage.disruption, || life.observer.until_available(control_plane, workers)).await;
+        let deleted = life.change(&stage.change).await;
+        life.pass(&stage.disruption, || async {
+            life.observer.until_deleted(deleted.as_deref()).await;
+            life.observer.until_available(control_plane, workers).await;
+        })
+        .await;
+        reached(&format!("{:?}", stage.change));
     }
     life.observer.clusters().delete("blue", &DeleteParams::background()).await.unwrap();
-    life.pass(&plan.deletion, || life.observer.until_gone()).await;
+    life.pass(&plan.deletion, || async {
+        life.observer.until_gone().await;
+        life.observer.until_only(&["Secret credentials"]).await;
+    })
+    .await;
+    reached("deletion");
     let after = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
     assert_eq!(after, before, "the project is not as it was");
     drop(hollow);
+    stages
 }
 
 /// Makes resources of another user in the same project, with names like ours.
@@ -210,25 +224,28 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    async fn change(&self, change: &Change) {
+    /// Makes a change. Returns the name of a Machine that it deletes.
+    async fn change(&self, change: &Change) -> Option<String> {
         let client = self.world.admin();
         let count = |count: usize| i32::try_from(count).unwrap();
         match change {
             Change::Workers(replicas) => {
                 let api: Api<MachineDeployment> = Api::namespaced(client, "life");
                 scale(&api, "blue-md-0", count(*replicas)).await;
+                None
             }
             Change::ControlPlane(replicas) => {
                 let api: Api<KubeadmControlPlane> = Api::namespaced(client, "life");
                 scale(&api, "blue-control-plane", count(*replicas)).await;
+                None
             }
             Change::DeleteWorker(place) => {
                 let api: Api<Machine> = Api::namespaced(client, "life");
                 let workers = ListParams::default().labels("!cluster.x-k8s.io/control-plane");
                 let workers = api.list(&workers).await.unwrap().items;
-                if let Some(worker) = workers.get(*place) {
-                    api.delete(&worker.name_any(), &DeleteParams::default()).await.unwrap();
-                }
+                let worker = workers.get(*place)?.name_any();
+                api.delete(&worker, &DeleteParams::default()).await.unwrap();
+                Some(worker)
             }
         }
     }

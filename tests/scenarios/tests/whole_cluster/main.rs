@@ -5,7 +5,10 @@ mod bad_input;
 mod cleanup;
 mod crashes;
 mod endpoint;
+mod failed_looks;
 mod histories;
+mod leftovers;
+mod looks;
 mod observer;
 mod outages;
 mod pods;
@@ -76,4 +79,9 @@ async fn scale<K: Clone + std::fmt::Debug + serde::de::DeserializeOwned>(
 ) {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     api.patch_scale(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Returns the number in a variable of the environment.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }

@@ -1,7 +1,5 @@
 //! Observer of a cluster: waits for its states, and describes what is missing when they do not come.
 
-use std::time::{Duration, Instant};
-
 use apiserver_types::{Cluster, Condition, KubeadmControlPlane, Machine, MachineDeployment, MachinePhase};
 use k8s_openapi::api::core::v1::{Event, Node, Secret};
 use kube::api::ListParams;
@@ -9,11 +7,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
 
-/// Time limit of a state. A quiet machine needs a twentieth of it.
-const LIMIT: Duration = Duration::from_secs(300);
-
-/// Interval between two looks.
-const INTERVAL: Duration = Duration::from_millis(100);
+use super::leftovers;
+use super::looks::Looks;
 
 #[derive(Clone)]
 pub(crate) struct Observer {
@@ -36,14 +31,13 @@ impl Observer {
 
     /// Waits until exactly these numbers of Machines are Running and Available, and their owners agree.
     pub(crate) async fn until_available(&self, control_plane: usize, workers: usize) {
-        let begun = Instant::now();
+        let mut looks = Looks::begin();
         loop {
             let missing = self.unavailable(control_plane, workers).await;
             if missing.is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < LIMIT, "not available after {LIMIT:?}:\n{}", missing.join("\n"));
-            tokio::time::sleep(INTERVAL).await;
+            looks.again(&missing.join("\n")).await;
         }
     }
 
@@ -54,7 +48,7 @@ impl Observer {
 
     /// Waits until each control plane Machine says when its certificates expire.
     pub(crate) async fn until_expiry_is_known(&self) {
-        let begun = Instant::now();
+        let mut looks = Looks::begin();
         let control_plane = ListParams::default().labels("cluster.x-k8s.io/control-plane");
         loop {
             let machines = self.machines().list(&control_plane).await.unwrap().items;
@@ -63,8 +57,7 @@ impl Observer {
             if machines.iter().all(known) {
                 return;
             }
-            assert!(begun.elapsed() < LIMIT, "the expiry of certificates is not known after {LIMIT:?}");
-            tokio::time::sleep(INTERVAL).await;
+            looks.again("the expiry of certificates").await;
         }
     }
 
@@ -128,14 +121,13 @@ impl Observer {
     /// Waits until the workload cluster itself, reached by its kubeconfig, has this number of Ready Nodes and no other.
     pub(crate) async fn until_nodes_are_ready(&self, count: usize) {
         let client = self.workload().await;
-        let begun = Instant::now();
+        let mut looks = Looks::begin();
         loop {
             let nodes = match Api::<Node>::all(client.clone()).list(&ListParams::default()).await {
                 Ok(nodes) => nodes,
                 // The API of a cluster that is disturbed on purpose may need a moment.
                 Err(error) => {
-                    assert!(begun.elapsed() < LIMIT, "the Nodes cannot be listed after {LIMIT:?}: {error}");
-                    tokio::time::sleep(INTERVAL).await;
+                    looks.again(&format!("the list of Nodes: {error}")).await;
                     continue;
                 }
             };
@@ -143,12 +135,10 @@ impl Observer {
             if (nodes.items.len(), ready) == (count, count) {
                 return;
             }
-            if begun.elapsed() > LIMIT {
-                let nodes: Vec<String> = nodes.iter().map(described).collect();
-                let events = self.events().await;
-                panic!("{ready} Nodes are Ready, not {count}:\n{}\n{events}", nodes.join("\n"));
-            }
-            tokio::time::sleep(INTERVAL).await;
+            let nodes: Vec<String> = nodes.iter().map(described).collect();
+            let events = if looks.is_last() { self.events().await } else { String::new() };
+            let nodes = nodes.join("\n");
+            looks.again(&format!("{ready} Nodes are Ready, not {count}:\n{nodes}\n{events}")).await;
         }
     }
 
@@ -182,17 +172,37 @@ impl Observer {
         clusters.is_empty() && self.machines().list(&all).await.unwrap().items.is_empty()
     }
 
+    /// Waits until a Machine does not exist.
+    pub(crate) async fn until_deleted(&self, machine: Option<&str>) {
+        let mut looks = Looks::begin();
+        while let Some(machine) = machine
+            && let Some(found) = self.machines().get_opt(machine).await.unwrap()
+        {
+            let conditions = found.status.unwrap_or_default().conditions.unwrap_or_default();
+            looks.again(&format!("the end of Machine {machine}{}", shown(&conditions))).await;
+        }
+    }
+
+    /// Waits until the namespace has no other objects than these, which no controller has made.
+    pub(crate) async fn until_only(&self, objects: &[&str]) {
+        let mut looks = Looks::begin();
+        loop {
+            let left = leftovers::objects(&self.client, &self.namespace).await;
+            if left == objects {
+                return;
+            }
+            looks.again(&format!("the end of some of these objects: {}", left.join(", "))).await;
+        }
+    }
+
     /// Waits until nothing of the cluster is left in the API.
     pub(crate) async fn until_gone(&self) {
-        let begun = Instant::now();
+        let mut looks = Looks::begin();
         loop {
             let clusters = self.clusters().list(&ListParams::default()).await.unwrap().items;
-            if clusters.is_empty() {
-                break;
-            }
-            let conditions = clusters[0].status.clone().unwrap_or_default().conditions.unwrap_or_default();
-            assert!(begun.elapsed() < LIMIT, "the Cluster still exists{}", shown(&conditions));
-            tokio::time::sleep(INTERVAL).await;
+            let Some(cluster) = clusters.first() else { break };
+            let conditions = cluster.status.clone().unwrap_or_default().conditions.unwrap_or_default();
+            looks.again(&format!("the end of the Cluster{}", shown(&conditions))).await;
         }
         assert!(self.machines().list(&ListParams::default()).await.unwrap().items.is_empty());
     }

@@ -204,7 +204,7 @@ impl Life {
         let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), NAMESPACE);
         let control_planes: Api<KubeadmControlPlane> = Api::namespaced(client, NAMESPACE);
         match phase {
-            Phase::Creation => self.world.create(&manifest(&self.world, NAMESPACE)).await.unwrap(),
+            Phase::Creation => self.world.create(&patient(&self.world)).await.unwrap(),
             Phase::WorkerComes => scale(&deployments, "blue-md-0", 2).await,
             Phase::WorkerGoes => scale(&deployments, "blue-md-0", 1).await,
             Phase::ControlPlaneGrows => scale(&control_planes, "blue-control-plane", 3).await,
@@ -239,4 +239,15 @@ impl Life {
         let machines = machines.list(&ListParams::default()).await.unwrap().items.len();
         self.observer.until_nodes_are_ready(machines).await;
     }
+}
+
+/// Returns a manifest whose Machines wait for the end of their Nodes for ever. By default a Machine goes without its Node
+/// after ten seconds, which some failures last on a busy machine.
+fn patient(world: &World) -> String {
+    let deletion = "deletion: {nodeDeletionTimeoutSeconds: 0}";
+    let of_worker = "failureDomain: az1\n";
+    let of_control_plane = "machineTemplate:\n    spec:\n";
+    manifest(world, NAMESPACE)
+        .replace(of_worker, &format!("{of_worker}      {deletion}\n"))
+        .replace(of_control_plane, &format!("{of_control_plane}      {deletion}\n"))
 }

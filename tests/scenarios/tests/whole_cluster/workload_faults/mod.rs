@@ -3,7 +3,7 @@
 //!
 //! Three calls fail during one change, each in another way, and several clusters live side by side. A few short lives
 //! are selected by a seed that is printed: `CAPSTAN_SEED` selects the same again, `CAPSTAN_FAULTS=all` runs all lives, and
-//! `CAPSTAN_LIFE` one of them by its number.
+//! `CAPSTAN_LIFE` one of them by its number. `CAPSTAN_CONCURRENT` is the number of lives at the same time.
 
 mod calls;
 mod failures;
@@ -22,7 +22,7 @@ use failures::{OF_CALLS, OF_ENDPOINTS};
 use life::{Case, Life, Outcome, Phase};
 
 /// Number of concurrent lives: a case mostly waits for limits of calls.
-const CONCURRENT: usize = 4;
+const CONCURRENT: u64 = 4;
 
 /// Number of selected lives, besides one whose calls all fail.
 const SELECTED: usize = 3;
@@ -152,7 +152,7 @@ async fn a_cluster_changes_despite_any_failure_of_its_workload_api_and_tells_it(
     let queue = queue.collect();
     let queue = Arc::new(Mutex::new(queue));
     let mut workers = JoinSet::new();
-    for _ in 0..CONCURRENT {
+    for _ in 0..super::number("CAPSTAN_CONCURRENT", CONCURRENT) {
         workers.spawn(work(Arc::clone(&queue)));
     }
     let wrong = workers.join_all().await.concat();
