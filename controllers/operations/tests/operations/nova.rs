@@ -207,6 +207,7 @@ impl Nova {
             size_gib: new.size_gib,
             volume_type: new.volume_type.clone(),
             servers: Vec::new(),
+            ..Volume::default()
         };
         self.volumes.insert(volume.id.clone(), (volume.clone(), self.now + TAKES));
         Ok(volume)
