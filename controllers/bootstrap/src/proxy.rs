@@ -121,17 +121,17 @@ mod tests {
 
     use super::*;
 
-    fn of(annotations: Value, spec: Value) -> Result<Option<Proxy>, ProxyError> {
+    fn of(annotations: &Value, spec: &Value) -> Result<Option<Proxy>, ProxyError> {
         let object = json!({"metadata": {"name": "c", "annotations": annotations}, "spec": spec});
         Proxy::of(&serde_json::from_value(object).unwrap())
     }
 
     #[test]
     fn the_addresses_of_the_cluster_are_reached_without_the_proxy() {
-        assert_eq!(of(json!({EXCEPTIONS: "a"}), json!({})), Ok(None), "there is no proxy");
+        assert_eq!(of(&json!({EXCEPTIONS: "a"}), &json!({})), Ok(None), "there is no proxy");
         let spec = json!({"controlPlaneEndpoint": {"host": "203.0.113.10", "port": 6443}, "clusterNetwork": {
             "pods": {"cidrBlocks": ["10.244.0.0/16", "fd01::/48"]}, "serviceDomain": "blue.lab"}});
-        let proxy = of(json!({URL: "http://proxy.lab:3128", EXCEPTIONS: "10.6.0.0/24,.lab"}), spec);
+        let proxy = of(&json!({URL: "http://proxy.lab:3128", EXCEPTIONS: "10.6.0.0/24,.lab"}), &spec);
         let proxy = proxy.unwrap().unwrap();
         let exceptions = "localhost,127.0.0.1,::1,169.254.169.254,10.244.0.0/16,fd01::/48,10.96.0.0/12,.svc,.blue.lab,\
             203.0.113.10,10.6.0.0/24,.lab";
@@ -152,10 +152,10 @@ mod tests {
         for url in
             ["proxy.lab", "http://", "http://a b", "http://a'b", "http://a\"b", "http://a$b", "http://{{b}}"]
         {
-            assert!(of(json!({URL: url}), json!({})).is_err(), "{url}");
+            assert!(of(&json!({URL: url}), &json!({})).is_err(), "{url}");
         }
-        assert!(of(json!({URL: "http://a", EXCEPTIONS: "a b"}), json!({})).is_err());
-        let proxy = of(json!({URL: "http://u:p%40w@a:1"}), json!({})).unwrap().unwrap();
+        assert!(of(&json!({URL: "http://a", EXCEPTIONS: "a b"}), &json!({})).is_err());
+        let proxy = of(&json!({URL: "http://u:p%40w@a:1"}), &json!({})).unwrap().unwrap();
         let text = String::from_utf8(proxy.files()[0].content.clone()).unwrap();
         assert!(text.contains("=http://u:p%%40w@a:1\""), "{text}");
         assert!(proxy.commands()[0].contains("'http://u:p%40w@a:1'"));

@@ -31,13 +31,16 @@ const REFUSAL_HOLDS: Duration = Duration::from_mins(5);
 /// Longest interval between two logins with refused credentials.
 const REFUSAL_HOLDS_AT_MOST: Duration = Duration::from_mins(30);
 
+/// Credentials with their cloud, by source.
+type Accepted = HashMap<String, (Credentials, Arc<dyn Cloud>)>;
+
 /// Connector to OpenStack clouds.
 #[derive(Default)]
 pub struct OpenStackConnector {
     /// By the credentials themselves, so that a collision of hashes has no effect.
     slots: StdMutex<HashMap<Credentials, Slot>>,
     /// Last credentials of each source that the cloud accepted, with their cloud.
-    accepted: StdMutex<HashMap<String, (Credentials, Arc<dyn Cloud>)>>,
+    accepted: StdMutex<Accepted>,
 }
 
 struct Slot {
@@ -120,7 +123,7 @@ impl OpenStackConnector {
         }
     }
 
-    fn accepted(&self) -> MutexGuard<'_, HashMap<String, (Credentials, Arc<dyn Cloud>)>> {
+    fn accepted(&self) -> MutexGuard<'_, Accepted> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -138,110 +138,103 @@ mod tests {
         builder.body(Bytes::from_static(body.as_bytes())).unwrap()
     }
 
+    const HTML: &str = "<html><body><h1>Bad Gateway</h1></body></html>";
+
+    /// Responses of the services: status, Retry-After, body and class.
+    const RESPONSES: [(u16, Option<&str>, &str, ErrorClass); 28] = [
+        (403, None, r#"{"forbidden": {"message": "Quota exceeded for cores"}}"#, ErrorClass::Quota),
+        (403, None, r#"{"forbidden": {"message": "Policy doesn't allow"}}"#, ErrorClass::Forbidden),
+        (
+            409,
+            None,
+            r#"{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded"}}"#,
+            ErrorClass::Quota,
+        ),
+        (
+            409,
+            None,
+            r#"{"NeutronError": {"type": "NetworkInUse", "message": "in use"}}"#,
+            ErrorClass::Conflict,
+        ),
+        (413, Some("0"), r#"{"overLimit": {"message": "exceeds allowed volumes quota"}}"#, ErrorClass::Quota),
+        (413, Some("3"), r#"{"overLimit": {"message": "slow down"}}"#, ErrorClass::Throttled),
+        (
+            413,
+            Some("0"),
+            r#"{"overLimit": {"message": "Requested volume size 9000 is larger than maximum allowed limit 1000."}}"#,
+            ErrorClass::Invalid,
+        ),
+        (
+            409,
+            None,
+            r#"{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available"}}"#,
+            ErrorClass::NoValidHost,
+        ),
+        (
+            400,
+            None,
+            r#"{"NeutronError": {"type": "ExternalIpAddressExhausted", "message": "Unable to find any IP address"}}"#,
+            ErrorClass::NoValidHost,
+        ),
+        (
+            400,
+            None,
+            r#"{"badRequest": {"message": "Invalid volume: Volume status must be available or error or error_restoring"}}"#,
+            ErrorClass::Conflict,
+        ),
+        (
+            403,
+            None,
+            r#"{"forbidden": {"message": "Only volume-backed servers are allowed for flavors with zero disk."}}"#,
+            ErrorClass::Invalid,
+        ),
+        (429, None, "", ErrorClass::Throttled),
+        (503, Some("2"), "", ErrorClass::Throttled),
+        (503, None, HTML, ErrorClass::Broken),
+        (
+            503,
+            None,
+            r#"{"faultcode": "Server", "faultstring": "Project busy.  Unable to lock the project.  Please try again."}"#,
+            ErrorClass::Conflict,
+        ),
+        (
+            403,
+            None,
+            r#"{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer"}"#,
+            ErrorClass::Quota,
+        ),
+        (
+            409,
+            None,
+            r#"{"faultcode": "Client", "faultstring": "Load Balancer x is immutable and cannot be updated."}"#,
+            ErrorClass::Conflict,
+        ),
+        (500, None, r#"{"computeFault": {"message": "bug"}}"#, ErrorClass::Broken),
+        (400, None, r#"{"badRequest": {"message": "No valid host was found."}}"#, ErrorClass::NoValidHost),
+        (400, None, r#"{"badRequest": {"message": "bad"}}"#, ErrorClass::Invalid),
+        (422, None, r#"{"error": {"message": "bad"}}"#, ErrorClass::Invalid),
+        (401, None, r#"{"error": {"message": "who"}}"#, ErrorClass::Unauthorized),
+        (404, None, HTML, ErrorClass::Broken),
+        (404, None, r#"{"itemNotFound": {"message": "no server"}}"#, ErrorClass::NotFound),
+        (
+            404,
+            None,
+            r#"{"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound", "message": "not reachable"}}"#,
+            ErrorClass::Conflict,
+        ),
+        (
+            412,
+            None,
+            r#"{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1"}}"#,
+            ErrorClass::Conflict,
+        ),
+        (405, None, HTML, ErrorClass::Broken),
+        (302, None, HTML, ErrorClass::Broken),
+    ];
+
     #[test]
     fn every_error_response_has_a_class() {
-        let html = "<html><body><h1>Bad Gateway</h1></body></html>";
-        let table = [
-            (403, None, r#"{"forbidden": {"message": "Quota exceeded for cores"}}"#, ErrorClass::Quota),
-            (403, None, r#"{"forbidden": {"message": "Policy doesn't allow"}}"#, ErrorClass::Forbidden),
-            (
-                409,
-                None,
-                r#"{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded"}}"#,
-                ErrorClass::Quota,
-            ),
-            (
-                409,
-                None,
-                r#"{"NeutronError": {"type": "NetworkInUse", "message": "in use"}}"#,
-                ErrorClass::Conflict,
-            ),
-            (
-                413,
-                Some("0"),
-                r#"{"overLimit": {"message": "exceeds allowed volumes quota"}}"#,
-                ErrorClass::Quota,
-            ),
-            (413, Some("3"), r#"{"overLimit": {"message": "slow down"}}"#, ErrorClass::Throttled),
-            (
-                413,
-                Some("0"),
-                r#"{"overLimit": {"message": "Requested volume size 9000 is larger than maximum allowed limit 1000."}}"#,
-                ErrorClass::Invalid,
-            ),
-            (
-                409,
-                None,
-                r#"{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available"}}"#,
-                ErrorClass::NoValidHost,
-            ),
-            (
-                400,
-                None,
-                r#"{"NeutronError": {"type": "ExternalIpAddressExhausted", "message": "Unable to find any IP address"}}"#,
-                ErrorClass::NoValidHost,
-            ),
-            (
-                400,
-                None,
-                r#"{"badRequest": {"message": "Invalid volume: Volume status must be available or error or error_restoring"}}"#,
-                ErrorClass::Conflict,
-            ),
-            (
-                403,
-                None,
-                r#"{"forbidden": {"message": "Only volume-backed servers are allowed for flavors with zero disk."}}"#,
-                ErrorClass::Invalid,
-            ),
-            (429, None, "", ErrorClass::Throttled),
-            (503, Some("2"), "", ErrorClass::Throttled),
-            (503, None, html, ErrorClass::Broken),
-            (
-                503,
-                None,
-                r#"{"faultcode": "Server", "faultstring": "Project busy.  Unable to lock the project.  Please try again."}"#,
-                ErrorClass::Conflict,
-            ),
-            (
-                403,
-                None,
-                r#"{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer"}"#,
-                ErrorClass::Quota,
-            ),
-            (
-                409,
-                None,
-                r#"{"faultcode": "Client", "faultstring": "Load Balancer x is immutable and cannot be updated."}"#,
-                ErrorClass::Conflict,
-            ),
-            (500, None, r#"{"computeFault": {"message": "bug"}}"#, ErrorClass::Broken),
-            (
-                400,
-                None,
-                r#"{"badRequest": {"message": "No valid host was found."}}"#,
-                ErrorClass::NoValidHost,
-            ),
-            (400, None, r#"{"badRequest": {"message": "bad"}}"#, ErrorClass::Invalid),
-            (422, None, r#"{"error": {"message": "bad"}}"#, ErrorClass::Invalid),
-            (401, None, r#"{"error": {"message": "who"}}"#, ErrorClass::Unauthorized),
-            (404, None, html, ErrorClass::Broken),
-            (404, None, r#"{"itemNotFound": {"message": "no server"}}"#, ErrorClass::NotFound),
-            (
-                404,
-                None,
-                r#"{"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound", "message": "not reachable"}}"#,
-                ErrorClass::Conflict,
-            ),
-            (
-                412,
-                None,
-                r#"{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1"}}"#,
-                ErrorClass::Conflict,
-            ),
-            (405, None, html, ErrorClass::Broken),
-            (302, None, html, ErrorClass::Broken),
-        ];
-        for (status, wait, body, class) in table {
+        for (status, wait, body, class) in RESPONSES {
             let error = refused("POST /x", &answer(status, wait, body));
             assert_eq!(error.class, class, "{status} {body}");
             assert_eq!((error.status, error.request_id.as_deref()), (Some(status), Some("req-1")));

@@ -145,7 +145,7 @@ mod tests {
     const DOCUMENT: &[u8] = b"#cloud-config\n# a token";
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-    fn machine(api: &FakeApi, annotations: serde_json::Value) {
+    fn machine(api: &FakeApi, annotations: &serde_json::Value) {
         api.put(
             MACHINE,
             json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
@@ -167,7 +167,7 @@ mod tests {
             json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
                 "metadata": owner("Machine", "cluster.x-k8s.io/v1beta2"), "spec": {}}),
         );
-        machine(&api, json!({}));
+        machine(&api, &json!({}));
         api
     }
 
@@ -181,10 +181,10 @@ mod tests {
         let mark = api.get(SECRET).unwrap()["metadata"]["annotations"][FETCHED].clone();
         assert!(mark.as_str().unwrap().ends_with(" 192.0.2.7"), "{mark}");
         assert_eq!(fetch().await, Delivery::Fetched);
-        machine(&api, json!({REJOIN: "upgrade-1"}));
+        machine(&api, &json!({REJOIN: "upgrade-1"}));
         assert_eq!(fetch().await, Delivery::Document(DOCUMENT.to_vec()));
         assert_eq!(fetch().await, Delivery::Fetched);
-        machine(&api, json!({}));
+        machine(&api, &json!({}));
         assert_eq!(fetch().await, Delivery::Fetched, "the operation is over");
     }
 

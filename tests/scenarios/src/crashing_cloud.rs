@@ -8,13 +8,16 @@ use controllers_infrastructure::*;
 
 use crate::CrashPoint;
 
+/// A cloud, and the one around it in which processes crash.
+type Wrapped = (Arc<dyn Cloud>, Arc<dyn Cloud>);
+
 /// Connector to clouds whose changes count as effects.
 #[derive(Debug)]
 pub(crate) struct CrashingConnector {
     pub(crate) connector: Arc<dyn CloudConnector>,
     pub(crate) crash_point: Arc<CrashPoint>,
     /// Clouds with those around them: one for each session, as the real connector keeps them.
-    pub(crate) known: tokio::sync::Mutex<Vec<(Arc<dyn Cloud>, Arc<dyn Cloud>)>>,
+    pub(crate) known: tokio::sync::Mutex<Vec<Wrapped>>,
 }
 
 impl CrashingConnector {

@@ -187,7 +187,7 @@ mod tests {
         KzJTd0JXVnA2Z0lnT0IyNTFuV2dDYTBmdU9aVThxK1o4MzJSVEUzTkF5WkFjYi9FWU1neHliVT0KLS0tLS1FTkQgQ0VSVElGSUNB\
         VEUgUkVRVUVTVC0tLS0tCg==";
 
-    fn request(name: &str, user: &str, conditions: Value) -> Value {
+    fn request(name: &str, user: &str, conditions: &Value) -> Value {
         json!({"metadata": {"name": name}, "status": {"conditions": conditions},
             "spec": {"request": OF_M, "signerName": SIGNER, "username": user, "usages": []}})
     }
@@ -218,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn one_request_of_the_machine_for_its_own_node_is_approved() {
         let user = "system:bootstrap:k3v9qz";
-        let new = |name: &str| request(name, user, json!([]));
+        let new = |name: &str| request(name, user, &json!([]));
         assert_eq!(
             judged(&[new("a"), new("b")], "m").await,
             (vec!["a Approved".to_owned(), "b Denied".to_owned()], 2)
@@ -228,9 +228,9 @@ mod tests {
             (vec!["a Denied".to_owned()], 1),
             "another machine's name"
         );
-        let other = request("a", "system:bootstrap:aaaaaa", json!([]));
+        let other = request("a", "system:bootstrap:aaaaaa", &json!([]));
         assert_eq!(judged(&[other], "m").await, (vec![], 0), "another token");
-        let approved = request("a", user, json!([{"type": "Approved", "status": "True"}]));
+        let approved = request("a", user, &json!([{"type": "Approved", "status": "True"}]));
         let (written, writes) = judged(&[approved, new("b")], "m").await;
         assert_eq!((written, writes), (vec!["a Approved".to_owned(), "b Denied".to_owned()], 1));
     }

@@ -116,8 +116,7 @@ async fn a_broken_or_expired_authority_is_told_and_does_not_end_the_care_for_the
         assert!(!observed.certificates.is_available(), "no Machine is made");
         assert_eq!(api.get(&format!("{SECRETS}/blue-kubeconfig")), kubeconfig, "the old one is not replaced");
         api.remove(&format!("{SECRETS}/blue-kubeconfig"));
-        let result = ensure(&context, &control_plane, &mut observed).await;
-        let _made = result.unwrap();
+        ensure(&context, &control_plane, &mut observed).await.unwrap();
     }
 }
 

@@ -17,8 +17,8 @@ pub(super) const ATTEMPTS: u32 = 3;
 /// Interval of further attempts if the cloud had no room. Nothing but another attempt shows that there is room now.
 const PROBE: Duration = Duration::from_mins(1);
 
-/// Longest fault that is kept. Unit: characters. A condition shows the whole of the last one.
-const LONGEST_FAULT: usize = 500;
+/// Longest error of Nova that is kept. Unit: characters. A condition shows the whole of the last one.
+const LONGEST_ERROR: usize = 500;
 
 /// Failed builds of one server, as the annotation has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl FailedBuilds {
         self.count = self.count.saturating_add(1);
         self.last = Some(now);
         reason.clone_into(&mut self.reason);
-        self.fault = fault.chars().take(LONGEST_FAULT).collect();
+        self.fault = fault.chars().take(LONGEST_ERROR).collect();
     }
 
     /// Describes a server that is given up, or that waits for room.
