@@ -82,7 +82,7 @@ fn short_mark(cluster: &OpenStackCluster) -> String {
 pub(crate) const CLUSTER_ID: &str = "capstan.dev/cluster-mark";
 
 /// Key of the cluster's tag in the metadata of resources that have no tags.
-pub(crate) const CLUSTER_METADATA: &str = "capstan-cluster";
+pub(crate) const CLUSTER_METADATA: &str = OwnershipTag::CLUSTER_KEY;
 
 /// Key of the tags of a machine in the metadata of its volumes.
 pub(crate) const VOLUME_TAGS: &str = "tags";

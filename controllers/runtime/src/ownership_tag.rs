@@ -21,6 +21,9 @@ impl OwnershipTag {
     /// Prefix of every ownership tag.
     pub const PREFIX: &'static str = "capstan-";
 
+    /// Key in the metadata of volumes, and start of a tag of all other resources, that names the cluster of a machine.
+    pub const CLUSTER_KEY: &'static str = "capstan-cluster";
+
     /// Annotation with the id in the tag. It is written with the finalizer, before the first resource.
     pub const ANNOTATION: &'static str = "capstan.dev/mark";
 

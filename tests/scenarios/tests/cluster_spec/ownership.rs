@@ -93,7 +93,7 @@ async fn r5_8_tags_of_other_tools_stay_and_a_missing_one_is_added_alone() {
     let forgotten = |cluster: &OpenStackCluster| {
         is_provisioned(cluster)
             && cluster.annotations().get("capstan.dev/applied-tags").map(String::as_str)
-                == Some(r#"["red","blue"]"#)
+                == Some(r#"["blue","red"]"#)
     };
     scene.until("tags", "the tags are as in the spec", forgotten).await;
     let mut found = tags().await;

@@ -141,7 +141,11 @@ pub(crate) fn spots(log: &[LoggedCall]) -> Vec<Spot> {
 fn shape(call: &LoggedCall) -> String {
     let is_id =
         |part: &str| part.len() >= 32 && part.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-    let parts = call.path.split('/').map(|part| if is_id(part) { "{}" } else { part });
+    // Ownership tags contain the id of an object.
+    let own = |part: &str| {
+        ["capstan-cluster-", "capstan-"].iter().any(|it| part.strip_prefix(it).is_some_and(is_id))
+    };
+    let parts = call.path.split('/').map(|part| if is_id(part) || own(part) { "{}" } else { part });
     parts.collect::<Vec<_>>().join("/")
 }
 

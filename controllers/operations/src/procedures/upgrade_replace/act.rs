@@ -57,7 +57,8 @@ async fn snapshot(target: &Target) -> Result<Change, ReconcileError> {
 async fn create_volume(target: &Target, name: &str) -> Result<Change, ReconcileError> {
     let blueprint = blueprint(target)?;
     if let Some(disk) = blueprint.volumes().find(|disk| disk.name == name) {
-        target.cloud.create_volume(&disk.volume(target, &upgrade::goal(target).image)).await?;
+        let image = &upgrade::goal(target).image;
+        target.cloud.create_volume(&disk.volume(target, image, blueprint.cluster_tag())).await?;
     }
     Ok(Change::default())
 }

@@ -143,6 +143,11 @@ impl Blueprint {
         }
     }
 
+    /// Returns the tag that names the cluster of the Machine, if the old server has one.
+    pub(crate) fn cluster_tag(&self) -> Option<&String> {
+        self.tags.iter().find(|tag| tag.starts_with(OwnershipTag::CLUSTER_KEY))
+    }
+
     /// Returns the disks that are volumes.
     pub(crate) fn volumes(&self) -> impl Iterator<Item = &Disk> {
         self.disks.iter().filter(|disk| disk.volume)
@@ -151,7 +156,7 @@ impl Blueprint {
 
 impl Disk {
     /// Returns the call that creates the volume.
-    pub(crate) fn volume(&self, target: &Target, image: &str) -> NewVolume {
+    pub(crate) fn volume(&self, target: &Target, image: &str, cluster_tag: Option<&String>) -> NewVolume {
         let owner = OwnershipTag::of(&target.infrastructure);
         NewVolume {
             name: self.name.clone(),
@@ -160,10 +165,14 @@ impl Disk {
             volume_type: self.kind.clone(),
             availability_zone: self.zone.clone(),
             image_id: self.root.then(|| image.to_owned()),
-            metadata: BTreeMap::from([
-                (OwnershipTag::METADATA_KEY.to_owned(), owner.text()),
-                (OPERATION_KEY.to_owned(), operation_tag(target)),
-            ]),
+            metadata: BTreeMap::from_iter(
+                [
+                    (OwnershipTag::METADATA_KEY.to_owned(), owner.text()),
+                    (OPERATION_KEY.to_owned(), operation_tag(target)),
+                ]
+                .into_iter()
+                .chain(cluster_tag.map(|tag| (OwnershipTag::CLUSTER_KEY.to_owned(), tag.clone()))),
+            ),
         }
     }
 }
@@ -178,10 +187,12 @@ pub(super) fn operation_tag(target: &Target) -> String {
     OwnershipTag::of(&target.operation).text()
 }
 
-/// Returns the old server's tags, without the tag of an earlier operation.
+/// Returns the old server's tags, also that of its cluster, without the tag of an earlier operation.
 fn tags(target: &Target, old: &Server) -> Vec<String> {
     let updates = [owner_tag(target), operation_tag(target)];
-    let others = old.tags.iter().filter(|tag| !tag.starts_with(OwnershipTag::PREFIX)).cloned();
+    let is_kept =
+        |tag: &&String| !tag.starts_with(OwnershipTag::PREFIX) || tag.starts_with(OwnershipTag::CLUSTER_KEY);
+    let others = old.tags.iter().filter(is_kept).cloned();
     others.chain(updates).collect()
 }
 

@@ -71,8 +71,14 @@ const CONTROL_PLANE_SHRINKS: &[Call] = &[
     ("watch", "nodes"),
 ];
 
-const DELETION: &[Call] =
-    &[("get", "/"), ("get", "pods"), ("get", "pods/portforward"), ("list", "nodes"), ("watch", "nodes")];
+const DELETION: &[Call] = &[
+    ("get", "/"),
+    ("get", "pods"),
+    ("get", "pods/portforward"),
+    ("list", "nodes"),
+    ("watch", "nodes"),
+    ("list", "services"),
+];
 
 fn call((verb, resource): Call) -> WorkloadCall {
     WorkloadCall { verb, resource: resource.to_owned() }
