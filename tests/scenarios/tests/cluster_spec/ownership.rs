@@ -29,6 +29,8 @@ async fn r2_5_a_second_network_of_a_lost_answer_goes_unless_something_uses_it() 
         description: first.description.clone(),
         ..NewNetwork::default()
     };
+    // The oldest is adopted, and times of creation have a precision of a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     scene.cloud.create_network(&second()).await.unwrap();
     forget_ids(&scene, "twice").await;
     let counts = || scene.world.counts();
