@@ -82,9 +82,12 @@ fn inject_failure(world: &World, spot: Option<&Spot>, case: &Case) {
     }
 }
 
+/// Start of the error of a run in which nothing failed.
+pub(crate) const NO_CALL: &str = "the injected failure hit no call";
+
 fn check_failure_occurred(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
     let hit = spot.is_none_or(|spot| spot.was_hit(world, case.mode));
-    ensure!(hit, "the injected failure hit no call: {spot:?}");
+    ensure!(hit, "{NO_CALL}: {spot:?}");
     Ok(())
 }
 
