@@ -70,6 +70,20 @@ impl Observer<'_> {
                 observed.journal.learn(names::SERVER, name, id);
             }
         }
+        self.explain_error(observed).await
+    }
+
+    /// Reads a failed server alone if the list does not say why it failed: Nova's lists have no reasons of servers for which
+    /// it found no host.
+    async fn explain_error(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let unexplained = |it: &&Server| it.status == "ERROR" && it.fault.is_none();
+        let Some(server) = observed.server.as_ref().filter(unexplained) else { return Ok(()) };
+        match self.cloud.server(&server.id).await {
+            Ok(read) => observed.server = Some(read),
+            // The next pass looks again.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
