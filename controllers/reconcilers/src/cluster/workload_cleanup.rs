@@ -2,7 +2,8 @@
 //! LoadBalancer, whose load balancers only the workload's own controller knows for certain, and on request the
 //! PersistentVolumeClaims.
 //!
-//! The deletion of the cluster does not depend on it: what is left in the cloud is found there later.
+//! The deletion of the Cluster does not depend on it: the OpenStackCluster's controller later deletes the remaining load
+//! balancers, and names the remaining volumes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -82,7 +83,7 @@ impl Named for PersistentVolumeClaim {
     }
 }
 
-/// Reads what is left in the workload cluster, if its Machines are not being deleted yet.
+/// Reads the Services and claims that still exist in the workload cluster, if its Machines are not being deleted yet.
 pub(super) async fn observe(
     context: &ControllerContext,
     cluster: &Cluster,
