@@ -8,7 +8,7 @@ use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
-use apiserver_types::{IdentityType, OpenStackIdentityReference};
+use apiserver_types::OpenStackIdentityReference;
 
 /// Context of a controller.
 #[derive(Clone)]
@@ -70,12 +70,7 @@ impl ControllerContext {
 
 /// Adds to an error of a login where the credentials come from, and what to do if they are wrong.
 fn with_remedy(mut error: CloudError, namespace: &str, identity: &OpenStackIdentityReference) -> CloudError {
-    let name = &identity.name;
-    // The Secret of a shared identity is in a namespace that the reader of the error may not see.
-    let source = match identity.kind {
-        Some(IdentityType::ClusterIdentity) => format!("the Secret of OpenStackClusterIdentity {name}"),
-        _ => format!("Secret {namespace}/{name}"),
-    };
+    let source = crate::credentials::words(namespace, identity);
     error.operation = format!("{} with cloud {:?} of {source}", error.operation, identity.cloud_name);
     let remedy = match error.class {
         ErrorClass::Unauthorized | ErrorClass::Forbidden => "Correct the credentials in the Secret",
@@ -89,6 +84,8 @@ fn with_remedy(mut error: CloudError, namespace: &str, identity: &OpenStackIdent
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::IdentityType;
+
     use super::*;
 
     #[test]

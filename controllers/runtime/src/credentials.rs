@@ -19,15 +19,13 @@ pub async fn read_credentials(
     namespace: &str,
     identity: &OpenStackIdentityReference,
 ) -> Result<Credentials, ReconcileError> {
-    // The Secret of a shared identity is in a namespace that the reader of an error may not see.
-    let (secret, words) = if identity.kind == Some(IdentityType::ClusterIdentity) {
+    let secret = if identity.kind == Some(IdentityType::ClusterIdentity) {
         let (namespace, name) = shared(client, secrets, namespace, &identity.name).await?;
-        let words = format!("the Secret of OpenStackClusterIdentity {}", identity.name);
-        (secrets.secret(&namespace, &name).await?, words)
+        secrets.secret(&namespace, &name).await?
     } else {
-        let name = &identity.name;
-        (secrets.secret(namespace, name).await?, format!("Secret {namespace}/{name}"))
+        secrets.secret(namespace, &identity.name).await?
     };
+    let words = words(namespace, identity);
     let Some(secret) = secret else {
         let message = format!(
             "{words} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
@@ -51,6 +49,16 @@ pub(crate) fn source(namespace: &str, identity: &OpenStackIdentityReference) -> 
     let namespace = if identity.kind == Some(IdentityType::ClusterIdentity) { "" } else { namespace };
     let region = identity.region.as_deref().unwrap_or_default();
     format!("{namespace}/{}/{}/{region}", identity.name, identity.cloud_name)
+}
+
+/// Returns the words that name the Secret of an identity in an error.
+pub(crate) fn words(namespace: &str, identity: &OpenStackIdentityReference) -> String {
+    let name = &identity.name;
+    match identity.kind {
+        // Its namespace is one that the reader of the error may not see.
+        Some(IdentityType::ClusterIdentity) => format!("the Secret of OpenStackClusterIdentity {name}"),
+        _ => format!("Secret {namespace}/{name}"),
+    }
 }
 
 /// Returns namespace and name of the Secret of an OpenStackClusterIdentity, if objects in `namespace` may use it.
