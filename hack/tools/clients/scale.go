@@ -53,12 +53,16 @@ func scale(ctx context.Context, lab lab) error {
 		return err
 	}
 	resource := schema.GroupResource{Group: group, Resource: "machinedeployments"}
-	read, err := getter.Scales(lab.namespace).Get(ctx, resource, name, metav1.GetOptions{})
-	if err != nil {
+	var read, written *autoscalingv1.Scale
+	// The controller of MachineDeployments also writes the new object.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if read, err = getter.Scales(lab.namespace).Get(ctx, resource, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		changed := &autoscalingv1.Scale{ObjectMeta: read.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
+		written, err = getter.Scales(lab.namespace).Update(ctx, resource, changed, metav1.UpdateOptions{})
 		return err
-	}
-	changed := &autoscalingv1.Scale{ObjectMeta: read.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
-	written, err := getter.Scales(lab.namespace).Update(ctx, resource, changed, metav1.UpdateOptions{})
+	})
 	if err != nil {
 		return err
 	}
