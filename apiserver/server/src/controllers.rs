@@ -12,8 +12,8 @@ use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, SecretSource, ServedKind,
-    ServerLists,
+    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
+    SecretSource, ServedKind, ServerLists,
 };
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -34,6 +34,7 @@ pub(crate) fn start(
     alone: bool,
     queues: Queues,
     supervisor: &Supervisor,
+    settings: ControllerSettings,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
 ) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
@@ -43,7 +44,8 @@ pub(crate) fn start(
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
     let elected = move |term: CancellationToken| {
-        start_controllers(&clients, host.as_ref(), &queues, &term, bootstrap_data.as_ref())
+        let shared = Shared::new(&clients, host.as_ref(), &queues, settings);
+        start_controllers(&shared, host.as_ref(), &term, bootstrap_data.as_ref())
     };
     supervisor.spawn("controllers", async move {
         election.run(shutdown, elected).await;
@@ -86,13 +88,11 @@ pub(crate) fn local_policy() -> LocalPolicy {
 /// Starts the controllers. Each has the client of its own identity, and ends when `term` is
 /// cancelled.
 fn start_controllers(
-    clients: &Clients,
+    shared: &Shared<'_>,
     host: Option<&Client>,
-    queues: &Queues,
     term: &CancellationToken,
     bootstrap_data: Option<&Arc<BootstrapDataListener>>,
 ) -> JoinSet<()> {
-    let shared = Shared::new(clients, host, queues);
     let mut running = JoinSet::new();
     for controller in selected(host.is_some()) {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
@@ -104,7 +104,7 @@ fn start_controllers(
         running.spawn(Arc::clone(listener).run(context, term.clone()));
     }
     if let Some(host) = host {
-        running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
+        running.spawn(HostEvents::new(shared.clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
     }
     running
 }
@@ -118,10 +118,16 @@ struct Shared<'a> {
     host: Option<HostSecrets>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
+    settings: ControllerSettings,
 }
 
 impl<'a> Shared<'a> {
-    fn new(clients: &'a Clients, host: Option<&Client>, queues: &Queues) -> Self {
+    fn new(
+        clients: &'a Clients,
+        host: Option<&Client>,
+        queues: &Queues,
+        settings: ControllerSettings,
+    ) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         Self {
@@ -132,6 +138,7 @@ impl<'a> Shared<'a> {
             queues: queues.clone(),
             host: host.map(|host| HostSecrets::new(host.clone(), own)),
             kinds: clients.kinds(),
+            settings,
         }
     }
 
@@ -152,6 +159,7 @@ impl<'a> Shared<'a> {
             events: Recorder::new(client.clone(), identity),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
+            settings: self.settings,
             client,
         }
     }

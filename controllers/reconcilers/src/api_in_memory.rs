@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, ControllerSettings, Queues, Recorder, ServerLists};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -70,6 +70,7 @@ impl FakeApi {
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::from([]),
+            settings: ControllerSettings::default(),
             client,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, ErrorClass};
 use controllers_workload::WorkloadClusters;
@@ -9,6 +10,20 @@ use kube::Client;
 
 use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
 use apiserver_types::OpenStackIdentityReference;
+
+/// Settings of the controllers, from the configuration of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControllerSettings {
+    /// Time that a bootstrap token has from each extension on. A machine that does not join in it needs another extension.
+    pub bootstrap_token_lifetime: Duration,
+}
+
+impl Default for ControllerSettings {
+    fn default() -> Self {
+        // Upstream's default.
+        Self { bootstrap_token_lifetime: Duration::from_mins(15) }
+    }
+}
 
 /// Context of a controller.
 #[derive(Clone)]
@@ -29,6 +44,8 @@ pub struct ControllerContext {
     pub queues: Queues,
     /// Every kind that the API serves.
     pub kinds: Arc<[ServedKind]>,
+    /// Settings of the controllers.
+    pub settings: ControllerSettings,
 }
 
 impl Debug for ControllerContext {

@@ -20,7 +20,7 @@ mod status;
 mod user_data_source;
 
 pub use backoff::Backoff;
-pub use context::ControllerContext;
+pub use context::{ControllerContext, ControllerSettings};
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
 pub use credential_changes::CredentialChange;
 pub use credentials::read_credentials;

@@ -22,7 +22,9 @@ use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatin
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, ControllerSettings, Queues, Recorder, Requeue, ServerLists,
+};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -100,6 +102,7 @@ impl Controllers {
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
+                settings: ControllerSettings::default(),
                 client,
             }
         };

@@ -77,10 +77,12 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
+    let of_controllers = configuration.controllers.settings()?;
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
         let host = host.as_ref().map(|host| host.client());
-        controllers::start(&server, host, alone, queues, &supervisor, bootstrap_data.clone())
+        let data = bootstrap_data.clone();
+        controllers::start(&server, host, alone, queues, &supervisor, of_controllers, data)
     });
     announce(address, &data, &storage, &encryption.path);
     let certificates = tls.tls();

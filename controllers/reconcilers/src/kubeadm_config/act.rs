@@ -26,7 +26,7 @@ use super::lock::{Attempt, Lock};
 use super::observe::{endpoint, is_control_plane};
 use super::report;
 use super::stop::{Failure, Part};
-use super::tokens;
+use super::tokens::{self, Terms};
 use crate::cluster_certificates::{self, Certificates};
 use crate::ownership;
 
@@ -99,7 +99,7 @@ impl Actor<'_> {
             if let Some(group) = attested::group(self.cluster) {
                 attested::permit(&client, &group).await?;
             }
-            tokens::care(&client, &token, self.machine, &self.group()).await?;
+            tokens::care(&client, &token, self.machine, &self.terms()).await?;
             if control_plane && certificate_upload::is_wanted(self.cluster) {
                 key = Some(self.upload(config, &certificates, &token).await?);
             }
@@ -124,7 +124,7 @@ impl Actor<'_> {
         let Some(token) = token.and_then(|token| Token::parse(token).ok()) else { return Ok(false) };
         match self.context.workloads.client(&self.key()) {
             Ok(client) => {
-                tokens::care(&client, &token, self.machine, &self.group()).await?;
+                tokens::care(&client, &token, self.machine, &self.terms()).await?;
                 self.attest(config, &client, &token).await?;
                 self.care_for_certificates(config, &token, client).await?;
             }
@@ -149,6 +149,10 @@ impl Actor<'_> {
         attested::group(self.cluster).unwrap_or_else(|| token::GROUP.to_owned())
     }
 
+    fn terms(&self) -> Terms {
+        Terms { group: self.group(), lifetime: self.context.settings.bootstrap_token_lifetime }
+    }
+
     /// Approves the request of the Machine for a certificate, if its Cluster wants that, and tells what was refused.
     async fn attest(&self, config: &KubeadmConfig, client: &Client, token: &Token) -> Result<(), Failure> {
         if attested::group(self.cluster).is_none() || tokens::is_over(self.machine) {
@@ -162,7 +166,8 @@ impl Actor<'_> {
 
     /// Returns the interval of the next look at the token.
     pub(super) fn interval(&self) -> Duration {
-        if attested::group(self.cluster).is_some() { attested::INTERVAL } else { tokens::INTERVAL }
+        let interval = self.terms().interval();
+        if attested::group(self.cluster).is_some() { attested::INTERVAL.min(interval) } else { interval }
     }
 
     fn uploader(&self, client: Client) -> Upload<'_> {

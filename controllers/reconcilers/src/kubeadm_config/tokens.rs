@@ -13,11 +13,21 @@ use serde_json::json;
 
 use super::stop::Failure;
 
-/// Time that a token has from each extension on. Upstream's default.
-const LIFETIME: Duration = Duration::from_mins(15);
+/// Terms on which a token is valid.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    /// Group of the joining node.
+    pub group: String,
+    /// Time that the token has from each extension on.
+    pub lifetime: Duration,
+}
 
-/// Interval in which the token of a Machine that has not joined is looked at. Upstream's share of the lifetime.
-pub(super) const INTERVAL: Duration = Duration::from_mins(5);
+impl Terms {
+    /// Returns the interval in which the token of a Machine that has not joined is looked at. Upstream's share.
+    pub(super) fn interval(&self) -> Duration {
+        self.lifetime / 3
+    }
+}
 
 /// Annotation of a Machine whose node joins again with its old user data, because an operation takes its disk.
 const REJOIN: &str = "capstan.dev/rejoin";
@@ -44,7 +54,7 @@ pub(super) async fn care(
     client: &Client,
     token: &Token,
     machine: &Machine,
-    group: &str,
+    terms: &Terms,
 ) -> Result<(), Failure> {
     let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
     let name = token.secret_name();
@@ -55,7 +65,7 @@ pub(super) async fn care(
         return if is_over(machine) { Ok(()) } else { Err(Failure::data(message)) };
     }
     let stored = known.as_ref().map_or(Stored::Missing, |known| Stored::Until(token::expiration(known)));
-    match token::care(is_over(machine), stored, LIFETIME, Timestamp::now()) {
+    match token::care(is_over(machine), stored, terms.lifetime, Timestamp::now()) {
         Care::Nothing => Ok(()),
         Care::Extend(until) => {
             let change = json!({"data": token::with_expiration(until)});
@@ -66,7 +76,7 @@ pub(super) async fn care(
             let (namespace, machine_name) = (machine.namespace().unwrap_or_default(), machine.name_any());
             let uid = machine.uid().unwrap_or_default();
             let holder = format!("{namespace}/{machine_name} (uid {uid})");
-            let secret = token.secret(&holder, group, until);
+            let secret = token.secret(&holder, &terms.group, until);
             api.create(&PostParams::default(), &secret).await.map(drop).map_err(|error| failed(&error))
         }
         Care::Delete if !is_ours(known.as_ref(), machine) => Ok(()),

@@ -3,7 +3,10 @@
 
 mod versions;
 
+use std::time::Duration;
+
 use controllers_bootstrap::token::{self, Token};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
@@ -319,28 +322,34 @@ async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workloa
         serde_json::from_value(json!({"spec": {"clusterName": "blue",
         "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "m"}}}))
         .unwrap();
-    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
+    let lifetime = Duration::from_hours(2);
+    let terms = tokens::Terms { group: token::GROUP.to_owned(), lifetime };
+    tokens::care(&workload.client(), &token, &machine, &terms).await.unwrap();
     let created = workload.get(path).unwrap();
+    let secret: Secret = serde_json::from_value(created.clone()).unwrap();
+    let left = token::expiration(&secret).unwrap().duration_since(jiff::Timestamp::now());
+    assert!(left > SignedDuration::from_mins(119), "the lifetime is that of the configuration: {left}");
+    assert_eq!(terms.interval(), Duration::from_mins(40));
     let mut old = created.clone();
     old["data"]["expiration"] = "MjAyMC0wMS0wMVQwMDowMDowMFo=".into();
     workload.put(path, old.clone());
-    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
+    tokens::care(&workload.client(), &token, &machine, &terms).await.unwrap();
     let extended = workload.get(path).unwrap();
     assert_ne!(extended["data"]["expiration"], old["data"]["expiration"]);
     assert_eq!(extended["data"]["token-secret"], created["data"]["token-secret"]);
     let other = Token::parse("k3v9qz.0000000000000000").unwrap();
     assert!(
-        tokens::care(&workload.client(), &other, &machine, token::GROUP).await.is_err(),
+        tokens::care(&workload.client(), &other, &machine, &terms).await.is_err(),
         "another token has this id"
     );
     machine.status = serde_json::from_value(json!({"nodeRef": {"name": "node"}})).unwrap();
     let mut users = created.clone();
     users["data"]["description"] = "b2YgdGhlIHVzZXI=".into();
     workload.put(path, users);
-    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
+    tokens::care(&workload.client(), &token, &machine, &terms).await.unwrap();
     assert!(workload.get(path).is_some(), "other machines may join with a token of the user");
     workload.put(path, created);
-    tokens::care(&workload.client(), &token, &machine, token::GROUP).await.unwrap();
+    tokens::care(&workload.client(), &token, &machine, &terms).await.unwrap();
     assert_eq!(workload.get(path), None);
 }
 
