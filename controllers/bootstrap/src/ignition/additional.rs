@@ -1,6 +1,6 @@
 //! Container Linux Config of the user, which is appended to the generated configuration.
 //!
-//! Units, files, directories and users are converted. Other parts are refused, because they would be lost silently.
+//! The parts of [`LISTS`] are converted. Other parts are refused, because they would be lost silently.
 
 use serde_json::{Map, Value, json};
 
@@ -8,13 +8,20 @@ use super::files::source;
 use crate::setup::DocumentError;
 
 /// Lists that are converted: section and list.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 9] = [
     ("systemd", "units"),
+    ("networkd", "units"),
     ("storage", "files"),
     ("storage", "directories"),
     ("storage", "links"),
+    ("storage", "filesystems"),
+    ("storage", "raid"),
     ("passwd", "users"),
+    ("passwd", "groups"),
 ];
+
+/// Lists whose entries are in a filesystem, by default that of the root.
+const IN_FILESYSTEM: [&str; 3] = ["files", "directories", "links"];
 
 /// Appends a Container Linux Config in YAML to the generated configuration.
 pub(super) fn append(document: &mut Value, text: &str) -> Result<(), DocumentError> {
@@ -53,7 +60,7 @@ fn converted(section: &str, list: &str, entry: &Value) -> Result<Value, Document
     let Value::Object(mut fields) = renamed(entry) else {
         return Err(wrong(&format!("an entry of {section}.{list} is no object")));
     };
-    if section == "storage" {
+    if IN_FILESYSTEM.contains(&list) {
         fields.entry("filesystem").or_insert_with(|| "root".into());
     }
     if let (Some(enable), "units") = (fields.remove("enable"), list) {
@@ -66,7 +73,7 @@ fn converted(section: &str, list: &str, entry: &Value) -> Result<Value, Document
     Ok(Value::Object(fields))
 }
 
-/// Converts the content of a file: `inline`, or `remote` with a URL.
+/// Converts the content of a file: `inline`, or `remote` with a URL, its compression and its hash.
 fn contents(fields: &mut Map<String, Value>) -> Result<(), DocumentError> {
     let Some(contents) = fields.get("contents") else { return Ok(()) };
     let inline = contents.get("inline").and_then(Value::as_str);
@@ -76,8 +83,24 @@ fn contents(fields: &mut Map<String, Value>) -> Result<(), DocumentError> {
         (None, Some(url)) => url.to_owned(),
         (None, None) => return Err(wrong("the contents of a file are neither inline nor remote")),
     };
-    fields.insert("contents".to_owned(), json!({"source": source}));
+    let mut converted = json!({"source": source});
+    if let Some(compression) = contents.pointer("/remote/compression").filter(|_| inline.is_none()) {
+        converted["compression"] = compression.clone();
+    }
+    if let Some(verification) = contents.pointer("/remote/verification").filter(|_| inline.is_none()) {
+        converted["verification"] = json!({"hash": hash(verification)?});
+    }
+    fields.insert("contents".to_owned(), converted);
     Ok(())
+}
+
+/// Returns the hash of a remote file in Ignition's form: its function, a dash and the sum.
+fn hash(verification: &Value) -> Result<String, DocumentError> {
+    let text = |name: &str| verification.pointer(&format!("/hash/{name}")).and_then(Value::as_str);
+    match (text("function"), text("sum")) {
+        (Some(function), Some(sum)) => Ok(format!("{function}-{sum}")),
+        _ => Err(wrong("the verification of a remote file needs hash.function and hash.sum")),
+    }
 }
 
 /// Returns a value with all keys in the style of Ignition, e.g. `sshAuthorizedKeys` for `ssh_authorized_keys`.

@@ -179,6 +179,52 @@ passwd:
     let entries = tree["storage"]["files"].as_array().unwrap();
     assert_eq!(entries.last().unwrap()["mode"], 384, "octal, as in YAML 1.1");
     assert_eq!(tree["passwd"]["users"], json!([{"name": "core", "sshAuthorizedKeys": ["k"]}]));
-    let error = rendered(config("networkd:\n  units: []\n"), &[], json!([])).unwrap_err();
-    assert!(error.to_string().ends_with("networkd.units is not supported"), "{error}");
+    let error = rendered(config("storage:\n  disks: []\n"), &[], json!([])).unwrap_err();
+    assert!(error.to_string().ends_with("storage.disks is not supported"), "{error}");
+}
+
+#[test]
+fn remote_files_keep_their_compression_and_hash_and_other_lists_their_fields() {
+    let config = |text: &str| json!({"ignition": {"containerLinuxConfig": {"additionalConfig": text}}});
+    let text = "
+networkd:
+  units:
+  - name: 00-eth0.network
+    contents: x
+storage:
+  filesystems:
+  - name: data
+    mount:
+      device: /dev/vdb
+      format: ext4
+      wipe_filesystem: true
+  files:
+  - path: /opt/a
+    filesystem: data
+    contents:
+      remote:
+        url: https://a.lab/a.gz
+        compression: gzip
+        verification:
+          hash:
+            function: sha512
+            sum: abc
+passwd:
+  groups:
+  - name: ops
+    gid: 1500
+";
+    let tree = rendered(config(text), &[], json!([])).unwrap();
+    assert_eq!(tree["networkd"]["units"], json!([{"name": "00-eth0.network", "contents": "x"}]));
+    let mount = json!({"device": "/dev/vdb", "format": "ext4", "wipeFilesystem": true});
+    assert_eq!(tree["storage"]["filesystems"], json!([{"name": "data", "mount": mount}]));
+    let file = tree["storage"]["files"].as_array().unwrap().last().unwrap();
+    assert_eq!(file["filesystem"], "data");
+    let contents = json!({"source": "https://a.lab/a.gz", "compression": "gzip",
+        "verification": {"hash": "sha512-abc"}});
+    assert_eq!(file["contents"], contents);
+    assert_eq!(tree["passwd"]["groups"], json!([{"name": "ops", "gid": 1500}]));
+    let without = text.replace("            sum: abc\n", "");
+    let error = rendered(config(&without), &[], json!([])).unwrap_err();
+    assert!(error.to_string().contains("hash.function and hash.sum"), "{error}");
 }

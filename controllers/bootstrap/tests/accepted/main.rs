@@ -164,7 +164,30 @@ fn machine() -> KubeadmConfigSpec {
 
 /// Returns the same for Ignition, which has no commands of the early boot.
 fn ignition_machine() -> KubeadmConfigSpec {
-    KubeadmConfigSpec { boot_commands: None, ..machine() }
+    let additional = "
+networkd:
+  units:
+  - name: 00-eth0.network
+    contents: x
+storage:
+  filesystems:
+  - name: data
+    mount:
+      device: /dev/vdc
+      format: ext4
+  files:
+  - path: /a
+    filesystem: data
+    contents:
+      remote:
+        url: https://a.lab/a.gz
+        compression: gzip
+passwd:
+  groups:
+  - name: team
+";
+    let config = typed(json!({"containerLinuxConfig": {"additionalConfig": additional}}));
+    KubeadmConfigSpec { boot_commands: None, ignition: Some(config), ..machine() }
 }
 
 /// Form of a document.
