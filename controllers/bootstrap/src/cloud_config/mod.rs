@@ -8,6 +8,7 @@ mod tests;
 mod users;
 mod yaml;
 
+pub(crate) use size::gzip;
 pub use size::{LIMIT, TooLarge, user_data, user_data_of};
 
 use crate::failure_report;

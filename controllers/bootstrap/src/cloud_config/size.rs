@@ -41,7 +41,7 @@ fn named(files: &[(String, usize)]) -> String {
 }
 
 /// Returns the user data of a document: the document itself, or compressed by gzip if it is too large. cloud-init
-/// unpacks it. Ignition does not, so its documents are not compressed.
+/// unpacks it. Ignition unpacks single files only, which [`crate::ignition::render`] has compressed.
 ///
 /// # Errors
 /// The user data is too large in both forms.
@@ -81,7 +81,7 @@ pub fn user_data_of(format: &str, content: Vec<u8>) -> Result<Vec<u8>, TooLarge>
 }
 
 /// Compresses data. The same data always has the same result, because no time is in the header.
-fn gzip(data: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn gzip(data: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(data).and_then(|()| encoder.finish()).ok()
 }

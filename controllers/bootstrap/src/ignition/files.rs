@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
+use crate::cloud_config::gzip;
 use crate::setup::{DocumentError, File};
 
 /// Characters that are not escaped in a data URL (RFC 2396).
@@ -23,13 +24,33 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Permissions of a file without any. cloud-init has the same default.
 const PERMISSIONS: &str = "0644";
 
+/// Form of the contents of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As upstream has them.
+    Plain,
+    /// Compressed by gzip where that is shorter. Ignition unpacks each file.
+    Compressed,
+}
+
 /// Returns content as a data URL.
 pub(crate) fn source(content: &[u8]) -> String {
     format!("data:,{}", percent_encode(content, RESERVED))
 }
 
+/// Returns the contents of a file in Ignition's form.
+fn contents(content: &[u8], form: Form) -> Value {
+    let plain = source(content);
+    let packed = if form == Form::Compressed { gzip(content) } else { None };
+    let packed = packed.map(|data| format!("data:;base64,{}", STANDARD.encode(data)));
+    match packed.filter(|packed| packed.len() < plain.len()) {
+        Some(packed) => json!({"source": packed, "compression": "gzip"}),
+        None => json!({"source": plain}),
+    }
+}
+
 /// Returns the entry of a file.
-pub(super) fn file(file: &File) -> Result<Value, DocumentError> {
+pub(super) fn file(file: &File, form: Form) -> Result<Value, DocumentError> {
     let path = &file.path;
     let permissions = file.permissions.as_deref().unwrap_or(PERMISSIONS);
     let mode = u32::from_str_radix(permissions, 8).map_err(|_| {
@@ -41,7 +62,7 @@ pub(super) fn file(file: &File) -> Result<Value, DocumentError> {
         "filesystem": "root",
         "path": path,
         "mode": mode,
-        "contents": {"source": source(&content(file)?)},
+        "contents": contents(&content(file)?, form),
     });
     if let Some(owner) = file.owner.as_deref() {
         let (user, group) = owner.split_once(':').unwrap_or((owner, ""));

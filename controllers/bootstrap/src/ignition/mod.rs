@@ -1,6 +1,7 @@
 //! Boot document for Ignition 2.3, which Flatcar reads.
 //!
-//! A script runs kubeadm, and a unit of systemd runs the script. There is no Jinja.
+//! A script runs kubeadm, and a unit of systemd runs the script. There is no Jinja. Ignition unpacks files, but no whole
+//! document: the files of a document that is too large for OpenStack are compressed.
 
 mod additional;
 mod disks;
@@ -11,8 +12,10 @@ mod users;
 
 use serde_json::{Map, Value, json};
 
+use files::Form;
 pub(crate) use files::source as data_url;
 
+use crate::cloud_config::LIMIT;
 use crate::failure_report;
 use crate::setup::{DocumentError, File, SENTINEL, Setup};
 
@@ -50,6 +53,11 @@ WantedBy=multi-user.target
 /// A field of the KubeadmConfig has no form in Ignition.
 pub fn render(setup: &Setup<'_>) -> Result<String, DocumentError> {
     check(setup)?;
+    let plain = document(setup, Form::Plain)?;
+    if plain.len() <= LIMIT { Ok(plain) } else { document(setup, Form::Compressed) }
+}
+
+fn document(setup: &Setup<'_>, form: Form) -> Result<String, DocumentError> {
     let spec = setup.spec;
     let mut units = vec![json!({"name": "kubeadm.service", "enabled": true, "contents": unit(setup)})];
     if spec.ntp.as_ref().and_then(|ntp| ntp.enabled) == Some(true) {
@@ -59,7 +67,7 @@ pub fn render(setup: &Setup<'_>) -> Result<String, DocumentError> {
     let mut document = json!({
         "ignition": {"version": VERSION},
         "storage": present([
-            ("files", files(setup)?),
+            ("files", files(setup, form)?),
             ("disks", disks::disks(spec)),
             ("filesystems", disks::filesystems(spec)),
         ]),
@@ -103,7 +111,7 @@ fn check(setup: &Setup<'_>) -> Result<(), DocumentError> {
 }
 
 /// Returns all files, in upstream's order.
-fn files(setup: &Setup<'_>) -> Result<Vec<Value>, DocumentError> {
+fn files(setup: &Setup<'_>, form: Form) -> Result<Vec<Value>, DocumentError> {
     let script = File { owner: None, ..File::of_root(SCRIPT, "0700", script(setup)) };
     let kubeadm = File { owner: None, ..File::of_root(CONFIGURATION, "0600", setup.kubeadm) };
     let report = setup
@@ -117,7 +125,7 @@ fn files(setup: &Setup<'_>) -> Result<Vec<Value>, DocumentError> {
         .chain([script, kubeadm])
         .chain(report)
         .chain(files::time_servers(setup.spec));
-    all.map(|file| files::file(&file)).collect()
+    all.map(|file| files::file(&file, form)).collect()
 }
 
 /// Returns the script. A command that fails ends it, so the sentinel and the user's last commands need a success.

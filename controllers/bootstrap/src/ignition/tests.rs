@@ -1,7 +1,11 @@
 //! Tests of the Ignition configuration: parsed trees.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::Read as _;
+
 use apiserver_types::{BootstrapUser, FileEncoding, KubeadmConfigSpec};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 use crate::setup::Command;
@@ -227,4 +231,24 @@ passwd:
     let without = text.replace("            sum: abc\n", "");
     let error = rendered(config(&without), &[], json!([])).unwrap_err();
     assert!(error.to_string().contains("hash.function and hash.sum"), "{error}");
+}
+
+#[test]
+fn the_files_of_a_document_that_openstack_would_refuse_are_compressed() {
+    let file = |content: String| File { path: "/a".to_owned(), content: content.into(), ..File::default() };
+    let text = "a line of a long file\n".repeat(LIMIT / 20);
+    let tree = rendered(json!({}), &[file(text.clone())], json!([])).unwrap();
+    assert!(tree.to_string().len() < LIMIT);
+    let entries = tree["storage"]["files"].as_array().unwrap();
+    let contents = &entries.iter().find(|entry| entry["path"] == "/a").unwrap()["contents"];
+    assert_eq!(contents["compression"], "gzip");
+    let source = contents["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap();
+    let mut unpacked = String::new();
+    let data = STANDARD.decode(source).unwrap();
+    flate2::read::GzDecoder::new(data.as_slice()).read_to_string(&mut unpacked).unwrap();
+    assert_eq!(unpacked, text);
+    let short = content(&tree, "/etc/kubernetes/pki/ca.crt");
+    assert_eq!(short, "a b\n", "a file that compression makes longer stays as it is");
+    let small = rendered(json!({}), &[file("a line\n".repeat(100))], json!([])).unwrap();
+    assert!(!small.to_string().contains("compression"), "upstream's form, while the cloud accepts it");
 }

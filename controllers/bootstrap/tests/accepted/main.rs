@@ -195,6 +195,8 @@ passwd:
 enum Format {
     CloudConfig,
     Ignition,
+    /// A document whose files are compressed.
+    LargeIgnition,
 }
 
 fn document(format: Format, command: Command, kubeadm: &str, spec: &KubeadmConfigSpec) -> String {
@@ -207,11 +209,14 @@ fn document(format: Format, command: Command, kubeadm: &str, spec: &KubeadmConfi
         permissions: Some("0644".to_owned()),
         ..File::default()
     };
-    let files = [
+    let mut files = vec![
         file("/etc/blanks", "   leading blanks\nand no end"),
         file("/etc/returns", "a\r\nb\r\n\n"),
         File { append: Some(true), ..file("/etc/hosts", "192.0.2.5 registry.lab\n") },
     ];
+    if matches!(format, Format::LargeIgnition) {
+        files.push(file("/etc/large", &"a line\n".repeat(10_000)));
+    }
     let users = spec.users.clone().unwrap_or_default();
     let setup = Setup {
         command,
@@ -225,7 +230,7 @@ fn document(format: Format, command: Command, kubeadm: &str, spec: &KubeadmConfi
     };
     match format {
         Format::CloudConfig => cloud_config::render(&setup).unwrap(),
-        Format::Ignition => ignition::render(&setup).unwrap(),
+        Format::Ignition | Format::LargeIgnition => ignition::render(&setup).unwrap(),
     }
 }
 
@@ -243,6 +248,7 @@ fn documents_of_every_version_are_rendered_and_written_for_real_programs() {
         for (name, command, kubeadm) in kubeadm_files(version) {
             let cloud_config = document(Format::CloudConfig, command, &kubeadm, &machine());
             let ignition = document(Format::Ignition, command, &kubeadm, &ignition_machine());
+            let large = document(Format::LargeIgnition, command, &kubeadm, &ignition_machine());
             assert!(!on_the_machine(&cloud_config).contains("{{"), "{name} is still a template");
             let Some(folder) = &folder else { continue };
             let folder = Path::new(folder).join(version);
@@ -251,6 +257,7 @@ fn documents_of_every_version_are_rendered_and_written_for_real_programs() {
             let path = folder.join(format!("{name}.cloud-config.yaml"));
             std::fs::write(path, on_the_machine(&cloud_config)).unwrap();
             std::fs::write(folder.join(format!("{name}.ignition.json")), ignition).unwrap();
+            std::fs::write(folder.join(format!("{name}-large.ignition.json")), large).unwrap();
         }
     }
 }
