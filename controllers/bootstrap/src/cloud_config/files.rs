@@ -1,6 +1,6 @@
 //! Entries of `write_files`.
 
-use apiserver_types::{FileEncoding, KubeadmConfigSpec};
+use apiserver_types::{BootstrapUser, FileEncoding, KubeadmConfigSpec};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -44,11 +44,18 @@ fn content(file: &File) -> Result<(Option<&'static str>, String), DocumentError>
     }
 }
 
-/// Returns true if a file of the user needs an owner or a mount that is there only in the final stage.
+/// Returns true if a file of the user needs an owner, a group or a mount that is there only in the final stage.
 pub(super) fn is_deferred(file: &File, setup: &Setup<'_>) -> bool {
-    let owner = file.owner.as_deref().and_then(|owner| owner.split(':').next());
-    let by_user = setup.users.iter().any(|user| Some(user.name.as_str()) == owner);
-    by_user || deferred_by_mount(file, setup.spec)
+    let (owner, group) = match file.owner.as_deref().unwrap_or_default().split_once(':') {
+        Some((owner, group)) => (owner, Some(group)),
+        None => (file.owner.as_deref().unwrap_or_default(), None),
+    };
+    // A user comes with a group of the same name, unless another one is set.
+    let is_new = |user: &BootstrapUser| {
+        let own = user.primary_group.as_deref().unwrap_or(&user.name);
+        user.name == owner || Some(own) == group
+    };
+    setup.users.iter().any(is_new) || deferred_by_mount(file, setup.spec)
 }
 
 /// Returns true if a file is under a mount, which would hide a file that was written before.

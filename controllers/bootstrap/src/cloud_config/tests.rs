@@ -142,12 +142,20 @@ fn a_file_is_deferred_if_its_owner_is_a_new_user_or_its_path_is_under_a_mount() 
     let spec =
         spec(json!({"mounts": [["LABEL=etcd", "/var/lib/etcd"], ["swap", "none"], ["LABEL=r", "/run/"]]}));
     let users = [BootstrapUser { name: "ops".to_owned(), ..BootstrapUser::default() }];
-    let owned = File { owner: Some("ops:ops".to_owned()), ..file("/a", "") };
-    let files = [owned, file("/var/lib/etcd/x", ""), file("/var/lib/etcd2", ""), file("/none", "")];
+    let owned = |owner: &str| File { owner: Some(owner.to_owned()), ..file("/a", "") };
+    let files = [
+        owned("ops:ops"),
+        owned("root:ops"),
+        owned("root:root"),
+        file("/var/lib/etcd/x", ""),
+        file("/var/lib/etcd2", ""),
+        file("/none", ""),
+    ];
     let tree = tree(&joining(&spec, &files, &users));
     let deferred: Vec<bool> =
         tree["write_files"].as_array().unwrap().iter().map(|it| it["defer"] == true).collect();
-    assert_eq!(deferred, [true, true, false, false, true, true], "kubeadm's file is under a mount, too");
+    let expected = [true, true, false, true, false, false, true, true];
+    assert_eq!(deferred, expected, "kubeadm's file is under a mount, too");
 }
 
 #[test]
