@@ -171,6 +171,20 @@ fn binary_content_and_carriage_returns_are_encoded() {
 }
 
 #[test]
+fn a_jinja_expression_is_not_escaped_whatever_quotes_its_text_has() {
+    let expression = r#"{{ ds.meta_data["local-ipv4"] }}"#;
+    let command = format!("  echo 'a: {expression}' # b");
+    let spec = spec(json!({"preKubeadmCommands": [command, format!("{command}\ntrue")]}));
+    let users = [BootstrapUser { gecos: Some(command.clone()), ..BootstrapUser::default() }];
+    let text = render(&joining(&spec, &[], &users)).unwrap();
+    assert_eq!(text.matches(expression).count(), 3, "{text}");
+    let tree: Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(tree["runcmd"][0], command);
+    assert_eq!(tree["runcmd"][1], format!("{command}\ntrue"));
+    assert_eq!(tree["users"][0]["gecos"], command);
+}
+
+#[test]
 fn the_users_encoding_is_kept_and_compressed_data_is_encoded() {
     let spec = KubeadmConfigSpec::default();
     let rendered = |encoding, content: &[u8]| {
@@ -233,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_text_is_the_same_after_parsing(text in "([ -~]|[\\n\\t\\r: #'\"{}|>&*!%@-]|\\PC|\\p{Cc}){0,40}") {
+    fn every_text_is_the_same_after_parsing(text in "([ -~]|[\\n\\t\\r: #'\"{}|>&*!%@-]|\\{\\{ '\"|\\PC|\\p{Cc}){0,40}") {
         let spec = KubeadmConfigSpec {
             pre_kubeadm_commands: Some(vec![text.clone()]),
             mounts: Some(vec![vec![text.clone(), "none".to_owned()]]),

@@ -93,7 +93,7 @@ fn list_item(to: &mut String, item: &Node, indent: usize) {
             }
             to.push_str("]\n");
         }
-        Node::Text(text) => {
+        Node::Text(text) if !needs_literal(text) => {
             to.push(' ');
             quoted(to, text);
             to.push('\n');
@@ -118,11 +118,12 @@ fn line(to: &mut String, value: &impl std::fmt::Display) {
     to.push('\n');
 }
 
-/// Writes a text as a literal block if it has several lines, else quoted.
+/// Writes a text as a literal block if it has several lines or needs that, else quoted.
 fn scalar(to: &mut String, text: &str, indent: usize) {
     let body = text.trim_end_matches('\n');
     let trailing = text.len() - body.len();
-    if !text.contains('\n') || body.is_empty() || !text.chars().all(is_printable) {
+    let is_line = !text.contains('\n') && !needs_literal(text);
+    if is_line || body.is_empty() || !text.chars().all(is_printable) {
         to.push(' ');
         quoted(to, text);
         to.push('\n');
@@ -147,6 +148,12 @@ fn scalar(to: &mut String, text: &str, indent: usize) {
         to.push('\n');
     }
     to.push_str(&"\n".repeat(trailing.saturating_sub(1)));
+}
+
+/// Returns true if quotes would escape a part of a Jinja expression, which cloud-init renders before it parses YAML.
+fn needs_literal(text: &str) -> bool {
+    let has_jinja = ["{{", "{%"].iter().any(|start| text.contains(start));
+    has_jinja && text.contains('\'') && text.contains(['"', '\\']) && text.chars().all(is_printable)
 }
 
 /// Writes a text on one line: in single quotes, which need no escapes, if the text would need one in double quotes.
