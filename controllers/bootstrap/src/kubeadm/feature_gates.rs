@@ -67,6 +67,24 @@ pub fn unknown_feature_gates(version: &str, given: &BTreeMap<String, bool>) -> V
     given.keys().filter(|gate| !known.contains(&gate.as_str())).cloned().collect()
 }
 
+/// Returns the gates that [`feature_gates`] leaves out, because the version always does what they request.
+pub fn forced_feature_gates(version: &str, given: &BTreeMap<String, bool>) -> Vec<String> {
+    let written = feature_gates(version, Some(given)).unwrap_or_default();
+    given.keys().filter(|gate| !written.contains_key(*gate)).cloned().collect()
+}
+
+/// Returns the gates of a version that is not in the table which no version in the table knows either. kubeadm may refuse
+/// them.
+pub fn doubtful_feature_gates(version: &str, given: &BTreeMap<String, bool>) -> Vec<String> {
+    let Some(minor) = minor(version).filter(|minor| KNOWN.iter().all(|(known, _)| known != minor)) else {
+        return Vec::new();
+    };
+    // The local mode is known for every version.
+    let is_local = |gate: &str| gate == LOCAL_MODE && (LOCAL_MODE_FIRST..LOCAL_MODE_REMOVED).contains(&minor);
+    let is_known = |gate: &str| gate != LOCAL_MODE && KNOWN.iter().any(|(_, gates)| gates.contains(&gate));
+    given.keys().filter(|gate| !is_local(gate) && !is_known(gate)).cloned().collect()
+}
+
 /// Returns the minor of a version 1.x.
 pub(super) fn minor(version: &str) -> Option<u64> {
     let version = Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()?;
@@ -97,6 +115,18 @@ mod tests {
         for (version, given, expected) in table {
             assert_eq!(feature_gates(version, given.as_ref()), expected, "{version} {given:?}");
         }
+    }
+
+    #[test]
+    fn a_gate_that_is_left_out_or_that_no_version_is_known_to_have_is_named() {
+        let local = gates(&[(LOCAL_MODE, true)]);
+        assert_eq!(forced_feature_gates("v1.36.0", &local), [LOCAL_MODE]);
+        assert!(forced_feature_gates("v1.35.0", &local).is_empty());
+        assert!(forced_feature_gates("v1.36.0", &gates(&[(LOCAL_MODE, false)])).is_empty());
+        let given = gates(&[(LOCAL_MODE, true), ("EtcdLearnerMode", true), ("Misspelt", true)]);
+        assert_eq!(doubtful_feature_gates("v1.32.0", &given), ["Misspelt"]);
+        assert_eq!(doubtful_feature_gates("v1.29.0", &given), [LOCAL_MODE, "Misspelt"]);
+        assert!(doubtful_feature_gates("v1.33.0", &given).is_empty(), "these are refused");
     }
 
     #[test]

@@ -85,9 +85,7 @@ fn validate_layouts(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>
 }
 
 fn validate_gates(spec: &Value, version: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let given = spec.pointer("/clusterConfiguration/featureGates").and_then(Value::as_object);
-    let given: Option<BTreeMap<String, bool>> = given
-        .map(|given| given.iter().filter_map(|(gate, on)| Some((gate.clone(), on.as_bool()?))).collect());
+    let given = gates(spec);
     let written = kubeadm::feature_gates(version, given.as_ref()).unwrap_or_default();
     for gate in kubeadm::unknown_feature_gates(version, &written) {
         let value = json!(written.get(&gate));
@@ -96,6 +94,12 @@ fn validate_gates(spec: &Value, version: &str, path: &FieldPath, errors: &mut Ve
         );
         errors.push(FieldError::invalid(path.key(&gate), &value, &detail));
     }
+}
+
+/// Returns the feature gates of kubeadm in a spec.
+fn gates(spec: &Value) -> Option<BTreeMap<String, bool>> {
+    let given = spec.pointer("/clusterConfiguration/featureGates").and_then(Value::as_object)?;
+    Some(given.iter().filter_map(|(gate, on)| Some((gate.clone(), on.as_bool()?))).collect())
 }
 
 fn validate_flags(spec: &Value, version: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -109,7 +113,7 @@ fn validate_flags(spec: &Value, version: &str, path: &FieldPath, errors: &mut Ve
     }
 }
 
-/// Returns warnings about fields that the kubeadm of a version has no form for.
+/// Returns warnings about fields that the kubeadm of a version has no form for, and about feature gates.
 pub(crate) fn warnings(settings: Settings<'_>, path: &FieldPath) -> Vec<String> {
     let Some(version) = settings.version else { return Vec::new() };
     // An invalid object has been refused before.
@@ -119,7 +123,25 @@ pub(crate) fn warnings(settings: Settings<'_>, path: &FieldPath) -> Vec<String> 
     let warning = |field: &String| {
         format!("{}: has no effect with version {version}, only from {from} on", path.child(field))
     };
-    fields.iter().map(warning).collect()
+    fields.iter().map(warning).chain(gate_warnings(settings.spec, version, path)).collect()
+}
+
+/// Returns warnings about gates that are left out, and about those that no version is known to have.
+fn gate_warnings(spec: &Value, version: &str, path: &FieldPath) -> Vec<String> {
+    let Some(given) = gates(spec) else { return Vec::new() };
+    let at = |gate: &str| path.child("clusterConfiguration").child("featureGates").key(gate);
+    let forced = kubeadm::forced_feature_gates(version, &given);
+    let forced = forced.iter().map(|gate| {
+        format!("{}: is always on with version {version}, so kubeadm does not get the feature gate", at(gate))
+    });
+    let doubtful = kubeadm::doubtful_feature_gates(version, &given);
+    let doubtful = doubtful.iter().map(|gate| {
+        format!(
+            "{}: no version of kubeadm is known to have this feature gate, and kubeadm refuses unknown ones",
+            at(gate)
+        )
+    });
+    forced.chain(doubtful).collect()
 }
 
 #[cfg(test)]
@@ -203,5 +225,22 @@ mod tests {
             ]
         );
         assert_eq!((shown(Some("v1.31.0")), shown(None)), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn gates_that_are_left_out_or_in_doubt_cause_warnings() {
+        let spec = json!({"clusterConfiguration": {"featureGates":
+            {"ControlPlaneKubeletLocalMode": true, "Misspelt": true}}});
+        let shown =
+            |version| warnings(Settings { spec: &spec, version: Some(version) }, &FieldPath::new("spec"));
+        let at = "spec.clusterConfiguration.featureGates";
+        let forced = format!(
+            "{at}[ControlPlaneKubeletLocalMode]: is always on with version v1.36.0, so kubeadm does not get the feature gate"
+        );
+        assert_eq!(shown("v1.36.0"), [forced], "the other one is refused");
+        let doubtful =
+            format!("{at}[Misspelt]: no version of kubeadm is known to have this feature gate, and ");
+        let found = shown("v1.32.0");
+        assert!(found.len() == 1 && found[0].starts_with(&doubtful), "{found:?}");
     }
 }
