@@ -30,14 +30,30 @@ const NO_DATA: [&str; 2] = ["Used fallback datasource", "no datasource found!"];
 /// Text of kubeadm before the cause of a failure.
 const KUBEADM: &str = "error execution phase";
 
-/// Likely causes and remedies, by a text of kubeadm or of the shell. The first one that is found counts.
-const HINTS: [(&str, &str); 8] = [
+/// Remedy for a kubeadm that reads none of the configurations of newer ones.
+const OLD_KUBEADM: &str = "The kubeadm of the image is older than the control plane, and cannot read its configuration. Choose an image with \
+    the kubeadm of the control plane's version";
+
+/// Likely causes and remedies, by a text of kubeadm or of the shell. The first one that is found counts: the image, then
+/// the network, then the trust between machine and API.
+const HINTS: [(&str, &str); 10] = [
     ("kubeadm: not found", "The image has no kubeadm. Choose another image"),
     ("kubeadm: command not found", "The image has no kubeadm. Choose another image"),
     (
         "this version of kubeadm only supports",
         "The kubeadm of the image has another minor version. Choose an image for the Machine's version",
     ),
+    ("failed to decode cluster configuration data", OLD_KUBEADM),
+    (
+        "your configuration file uses an old API spec",
+        "The kubeadm of the image is newer than the Machine's version. Choose an image for that version",
+    ),
+    (
+        "connection refused",
+        "The machine does not reach the endpoint of the API. See load balancer and security groups",
+    ),
+    ("i/o timeout", "The machine does not reach the endpoint of the API. See routes and security groups"),
+    ("x509:", "Another cluster has the address of the endpoint, or its CA is another one than in the Secret"),
     (
         "could not find a JWS signature",
         "The API server does not know the bootstrap token. See the Events of the KubeadmConfig",
@@ -46,13 +62,10 @@ const HINTS: [(&str, &str); 8] = [
         "Unauthorized",
         "The API server does not accept the bootstrap token. See the Events of the KubeadmConfig",
     ),
-    ("x509:", "Another cluster has the address of the endpoint, or its CA is another one than in the Secret"),
-    (
-        "connection refused",
-        "The machine does not reach the endpoint of the API. See load balancer and security groups",
-    ),
-    ("i/o timeout", "The machine does not reach the endpoint of the API. See routes and security groups"),
 ];
+
+/// States of a server whose console may have a cause. A server that ran before it entered `ERROR` has one.
+const WITH_CONSOLE: [&str; 2] = ["ACTIVE", "ERROR"];
 
 /// Number of lines that precede cloud-init's own, and of lines that follow the report. They contain the cause.
 const AROUND: usize = 8;
@@ -70,9 +83,9 @@ pub(super) async fn condition(
     machine: &Machine,
     server: Option<&Server>,
 ) -> Option<Condition> {
-    let due = server.filter(|it| it.status == "ACTIVE" && is_due(object, machine, Timestamp::now()));
+    let due = server.filter(|it| is_due(object, machine, &it.status, Timestamp::now()));
     let console = match due {
-        // A cloud need not give consoles to its users.
+        // A cloud need not give consoles to its users, and a server that was never built has none.
         Some(server) => cloud.console_log(&server.id, LINES).await.ok(),
         None => None,
     };
@@ -120,9 +133,10 @@ fn waiting(status: &str, console: Option<&str>) -> String {
 }
 
 /// Returns true if the console may say why the machine is no node, and has not said it yet.
-fn is_due(object: &OpenStackMachine, machine: &Machine, now: Timestamp) -> bool {
+fn is_due(object: &OpenStackMachine, machine: &Machine, status: &str, now: Timestamp) -> bool {
     let created = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
-    machine.spec.bootstrap.config_ref.is_some()
+    WITH_CONSOLE.contains(&status)
+        && machine.spec.bootstrap.config_ref.is_some()
         && !has_node(machine)
         && object.condition(CONDITION).is_none_or(|it| it.status == ConditionStatus::Unknown)
         && created.is_some_and(|created| now.duration_since(created) >= PATIENCE)
@@ -281,9 +295,18 @@ mod tests {
             object
         };
         let mut machine = Machine::new("m1", MachineSpec::default());
+        let is_due =
+            |object: &OpenStackMachine, machine: &Machine, now| is_due(object, machine, "ACTIVE", now);
         assert!(!is_due(&created(later - PATIENCE), &machine, later), "no bootstrap provider");
         machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
         assert!(is_due(&created(later - PATIENCE), &machine, later));
+        for (status, expected) in [("ERROR", true), ("BUILD", false), ("SHUTOFF", false)] {
+            assert_eq!(
+                super::is_due(&created(later - PATIENCE), &machine, status, later),
+                expected,
+                "{status}"
+            );
+        }
         assert!(!is_due(&created(later), &machine, later), "too early");
         let mut object = created(later - PATIENCE);
         set(&mut object, change(&created(later), &machine, Some("ACTIVE"), None, &now()));
@@ -332,6 +355,16 @@ mod tests {
             (
                 "error execution phase preflight: couldn't validate: x509: certificate signed by unknown",
                 "its CA",
+            ),
+            (
+                "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: failed to decode \
+                 cluster configuration data: no kind \"ClusterConfiguration\" is registered for version \
+                 \"kubeadm.k8s.io/v1beta4\" in scheme",
+                "the kubeadm of the control plane's version",
+            ),
+            (
+                "error: your configuration file uses an old API spec: \"kubeadm.k8s.io/v1beta3\"",
+                "newer than the Machine's version",
             ),
             (
                 "error execution phase preflight: dial tcp 10.0.0.1:6443: connect: connection refused",
