@@ -10,7 +10,7 @@ use controllers_bootstrap::certificates::{CertificateKey, Purpose};
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
 use controllers_bootstrap::proxy::Proxy;
 use controllers_bootstrap::token::{self, Token};
-use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, jinja, kubeadm};
+use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
 use controllers_workload::ClusterKey;
 use kube::api::{Patch, PatchParams};
@@ -22,6 +22,7 @@ use super::certificate_upload::{self, Upload};
 use super::checks;
 use super::contents::Contents;
 use super::data_secret;
+use super::jinja_warnings;
 use super::lock::{Attempt, Lock};
 use super::observe::{endpoint, is_control_plane};
 use super::report;
@@ -314,16 +315,9 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Tells which files cloud-init changes because it takes a part of them for Jinja.
+    /// Tells which files and commands cloud-init changes because it takes a part of them for Jinja.
     async fn warn_about_jinja(&self, config: &KubeadmConfig, files: &[File]) {
-        for file in files.iter().filter(|file| file.encoding.is_none()) {
-            let Ok(content) = std::str::from_utf8(&file.content) else { continue };
-            let Some(offset) = jinja::suspicious(content) else { continue };
-            let message = format!(
-                "file {}: cloud-init takes the text at byte {offset} for Jinja, and changes it. Give the content in \
-                 encoding base64 to keep it",
-                file.path
-            );
+        for message in jinja_warnings::warnings(files, &config.spec) {
             self.context.events.record(config, Severity::Warning, "JinjaInContent", &message).await;
         }
     }

@@ -9,6 +9,7 @@ mod checks;
 mod contents;
 mod data_secret;
 mod decide;
+mod jinja_warnings;
 mod lock;
 mod observe;
 mod report;
