@@ -347,7 +347,7 @@ impl Actor<'_> {
                     .events
                     .record(self.cluster, Severity::Warning, "InitLockReleased", &message)
                     .await;
-                Err(Failure::of(Part::ControlPlane, message))
+                Err(Failure::released(message))
             }
         }
     }

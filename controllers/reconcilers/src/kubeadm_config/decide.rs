@@ -118,7 +118,7 @@ pub(super) fn initialized(cluster: &Cluster) -> bool {
     cluster.condition("ControlPlaneInitialized").is_some_and(apiserver_types::Condition::holds)
 }
 
-fn is_rendered(config: &KubeadmConfig) -> bool {
+pub(super) fn is_rendered(config: &KubeadmConfig) -> bool {
     let status = config.status.as_ref().and_then(|status| status.initialization.as_ref());
     status.and_then(|it| it.data_secret_created) == Some(true)
 }

@@ -16,6 +16,9 @@ pub(super) const SHORT: Duration = Duration::from_secs(10);
 /// a few seconds. A pass costs a few reads of our own API.
 pub(super) const SECRET: Duration = Duration::from_secs(3);
 
+/// Interval of a pass that has released a stale lock: it may take the lock now.
+pub(super) const RELEASED: Duration = Duration::from_secs(1);
+
 /// Part of the bootstrap that a stopped pass concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -63,6 +66,11 @@ impl Failure {
     /// Creates the failure of content that cannot be prepared.
     pub(super) fn data(error: impl std::fmt::Display) -> Self {
         Self::of(Part::Data, error.to_string())
+    }
+
+    /// Creates the end of a pass that has released a stale lock.
+    pub(super) fn released(message: impl Into<String>) -> Self {
+        Self::Stop(Stop { part: Part::ControlPlane, message: message.into(), after: RELEASED })
     }
 
     /// Creates the failure of content whose Secret or key does not exist yet.

@@ -10,7 +10,8 @@ use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::KubeadmConfigReconciler;
-use super::decide::initialized;
+use super::decide::{initialized, is_rendered};
+use super::observe::is_control_plane;
 use super::tokens;
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
@@ -27,11 +28,17 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let objects = Api::<KubeadmConfig>::all(client.clone());
     let controller = ReconcileLoop::new(objects, CONCURRENCY, &context.queues, "kubeadmconfig");
     let (of_cluster, of_workload) = (controller.store(), controller.store());
+    let of_lock = controller.store();
     let (machines, clusters) = (ChangePredicate::default(), ChangePredicate::default());
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), move |machine| {
             let changed = machines.is_new_with(&machine, &tokens::is_over(&machine));
-            changed.then(|| config_of(&machine)).flatten()
+            let mut configs: Vec<_> = config_of(&machine).filter(|_| changed).into_iter().collect();
+            if changed && is_lost_holder(&machine) {
+                let cluster = &machine.spec.cluster_name;
+                configs.extend(concerned(&of_lock, &machine, |config| waits_for_lock(config, cluster)));
+            }
+            configs
         })
         .watches(Api::<Cluster>::all(client), move |cluster| {
             let name = cluster.name_any();
@@ -65,6 +72,16 @@ fn config_of(machine: &Machine) -> Option<ObjectRef<KubeadmConfig>> {
     is_ours.then(|| ObjectRef::new(&reference.name).within(&machine.namespace().unwrap_or_default()))
 }
 
+/// Returns true if a Machine may have held the lock of its cluster's initialization, and does not any more.
+fn is_lost_holder(machine: &Machine) -> bool {
+    is_control_plane(machine) && machine.metadata.deletion_timestamp.is_some()
+}
+
+/// Returns true if a KubeadmConfig of the cluster has no data yet, so that it may wait for the lock.
+fn waits_for_lock(config: &KubeadmConfig, cluster: &str) -> bool {
+    is_of(config, cluster) && !is_rendered(config)
+}
+
 fn is_of(config: &KubeadmConfig, cluster: &str) -> bool {
     config.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
 }
@@ -75,5 +92,29 @@ fn connected(store: &Store<KubeadmConfig>, change: Option<&WorkloadChange>) -> V
         None => workload_changes::labelled(store, None),
         Some(WorkloadChange::Connected(key)) => workload_changes::labelled(store, Some(key)),
         Some(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{KubeadmConfigSpec, MachineSpec};
+    use serde_json::json;
+
+    use super::*;
+    use crate::kubeadm_config::observe::CONTROL_PLANE_LABEL;
+
+    #[test]
+    fn the_deletion_of_a_control_plane_machine_concerns_those_that_wait_for_the_lock() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-26T10:00:00Z")).unwrap();
+        assert!(!is_lost_holder(&machine), "a worker");
+        machine.labels_mut().insert(CONTROL_PLANE_LABEL.to_owned(), String::new());
+        assert!(is_lost_holder(&machine));
+        let mut config = KubeadmConfig::new("n", KubeadmConfigSpec::default());
+        config.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "blue".to_owned());
+        assert!(waits_for_lock(&config, "blue") && !waits_for_lock(&config, "red"));
+        let status = json!({"initialization": {"dataSecretCreated": true}});
+        config.status = serde_json::from_value(status).unwrap();
+        assert!(!waits_for_lock(&config, "blue"), "it has its data");
     }
 }

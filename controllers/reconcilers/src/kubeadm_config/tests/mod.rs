@@ -234,7 +234,11 @@ async fn one_machine_alone_initializes_and_a_lost_holder_is_replaced() {
     assert_eq!(pass(&api, "n").await.unwrap(), Requeue::After(stop::WAITING));
     assert_eq!(document(&api, "n"), None);
     api.put(LOCK, json!({"data": {"lock-information": r#"{"machineName":"gone"}"#}}));
-    pass(&api, "n").await.unwrap();
+    assert_eq!(
+        pass(&api, "n").await.unwrap(),
+        Requeue::After(stop::RELEASED),
+        "it need not wait for the next look"
+    );
     assert_eq!(api.get(LOCK), None, "the lock of a Machine that does not exist is released");
     pass(&api, "n").await.unwrap();
     assert!(document(&api, "n").is_some());
