@@ -31,6 +31,7 @@ struct Store {
     writes: usize,
     crash: Option<(usize, Crash)>,
     replaced: Vec<String>,
+    forbidden: Option<String>,
 }
 
 #[derive(Debug)]
@@ -88,6 +89,11 @@ impl FakeApi {
         self.0.lock().unwrap().objects.get(path).cloned()
     }
 
+    /// Refuses reads of one path, and of no other.
+    pub(crate) fn forbid(&self, path: Option<&str>) {
+        self.0.lock().unwrap().forbidden = path.map(str::to_owned);
+    }
+
     /// Deletes an object as another client.
     pub(crate) fn remove(&self, path: &str) -> Option<Value> {
         self.0.lock().unwrap().objects.remove(path)
@@ -127,6 +133,9 @@ impl FakeApi {
 
 impl Store {
     fn outcome(&mut self, method: &Method, path: &str, body: &Value) -> Outcome {
+        if *method == Method::GET && self.forbidden.as_deref() == Some(path) {
+            return Err((403, "Forbidden"));
+        }
         if *method == Method::GET {
             return self.objects.get(path).cloned().ok_or((404, "NotFound"));
         }

@@ -18,7 +18,8 @@ pub(super) enum Step {
     Pause,
     /// Replace the owner references of the data Secret, whose controller has another UID or version since a move.
     RepairSecret(Box<Secret>),
-    /// Report that the data Secret belongs to an object of another kind.
+    /// Report why there can be no data: the data Secret cannot be read or belongs to another object, or the owner is no
+    /// Machine.
     Refuse(String),
     /// Wait until the infrastructure of the Cluster is provisioned.
     WaitForInfrastructure,
@@ -36,7 +37,9 @@ pub(super) enum Step {
 
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
-    let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else { return Step::Ignore };
+    let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else {
+        return without_machine(config, observed);
+    };
     if paused(config, Some(cluster)) {
         return Step::Pause;
     }
@@ -45,6 +48,9 @@ pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
     }
     if let Some(step) = observed.secret.as_ref().and_then(|secret| ownership(config, secret)) {
         return step;
+    }
+    if let Some(error) = observed.unreadable.as_ref().filter(|_| !is_rendered(config)) {
+        return Step::Refuse(error.clone());
     }
     if !infrastructure_provisioned(cluster) {
         return Step::WaitForInfrastructure;
@@ -61,6 +67,18 @@ pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
         (false, true) if only_joins(config, machine) => Step::WaitForControlPlane,
         (false, true) => Step::Init,
         (false, false) => Step::WaitForControlPlane,
+    }
+}
+
+/// Returns the step of an object whose Machine or Cluster does not exist, or whose owner is another object.
+fn without_machine(config: &KubeadmConfig, observed: &Observed) -> Step {
+    let is_left = paused(config, None) || config.metadata.deletion_timestamp.is_some() || is_rendered(config);
+    match observed.pool.as_ref().filter(|_| !is_left) {
+        Some(pool) => Step::Refuse(format!(
+            "MachinePool {pool} owns the KubeadmConfig, and Capstan makes no machines of a MachinePool. Use a \
+             MachineDeployment"
+        )),
+        None => Step::Ignore,
     }
 }
 
@@ -157,7 +175,7 @@ mod tests {
         if control_plane {
             machine.labels_mut().insert("cluster.x-k8s.io/control-plane".to_owned(), "any".to_owned());
         }
-        Observed { machine: Some(machine), cluster: Some(cluster(initialized)), secret: None }
+        Observed { machine: Some(machine), cluster: Some(cluster(initialized)), ..Observed::default() }
     }
 
     #[test]
@@ -199,6 +217,29 @@ mod tests {
         assert_eq!(next_step(&config, &around), Step::WaitForControlPlane);
         config.spec.join_configuration = None;
         assert_eq!(next_step(&config, &around), Step::Init);
+    }
+
+    #[test]
+    fn a_machine_pool_is_refused_by_its_name() {
+        let mut config = config();
+        let mut around = Observed { pool: Some("p".to_owned()), ..Observed::default() };
+        let step = next_step(&config, &around);
+        assert!(matches!(&step, Step::Refuse(text) if text.starts_with("MachinePool p owns ")), "{step:?}");
+        config.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-26T10:00:00Z")).unwrap();
+        assert_eq!(next_step(&config, &around), Step::Ignore);
+        around.pool = None;
+        config.metadata.deletion_timestamp = None;
+        assert_eq!(next_step(&config, &around), Step::Ignore, "its Machine does not exist");
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_read_stops_only_what_is_not_rendered() {
+        let (mut config, mut around) = (config(), observed(true, false));
+        around.unreadable = Some("because".to_owned());
+        assert_eq!(next_step(&config, &around), Step::Refuse("because".to_owned()));
+        let status = json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": "m"});
+        config.status = serde_json::from_value(status).unwrap();
+        assert_eq!(next_step(&config, &around), Step::CareForToken);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use act::Actor;
 use decide::Step;
 use observe::Observed;
 use report::{DATA, Outcome};
-use stop::{Failure, Part, SHORT, Stop};
+use stop::{Failure, Part, SHORT, Stop, cause};
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -97,10 +97,34 @@ impl KubeadmConfigReconciler {
                 let requeue = requeue(stop.after);
                 (Outcome::Stopped(stop), requeue)
             }
-            Err(Failure::Api(error)) => return Err(error),
+            Err(Failure::Api(error)) => {
+                self.report_error(&api, config, &observed, &error).await;
+                return Err(error);
+            }
         };
         self.report(&api, config, &observed, &outcome).await?;
         Ok(requeue)
+    }
+
+    /// Writes why a call failed, if there is no data yet. A conflict is over in the next pass, and if the API itself does
+    /// not work, nothing can be written.
+    async fn report_error(
+        &self,
+        api: &Api<KubeadmConfig>,
+        config: KubeadmConfig,
+        observed: &Observed,
+        error: &ReconcileError,
+    ) {
+        let ReconcileError::Api(failed) = error else { return };
+        if error.is_conflict() || decide::is_rendered(&config) {
+            return;
+        }
+        let message =
+            format!("an object that the bootstrap data needs cannot be read or written: {}", cause(failed));
+        let outcome = Outcome::Stopped(Stop { part: Part::Access, message, after: SHORT });
+        if let Err(error) = self.report(api, config, observed, &outcome).await {
+            tracing::debug!(%error, "the error of a pass was not reported");
+        }
     }
 
     /// Makes the effect of a step. Returns the result and the time of the next pass.
@@ -111,19 +135,21 @@ impl KubeadmConfigReconciler {
         observed: &Observed,
         step: Step,
     ) -> Result<(Outcome, Requeue), Failure> {
+        if let Step::Refuse(message) = step {
+            return Err(Failure::of(Part::Access, message));
+        }
         let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else {
             return Ok((Outcome::Unchanged, Requeue::OnChange));
         };
         let actor = Actor { context: &self.context, api, machine, cluster };
         let available = Outcome::Available(config.name_any());
         match step {
-            Step::Ignore => Ok((Outcome::Unchanged, Requeue::OnChange)),
+            Step::Ignore | Step::Refuse(_) => Ok((Outcome::Unchanged, Requeue::OnChange)),
             Step::Pause => Ok((Outcome::Paused(actor.end_of_token(config).await), Requeue::OnChange)),
             Step::RepairSecret(secret) => {
                 self.context.secrets.replace(&secret).await?;
                 Ok((Outcome::Unchanged, Requeue::Now))
             }
-            Step::Refuse(message) => Err(Failure::data(message)),
             Step::WaitForInfrastructure => {
                 let message = "the infrastructure of the Cluster is not provisioned yet";
                 Err(Failure::of(Part::Infrastructure, message))

@@ -5,6 +5,8 @@ use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
+use super::stop::cause;
+
 /// Group of Machines. The version in a reference has no meaning.
 const GROUP: &str = "cluster.x-k8s.io";
 
@@ -16,9 +18,13 @@ pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 pub(super) struct Observed {
     /// The Machine that owns the KubeadmConfig.
     pub machine: Option<Machine>,
+    /// Name of the MachinePool that owns the KubeadmConfig instead.
+    pub pool: Option<String>,
     pub cluster: Option<Cluster>,
     /// The Secret with the KubeadmConfig's name.
     pub secret: Option<Secret>,
+    /// Reason why that Secret cannot be read. For people.
+    pub unreadable: Option<String>,
 }
 
 /// Reads the objects around a KubeadmConfig.
@@ -27,22 +33,28 @@ pub(super) async fn observe(
     config: &KubeadmConfig,
 ) -> Result<Observed, ReconcileError> {
     let namespace = config.namespace().unwrap_or_default();
-    let Some(name) = owner(config) else { return Ok(Observed::default()) };
+    let Some(name) = owner(config, "Machine") else {
+        let pool = owner(config, "MachinePool").map(str::to_owned);
+        return Ok(Observed { pool, ..Observed::default() });
+    };
     let machines: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
     let Some(machine) = machines.get_opt(name).await? else { return Ok(Observed::default()) };
     let clusters: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
-    Ok(Observed {
-        cluster: clusters.get_opt(&machine.spec.cluster_name).await?,
-        secret: context.secrets.secret(&namespace, &config.name_any()).await?,
-        machine: Some(machine),
-    })
+    let name = config.name_any();
+    let (secret, unreadable) = match context.secrets.secret(&namespace, &name).await {
+        Ok(secret) => (secret, None),
+        // A host cluster may be down, or refuse it.
+        Err(error) => (None, Some(format!("Secret {namespace}/{name} cannot be read: {}", cause(&error)))),
+    };
+    let cluster = clusters.get_opt(&machine.spec.cluster_name).await?;
+    Ok(Observed { cluster, secret, unreadable, machine: Some(machine), pool: None })
 }
 
-/// Returns the name of the first owner that is a Machine.
-fn owner(config: &KubeadmConfig) -> Option<&str> {
+/// Returns the name of the first owner of a kind: Machine or MachinePool.
+fn owner<'a>(config: &'a KubeadmConfig, kind: &str) -> Option<&'a str> {
     let mut owners = config.metadata.owner_references.iter().flatten();
-    let is_machine = |version: &str| version.split_once('/').is_some_and(|(group, _)| group == GROUP);
-    owners.find(|it| it.kind == "Machine" && is_machine(&it.api_version)).map(|it| it.name.as_str())
+    let is_ours = |version: &str| version.split_once('/').is_some_and(|(group, _)| group == GROUP);
+    owners.find(|it| it.kind == kind && is_ours(&it.api_version)).map(|it| it.name.as_str())
 }
 
 /// Returns true if the Machine is one of the control plane.

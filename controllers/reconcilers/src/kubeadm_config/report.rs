@@ -93,7 +93,7 @@ pub(super) const fn deprecated_reason(part: Part) -> (&'static str, &'static str
         Part::ControlPlane => ("WaitingForControlPlaneAvailable", "Info"),
         Part::InitCertificates => ("CertificatesGenerationFailed", "Warning"),
         Part::JoinCertificates => ("CertificatesCorrupted", "Error"),
-        Part::Data => ("DataSecretGenerationFailed", "Warning"),
+        Part::Data | Part::Access => ("DataSecretGenerationFailed", "Warning"),
     }
 }
 
@@ -103,7 +103,9 @@ fn parts(outcome: &Outcome, now: &Time) -> Vec<Condition> {
         Outcome::Paused(_) | Outcome::Unchanged => Vec::new(),
         Outcome::Available(_) => vec![available(DATA), available(CERTIFICATES)],
         Outcome::Stopped(stop) => match stop.part {
-            Part::Infrastructure | Part::ControlPlane => vec![not_available(&stop.message, now)],
+            Part::Infrastructure | Part::ControlPlane | Part::Access => {
+                vec![not_available(&stop.message, now)]
+            }
             Part::Data => vec![not_available(&stop.message, now), available(CERTIFICATES)],
             Part::InitCertificates | Part::JoinCertificates => {
                 let (unknown, reason) = (ConditionStatus::Unknown, "InternalError");
@@ -141,7 +143,7 @@ fn deprecated(status: &mut KubeadmConfigStatus, outcome: &Outcome, now: &Time) {
     };
     let failed = stopped.map(|stop| match stop.part {
         Part::InitCertificates | Part::JoinCertificates => CERTIFICATES,
-        Part::Infrastructure | Part::ControlPlane | Part::Data => DATA,
+        Part::Infrastructure | Part::ControlPlane | Part::Data | Part::Access => DATA,
     });
     let known = status.conditions.clone().unwrap_or_default();
     let old = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
@@ -227,6 +229,7 @@ mod tests {
             (Outcome::Available("m".to_owned()), yes.to_vec(), Some(2)),
             (stopped(Part::Infrastructure), vec![no, "Ready False NotReady"], Some(2)),
             (stopped(Part::Data), vec![no, yes[1], "Ready False NotReady"], None),
+            (stopped(Part::Access), vec![no, "Ready False NotReady"], None),
             (stopped(Part::JoinCertificates), vec![unknown, no, "Ready False NotReady"], None),
             (Outcome::Paused(None), vec![], None),
             (Outcome::Paused(Some("until".to_owned())), vec![], None),

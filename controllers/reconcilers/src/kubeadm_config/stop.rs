@@ -32,6 +32,8 @@ pub(super) enum Part {
     JoinCertificates,
     /// Content of the data, which cannot be prepared.
     Data,
+    /// An object that cannot be read, written or used. It is not known whether the others can.
+    Access,
 }
 
 /// Reason why a pass ended early.
@@ -58,7 +60,7 @@ impl Failure {
     pub(super) fn of(part: Part, message: impl Into<String>) -> Self {
         let after = match part {
             Part::Infrastructure | Part::ControlPlane => WAITING,
-            Part::InitCertificates | Part::JoinCertificates | Part::Data => SHORT,
+            Part::InitCertificates | Part::JoinCertificates | Part::Data | Part::Access => SHORT,
         };
         Self::Stop(Stop { part, message: message.into(), after })
     }
@@ -84,6 +86,17 @@ impl Failure {
             ReconcileError::Waiting { message, .. } => Self::of(part, message),
             other => Self::Api(other),
         }
+    }
+}
+
+/// Returns the cause of a failed call in the words of the other side, and the remedy if there is one.
+pub(super) fn cause(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            format!("{}. Grant Capstan this permission", status.message)
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

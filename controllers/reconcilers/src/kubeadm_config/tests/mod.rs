@@ -318,6 +318,33 @@ async fn contents_of_secrets_are_read_and_a_missing_one_is_named() {
 }
 
 #[tokio::test]
+async fn an_object_that_cannot_be_read_is_told_until_there_is_data() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    let message = || {
+        let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+        let of_data = &config["status"]["conditions"][1];
+        assert_eq!(of_data["type"], "DataSecretAvailable");
+        of_data["message"].as_str().unwrap_or_default().to_owned()
+    };
+    api.forbid(Some(&format!("{SECRETS}/m")));
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    assert_eq!(message(), "Secret ns/m cannot be read: Forbidden. Grant Capstan this permission");
+    api.forbid(Some(&format!("{SECRETS}/blue-etcd")));
+    assert!(pass(&api, "m").await.is_err());
+    assert!(message().contains("cannot be read or written: Forbidden. "), "{}", message());
+    assert_eq!(conditions(&api, "m"), json!(["Paused False", "DataSecretAvailable False", "Ready False"]));
+    api.forbid(None);
+    pass(&api, "m").await.unwrap();
+    let all = json!(["Paused False", "DataSecretAvailable True", "Ready True", "CertificatesAvailable True"]);
+    assert_eq!(conditions(&api, "m"), all);
+    api.forbid(Some(&format!("{SECRETS}/m")));
+    pass(&api, "m").await.unwrap();
+    assert_eq!(conditions(&api, "m"), all, "the data is there, whether it can be read or not");
+}
+
+#[tokio::test]
 async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workload_cluster() {
     let workload = FakeApi::default();
     let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
