@@ -182,6 +182,7 @@ fn deleting(
     };
     match outcome {
         Err(error) => new(ConditionStatus::True, "InternalError", &error.to_string()),
+        Ok(Step::Refuse(reason)) => new(ConditionStatus::True, "InternalError", reason),
         Ok(Step::Release) => new(ConditionStatus::True, "DeletionCompleted", "Deletion completed"),
         Ok(Step::WaitForWorkers(workers)) => {
             let message = format!("Waiting for the deletion of {}", names(workers.clone()));
@@ -192,5 +193,27 @@ fn deleting(
             let message = format!("Waiting for the deletion of Machines {machines}");
             new(ConditionStatus::True, "WaitingForMachineDeletion", &message)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported(control_plane: &KubeadmControlPlane, outcome: &Outcome) -> Vec<Condition> {
+        conditions(control_plane, &Observed::default(), outcome, true, &Time::default())
+    }
+
+    #[test]
+    fn a_control_plane_that_goes_names_the_machine_of_another_owner() {
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        let found = reported(&control_plane, &Ok(Step::Refuse("Machine x is of another owner".to_owned())));
+        let deleting = apiserver_types::condition(&found, "Deleting").unwrap();
+        assert_eq!(
+            (deleting.reason.as_str(), deleting.message.as_str()),
+            ("InternalError", "Machine x is of another owner")
+        );
     }
 }
