@@ -82,7 +82,9 @@ fn conditions(
     is_initialized: bool,
     now: &Time,
 ) -> Vec<Condition> {
-    let mut conditions = vec![available::condition(control_plane, observed, is_initialized, now)];
+    let available = (!is_between(control_plane, outcome))
+        .then(|| available::condition(control_plane, observed, is_initialized, now));
+    let mut conditions: Vec<Condition> = available.into_iter().collect();
     conditions.extend(observed.certificates.condition(now));
     conditions.push(initialized(is_initialized, now));
     conditions.extend(waiting(observed, outcome, now));
@@ -96,6 +98,13 @@ fn conditions(
     conditions.push(paused::condition(control_plane, Some(&observed.cluster), now));
     conditions.push(deleting(control_plane, observed, outcome, now));
     conditions
+}
+
+/// Reports whether the next pass follows at once, and this one did not look at the workload cluster. What is known of the
+/// availability stays until then.
+fn is_between(control_plane: &KubeadmControlPlane, outcome: &Outcome) -> bool {
+    matches!(outcome, Ok(Step::Adopt | Step::DeleteUnfinished))
+        && control_plane.condition("Available").is_some()
 }
 
 fn initialized(is_initialized: bool, now: &Time) -> Condition {
@@ -200,6 +209,10 @@ fn deleting(
 mod tests {
     use super::*;
 
+    fn reason(conditions: &[Condition], kind: &str) -> Option<String> {
+        apiserver_types::condition(conditions, kind).map(|it| it.reason.clone())
+    }
+
     fn reported(control_plane: &KubeadmControlPlane, outcome: &Outcome) -> Vec<Condition> {
         conditions(control_plane, &Observed::default(), outcome, true, &Time::default())
     }
@@ -215,5 +228,18 @@ mod tests {
             (deleting.reason.as_str(), deleting.message.as_str()),
             ("InternalError", "Machine x is of another owner")
         );
+    }
+
+    /// A Machine that could not be made left objects behind, and the control plane was not available while they were
+    /// deleted.
+    #[test]
+    fn a_pass_that_only_deletes_what_is_unfinished_does_not_change_the_availability() {
+        let mut control_plane = KubeadmControlPlane::default();
+        let (deletes, nothing) = (Ok(Step::DeleteUnfinished), Ok(Step::Nothing));
+        assert!(reason(&reported(&control_plane, &deletes), "Available").is_some(), "nothing is known yet");
+        let known = Condition::new("Available", ConditionStatus::True, "Available", "", Time::default());
+        control_plane.status.get_or_insert_default().conditions = Some(vec![known]);
+        assert_eq!(reason(&reported(&control_plane, &deletes), "Available"), None);
+        assert!(reason(&reported(&control_plane, &nothing), "Available").is_some());
     }
 }
