@@ -11,7 +11,7 @@ use super::act::is_initialized;
 use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
-use super::replica::Replica;
+use super::replica::{Replica, managed_etcd};
 use super::{available, health, last_remediation, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{Source, Target, aggregate};
@@ -87,7 +87,7 @@ fn conditions(
     let mut conditions: Vec<Condition> = available.into_iter().collect();
     conditions.extend(observed.certificates.condition(now));
     conditions.push(initialized(is_initialized, now));
-    conditions.extend(waiting(observed, outcome, now));
+    conditions.extend(waiting(control_plane, observed, outcome, now));
     conditions.extend(health::conditions(control_plane, observed, now));
     conditions.push(scaling::rolling_out(observed, now));
     conditions.push(scaling::remediating(observed, now));
@@ -115,14 +115,21 @@ fn initialized(is_initialized: bool, now: &Time) -> Condition {
     Condition::new("Initialized", status, reason, "", now.clone())
 }
 
-/// Returns the conditions of components that do not exist because the Cluster is not ready for them.
-fn waiting(observed: &Observed, outcome: &Outcome, now: &Time) -> Vec<Condition> {
+/// Returns the conditions of components that do not exist because the Cluster is not ready for them. An external etcd is
+/// never inspected, so that its condition is for others to write.
+fn waiting(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) -> Vec<Condition> {
     let Ok(Step::WaitForCluster(message)) = outcome else { return Vec::new() };
     if !matches!(observed.workload, super::inspection::Workload::NotInspected) {
         return Vec::new();
     }
     let new = |kind| Condition::new(kind, ConditionStatus::Unknown, "InspectionFailed", message, now.clone());
-    vec![new(health::ETCD_CLUSTER), new(health::COMPONENTS)]
+    let etcd = managed_etcd(control_plane).then_some(health::ETCD_CLUSTER);
+    etcd.into_iter().chain([health::COMPONENTS]).map(new).collect()
 }
 
 const READY: Target<'_> = Target {
@@ -241,5 +248,19 @@ mod tests {
         control_plane.status.get_or_insert_default().conditions = Some(vec![known]);
         assert_eq!(reason(&reported(&control_plane, &deletes), "Available"), None);
         assert!(reason(&reported(&control_plane, &nothing), "Available").is_some());
+    }
+
+    #[test]
+    fn a_control_plane_that_waits_for_its_cluster_does_not_report_an_external_etcd() {
+        let mut control_plane = KubeadmControlPlane::default();
+        let waits = || Ok(Step::WaitForCluster("Waiting"));
+        let inspection = Some("InspectionFailed".to_owned());
+        assert_eq!(reason(&reported(&control_plane, &waits()), health::ETCD_CLUSTER), inspection);
+        let external = serde_json::json!({"clusterConfiguration": {"etcd": {"external": {
+            "endpoints": ["https://e"], "caFile": "a", "certFile": "b", "keyFile": "c"}}}});
+        control_plane.spec.kubeadm_config_spec = serde_json::from_value(external).unwrap();
+        let found = reported(&control_plane, &waits());
+        assert_eq!(reason(&found, health::ETCD_CLUSTER), None);
+        assert_eq!(reason(&found, health::COMPONENTS), inspection);
     }
 }
