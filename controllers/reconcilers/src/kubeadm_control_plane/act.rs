@@ -45,7 +45,7 @@ impl Actor<'_> {
             }
         };
         self.act(&step, control_plane, observed).await?;
-        if step == Step::Nothing {
+        if expiry::follows(&step) {
             expiry::record(self, control_plane, observed).await;
         }
         Ok(step)
