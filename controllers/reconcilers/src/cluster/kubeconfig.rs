@@ -21,8 +21,9 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 pub(super) fn missing(cluster: &Cluster, observed: &Observed) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|it| is_complete(it))?;
     let (host, port) = (endpoint.host.as_ref()?, endpoint.port?);
-    let wanted =
-        cluster.spec.control_plane_ref.is_none() && observed.kubeconfig.is_none() && observed.provisioned();
+    let wanted = cluster.spec.control_plane_ref.is_none()
+        && observed.kubeconfig.is_none()
+        && observed.was_provisioned(cluster);
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     (wanted && observed.authority.is_some()).then(|| format!("https://{host}:{port}"))
 }
