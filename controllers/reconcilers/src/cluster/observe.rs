@@ -162,6 +162,8 @@ impl Reader<'_> {
         };
         if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {
             observed.authority = kubeconfig::authority(self.context, self.cluster).await?;
+            let without = kubeconfig::without_authority(self.cluster, observed);
+            observed.kubeconfig_obstacle = observed.kubeconfig_obstacle.take().or(without);
         }
         Ok(())
     }
