@@ -6,6 +6,7 @@
 pub mod attestation;
 pub mod certificates;
 pub mod cloud_config;
+pub mod core_dns;
 pub mod delivery;
 pub mod discovery;
 mod failure_report;

@@ -255,7 +255,12 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         Step::DeleteDescendants(stage @ Stage::ControlPlane, _) => {
             (stage.reason(), "Waiting for KubeadmControlPlane to be deleted".to_owned())
         }
-        Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
+        // As upstream: without an object for the control plane, its Machines are among the workers.
+        Step::DeleteDescendants(stage, remaining) => {
+            let alone = cluster.spec.control_plane_ref.is_none();
+            let reason = if alone { Stage::Workers.reason() } else { stage.reason() };
+            (reason, descendants::describe(remaining))
+        }
         Step::CleanWorkload(message) => ("WaitingForWorkloadCleanup", message.clone()),
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackCluster to be deleted".to_owned())
@@ -369,6 +374,18 @@ mod tests {
             found.message,
             "OpenStackCluster c does not exist. Create it, or correct spec.infrastructureRef"
         );
+    }
+
+    #[test]
+    fn control_plane_machines_without_an_object_above_them_are_awaited_like_workers() {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        cluster.metadata.deletion_timestamp = Some(now);
+        let step = Step::DeleteDescendants(Stage::ControlPlaneMachines, Vec::new());
+        let reason = |cluster: &Cluster| deleting(cluster, &step, &Time::default()).reason;
+        assert_eq!(reason(&cluster), "WaitingForWorkersDeletion");
+        cluster.spec.control_plane_ref = Some(ContractVersionedObjectReference::default());
+        assert_eq!(reason(&cluster), "WaitingForControlPlaneDeletion");
     }
 
     #[test]

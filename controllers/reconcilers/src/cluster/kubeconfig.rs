@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use apiserver_types::Cluster;
 use controllers_bootstrap::certificates::{self, KeyAlgorithm, PemPair};
-use controllers_infrastructure::{CloudError, ErrorClass};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -21,10 +20,24 @@ use crate::{CLUSTER_NAME_LABEL, ownership};
 pub(super) fn missing(cluster: &Cluster, observed: &Observed) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|it| is_complete(it))?;
     let (host, port) = (endpoint.host.as_ref()?, endpoint.port?);
-    let wanted =
-        cluster.spec.control_plane_ref.is_none() && observed.kubeconfig.is_none() && observed.provisioned();
+    let wanted = cluster.spec.control_plane_ref.is_none()
+        && observed.kubeconfig.is_none()
+        && observed.was_provisioned(cluster);
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     (wanted && observed.authority.is_some()).then(|| format!("https://{host}:{port}"))
+}
+
+/// Returns why no kubeconfig can be created, if the certificate authority is all that is missing.
+pub(super) fn without_authority(cluster: &Cluster, observed: &Observed) -> Option<String> {
+    let is_reachable = cluster.spec.control_plane_endpoint.as_ref().is_some_and(is_complete);
+    let is_awaited = observed.authority.is_none() && is_reachable && cluster.spec.topology.is_none();
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    is_awaited.then(|| {
+        format!(
+            "Secret {namespace}/{name}-ca with tls.crt and tls.key does not exist, from which the kubeconfig is created.              Create it, or Secret {namespace}/{}",
+            kubeconfig_secret_name(&name)
+        )
+    })
 }
 
 /// Reads the certificate authority; `None` if there is no such Secret, or no key in it.
@@ -39,21 +52,25 @@ pub(super) async fn authority(
     Ok(text("tls.crt").zip(text("tls.key")).map(|(certificate, key)| PemPair { certificate, key }))
 }
 
-/// Creates the Secret with the kubeconfig. One that another client has created before is left as it is.
+/// Creates the Secret with the kubeconfig. One that another client has created before is left as it is. An authority that
+/// cannot sign is an obstacle for the status: an error would end the pass before anything is reported.
 pub(super) async fn create(
     context: &ControllerContext,
     cluster: &Cluster,
-    observed: &Observed,
+    observed: &mut Observed,
     server: &str,
 ) -> Result<(), ReconcileError> {
     let Some(authority) = &observed.authority else { return Ok(()) };
-    let name = cluster.name_any();
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let algorithm = KeyAlgorithm::default();
-    let kubeconfig = certificates::kubeconfig(&name, server, authority, algorithm, Timestamp::now());
-    let kubeconfig = kubeconfig.map_err(|error| {
-        let attempt = format!("create a kubeconfig from Secret {name}-ca");
-        ReconcileError::Cloud(CloudError::new(ErrorClass::Invalid, attempt, error.to_string()))
-    })?;
+    let kubeconfig = match certificates::kubeconfig(&name, server, authority, algorithm, Timestamp::now()) {
+        Ok(kubeconfig) => kubeconfig,
+        Err(error) => {
+            let message = format!("no kubeconfig can be created from Secret {namespace}/{name}-ca: {error}");
+            observed.kubeconfig_obstacle = Some(message);
+            return Ok(());
+        }
+    };
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(kubeconfig_secret_name(&name)),
@@ -69,5 +86,46 @@ pub(super) async fn create(
     match context.secrets.create(&secret).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => Ok(result.map(drop)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api_in_memory::FakeApi;
+
+    fn cluster() -> Cluster {
+        let spec = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+        let mut cluster = Cluster::new("blue", serde_json::from_value(spec).unwrap());
+        cluster.metadata.namespace = Some("ns".to_owned());
+        cluster
+    }
+
+    #[test]
+    fn a_missing_authority_is_named_once_the_endpoint_is_known() {
+        let mut cluster = cluster();
+        let found = without_authority(&cluster, &Observed::default()).unwrap();
+        assert!(
+            found.contains("Secret ns/blue-ca ") && found.ends_with("Secret ns/blue-kubeconfig"),
+            "{found}"
+        );
+        let pair = PemPair { certificate: String::new(), key: String::new() };
+        let observed = Observed { authority: Some(pair), ..Observed::default() };
+        assert_eq!(without_authority(&cluster, &observed), None);
+        cluster.spec.control_plane_endpoint = None;
+        assert_eq!(without_authority(&cluster, &Observed::default()), None);
+    }
+
+    /// With a Secret of the authority that was no PEM, the Cluster had no status at all.
+    #[tokio::test]
+    async fn an_authority_that_signs_nothing_is_reported_and_does_not_end_the_pass() {
+        let pair = PemPair { certificate: "no PEM".to_owned(), key: "no PEM".to_owned() };
+        let mut observed = Observed { authority: Some(pair), ..Observed::default() };
+        let context = FakeApi::default().context("cluster-controller");
+        create(&context, &cluster(), &mut observed, "https://192.0.2.1:6443").await.unwrap();
+        let obstacle = observed.kubeconfig_obstacle.unwrap();
+        assert!(obstacle.starts_with("no kubeconfig can be created from Secret ns/blue-ca: "), "{obstacle}");
     }
 }

@@ -145,7 +145,7 @@ impl Reader<'_> {
     /// Reads the kubeconfig, from the time on at which a workload API can exist.
     async fn workload(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
         observed.probe = self.context.workloads.probe(&key(self.cluster));
-        if !observed.provisioned() {
+        if !observed.was_provisioned(self.cluster) {
             return Ok(());
         }
         let namespace = self.cluster.namespace().unwrap_or_default();
@@ -162,13 +162,15 @@ impl Reader<'_> {
         };
         if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {
             observed.authority = kubeconfig::authority(self.context, self.cluster).await?;
+            let without = kubeconfig::without_authority(self.cluster, observed);
+            observed.kubeconfig_obstacle = observed.kubeconfig_obstacle.take().or(without);
         }
         Ok(())
     }
 }
 
 impl Observed {
-    /// Reports whether the infrastructure was complete once. Nothing is awaited if there is none.
+    /// Reports whether the infrastructure is complete. Nothing is awaited if there is none.
     pub(super) fn provisioned(&self) -> bool {
         if self.without_infrastructure {
             return true;
@@ -176,6 +178,13 @@ impl Observed {
         let status = self.infrastructure.as_ref().and_then(|it| it.status.as_ref());
         let initialization = status.and_then(|status| status.initialization.as_ref());
         initialization.and_then(|it| it.provisioned) == Some(true)
+    }
+
+    /// Reports whether the infrastructure is complete, or was, as the status records: a milestone stays reached when the
+    /// object is deleted.
+    pub(super) fn was_provisioned(&self, cluster: &Cluster) -> bool {
+        let status = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+        self.provisioned() || status.and_then(|it| it.infrastructure_provisioned) == Some(true)
     }
 
     /// Reports whether the control plane has answered once: by its object, or by the Node of a Machine.

@@ -166,7 +166,7 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     let reachable = endpoint.is_some_and(is_complete);
     match cluster.metadata.deletion_timestamp {
         Some(_) => ClusterPhase::Deleting,
-        None if observed.provisioned() && reachable => ClusterPhase::Provisioned,
+        None if observed.was_provisioned(cluster) && reachable => ClusterPhase::Provisioned,
         None if cluster.spec.infrastructure_ref.is_some() || cluster.spec.control_plane_ref.is_some() => {
             ClusterPhase::Provisioning
         }
@@ -302,6 +302,21 @@ mod tests {
         report(&mut alone, &observed, &Step::Nothing, &Time::default());
         let counted = alone.status.unwrap().control_plane.unwrap();
         assert_eq!(counted.replicas, Some(1), "without a reference, the Machines are counted");
+    }
+
+    /// The phase went back to Provisioning when a person deleted the OpenStackCluster of a running cluster.
+    #[test]
+    fn the_phase_stays_when_the_infrastructure_object_is_gone() {
+        let endpoint = json!({"host": "192.0.2.1", "port": 6443});
+        let infrastructure = json!({"apiGroup": "g", "kind": "OpenStackCluster", "name": "c"});
+        let spec = json!({"controlPlaneEndpoint": endpoint, "infrastructureRef": infrastructure});
+        let mut cluster = Cluster::new("c", serde_json::from_value(spec).unwrap());
+        report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
+        assert_eq!(cluster.status.clone().unwrap().phase, Some(ClusterPhase::Provisioning));
+        let milestone = json!({"initialization": {"infrastructureProvisioned": true}});
+        cluster.status = serde_json::from_value(milestone).unwrap();
+        report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
+        assert_eq!(cluster.status.unwrap().phase, Some(ClusterPhase::Provisioned));
     }
 
     #[test]

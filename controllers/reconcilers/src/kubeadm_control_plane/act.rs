@@ -11,7 +11,9 @@ use super::decide::{self, Step};
 use super::hook::Departure;
 use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
-use super::{FINALIZER, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync};
+use super::{
+    FINALIZER, add_ons, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync,
+};
 use crate::applied::Applied;
 use crate::{ownership, templates};
 
@@ -45,8 +47,11 @@ impl Actor<'_> {
             }
         };
         self.act(&step, control_plane, observed).await?;
-        if step == Step::Nothing {
+        if expiry::follows(&step) {
             expiry::record(self, control_plane, observed).await;
+        }
+        if step == Step::Nothing {
+            add_ons::follow(self, control_plane, observed).await;
         }
         Ok(step)
     }

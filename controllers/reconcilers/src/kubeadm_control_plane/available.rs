@@ -118,10 +118,13 @@ impl Quorum {
         let is_healthy = |member: &&&Member| {
             member.name.is_empty() || machine(member).is_some_and(|it| it.holds("EtcdMemberHealthy"))
         };
-        // The only Machine that waits for its Node has the only member that matches none.
-        let waits = replicas.iter().filter(|it| it.node().is_none()).count();
-        let without = voters.iter().filter(|member| machine(member).is_none()).count();
-        let credited = usize::from(waits == 1 && without == 1);
+        // The only Machine that waits for its Node has the member with its address, or else the only started one that
+        // matches none: a member has its vote before the cloud provider completes the Node.
+        let waits: Vec<&Replica> = replicas.iter().filter(|it| it.node().is_none()).collect();
+        let started = || voters.iter().filter(|member| !member.name.is_empty());
+        let without = started().filter(|member| machine(member).is_none()).count();
+        let is_credited = |it: &Replica| started().any(|member| surplus::belongs(member, it)) || without == 1;
+        let credited = usize::from(matches!(waits.as_slice(), [only] if is_credited(only)));
         let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
         Self { healthy, voters: voters.len(), required: voters.len() / 2 + 1 }
     }
@@ -220,6 +223,33 @@ mod tests {
         for (machines, members, minutes, expected) in table {
             let found = found(&machines, members.clone(), minutes);
             assert_eq!(found.status, expected, "{machines:?} {members:?} {minutes}: {}", found.message);
+        }
+    }
+
+    /// A control plane that went from one Machine to two was not available from the vote of the second member until the
+    /// cloud provider had completed its Node.
+    #[test]
+    fn a_member_with_the_address_of_the_only_machine_without_a_node_counts_as_healthy() {
+        let member = |name: &str, host: &str| Member {
+            name: name.to_owned(),
+            peer_urls: vec![format!("https://{host}:2380")],
+            ..Member::default()
+        };
+        let mut joins = super::super::replica::examples::replica("b", 1);
+        let address = apiserver_types::MachineAddress {
+            address: "10.0.0.2".to_owned(),
+            kind: apiserver_types::MachineAddressType::InternalIP,
+        };
+        joins.machine.status.get_or_insert_default().addresses = Some(vec![address]);
+        let replicas = [healthy("a", 0), joins];
+        for (members, expected) in [
+            (vec![member("a", "10.0.0.1"), member("b", "10.0.0.2")], 2),
+            (vec![member("a", "10.0.0.1"), member("b", "10.0.0.3")], 2),
+            (vec![member("a", "10.0.0.1"), member("b", "10.0.0.2"), member("c", "10.0.0.3")], 2),
+            (vec![member("a", "10.0.0.1"), member("", "10.0.0.3")], 2),
+            (vec![member("a", "10.0.0.1"), member("c", "10.0.0.3"), member("d", "10.0.0.4")], 1),
+        ] {
+            assert_eq!(Quorum::of(&replicas, &members).healthy, expected, "{members:?}");
         }
     }
 

@@ -28,10 +28,10 @@ const GRACE: SignedDuration = SignedDuration::from_mins(5);
 const FAILURES: u32 = 5;
 
 /// Namespace of the static pods and of kubeadm's ConfigMap.
-const SYSTEM: &str = "kube-system";
+pub(super) const SYSTEM: &str = "kube-system";
 
 /// ConfigMap that `kubeadm init` writes last.
-const KUBEADM_CONFIG: &str = "kubeadm-config";
+pub(super) const KUBEADM_CONFIG: &str = "kubeadm-config";
 
 /// Returns the key of the connection to a control plane's cluster.
 pub(super) fn key(observed: &Observed) -> ClusterKey {

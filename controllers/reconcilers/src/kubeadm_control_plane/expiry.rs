@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::act::Actor;
 use super::connection;
+use super::decide::Step;
 use super::observe::Observed;
 use super::replica::Replica;
 use crate::CERTIFICATES_EXPIRY_ANNOTATION;
@@ -46,6 +47,12 @@ impl Reads {
         reads.retain(|_, last| last.elapsed() < INTERVAL);
         reads.insert(config.uid().unwrap_or_default(), Instant::now());
     }
+}
+
+/// Reports whether certificates are read after a step. A rollout that is not made is no obstacle: a certificate that was
+/// renewed on the node ends it.
+pub(super) const fn follows(step: &Step) -> bool {
+    matches!(step, Step::Nothing | Step::WaitForRollout)
 }
 
 /// Reads the certificates that are due, and records when they expire. What fails is read again by a later pass: a
@@ -121,6 +128,13 @@ mod tests {
         config.annotations_mut().insert(CERTIFICATES_EXPIRY_ANNOTATION.to_owned(), String::new());
         assert!(!reads.is_due(&config));
         assert!(Reads::default().is_due(&config), "after a restart");
+    }
+
+    /// A Machine whose certificates were about to expire was outdated for good: nothing read the renewed ones.
+    #[test]
+    fn certificates_are_read_also_while_a_rollout_is_awaited() {
+        assert!(follows(&Step::Nothing) && follows(&Step::WaitForRollout));
+        assert!(!follows(&Step::WaitForConnection(String::new())));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! step, acts, and reports once. Rollouts and remediation are reported, and not made.
 
 mod act;
+mod add_ons;
 mod adoption;
 mod available;
 mod certificates;
@@ -171,7 +172,8 @@ impl KubeadmControlPlaneReconciler {
         }
         let is_healthy = |kind| control_plane.condition(kind).is_some_and(|it| it.status != FALSE);
         let healthy = replica::initialized(&control_plane) && is_healthy(health::COMPONENTS);
-        let failed = observed.workload.has_failed(replica::managed_etcd(&control_plane));
+        let failed = observed.workload.has_failed(replica::managed_etcd(&control_plane))
+            || matches!(observed.add_ons, Some(Err(_)));
         let uid = control_plane.uid().unwrap_or_default();
         Ok(self.retries.after(&uid, failed, decide::interval(&step, healthy)))
     }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
+use super::add_ons::AddOns;
 use super::certificates::Certificates;
 use super::inspection::Workload;
 use super::replica::Replica;
@@ -39,6 +40,8 @@ pub(super) struct Observed {
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
     pub etcd: Option<Arc<dyn Etcd>>,
+    /// Add-ons of the workload cluster, if the pass looked at them.
+    pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.
     pub endpoint_holder: Option<String>,
     /// Reason and message of a Machine that this pass could not make.

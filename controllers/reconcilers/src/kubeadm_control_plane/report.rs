@@ -11,8 +11,8 @@ use super::act::is_initialized;
 use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
-use super::replica::Replica;
-use super::{available, health, last_remediation, scaling};
+use super::replica::{Replica, managed_etcd};
+use super::{add_ons, available, health, last_remediation, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{Source, Target, aggregate};
 use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
@@ -82,11 +82,14 @@ fn conditions(
     is_initialized: bool,
     now: &Time,
 ) -> Vec<Condition> {
-    let mut conditions = vec![available::condition(control_plane, observed, is_initialized, now)];
+    let available = (!is_between(control_plane, outcome))
+        .then(|| available::condition(control_plane, observed, is_initialized, now));
+    let mut conditions: Vec<Condition> = available.into_iter().collect();
     conditions.extend(observed.certificates.condition(now));
     conditions.push(initialized(is_initialized, now));
-    conditions.extend(waiting(observed, outcome, now));
+    conditions.extend(waiting(control_plane, observed, outcome, now));
     conditions.extend(health::conditions(control_plane, observed, now));
+    conditions.extend(add_ons::condition(control_plane, observed.add_ons.as_ref(), now));
     conditions.push(scaling::rolling_out(observed, now));
     conditions.push(scaling::remediating(observed, now));
     conditions.push(scaling::down(control_plane, observed, outcome, now));
@@ -98,6 +101,13 @@ fn conditions(
     conditions
 }
 
+/// Reports whether the next pass follows at once, and this one did not look at the workload cluster. What is known of the
+/// availability stays until then.
+fn is_between(control_plane: &KubeadmControlPlane, outcome: &Outcome) -> bool {
+    matches!(outcome, Ok(Step::Adopt | Step::DeleteUnfinished))
+        && control_plane.condition("Available").is_some()
+}
+
 fn initialized(is_initialized: bool, now: &Time) -> Condition {
     let (status, reason) = match is_initialized {
         true => (ConditionStatus::True, "Initialized"),
@@ -106,14 +116,21 @@ fn initialized(is_initialized: bool, now: &Time) -> Condition {
     Condition::new("Initialized", status, reason, "", now.clone())
 }
 
-/// Returns the conditions of components that do not exist because the Cluster is not ready for them.
-fn waiting(observed: &Observed, outcome: &Outcome, now: &Time) -> Vec<Condition> {
+/// Returns the conditions of components that do not exist because the Cluster is not ready for them. An external etcd is
+/// never inspected, so that its condition is for others to write.
+fn waiting(
+    control_plane: &KubeadmControlPlane,
+    observed: &Observed,
+    outcome: &Outcome,
+    now: &Time,
+) -> Vec<Condition> {
     let Ok(Step::WaitForCluster(message)) = outcome else { return Vec::new() };
     if !matches!(observed.workload, super::inspection::Workload::NotInspected) {
         return Vec::new();
     }
     let new = |kind| Condition::new(kind, ConditionStatus::Unknown, "InspectionFailed", message, now.clone());
-    vec![new(health::ETCD_CLUSTER), new(health::COMPONENTS)]
+    let etcd = managed_etcd(control_plane).then_some(health::ETCD_CLUSTER);
+    etcd.into_iter().chain([health::COMPONENTS]).map(new).collect()
 }
 
 const READY: Target<'_> = Target {
@@ -182,6 +199,7 @@ fn deleting(
     };
     match outcome {
         Err(error) => new(ConditionStatus::True, "InternalError", &error.to_string()),
+        Ok(Step::Refuse(reason)) => new(ConditionStatus::True, "InternalError", reason),
         Ok(Step::Release) => new(ConditionStatus::True, "DeletionCompleted", "Deletion completed"),
         Ok(Step::WaitForWorkers(workers)) => {
             let message = format!("Waiting for the deletion of {}", names(workers.clone()));
@@ -192,5 +210,58 @@ fn deleting(
             let message = format!("Waiting for the deletion of Machines {machines}");
             new(ConditionStatus::True, "WaitingForMachineDeletion", &message)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(conditions: &[Condition], kind: &str) -> Option<String> {
+        apiserver_types::condition(conditions, kind).map(|it| it.reason.clone())
+    }
+
+    fn reported(control_plane: &KubeadmControlPlane, outcome: &Outcome) -> Vec<Condition> {
+        conditions(control_plane, &Observed::default(), outcome, true, &Time::default())
+    }
+
+    #[test]
+    fn a_control_plane_that_goes_names_the_machine_of_another_owner() {
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        let found = reported(&control_plane, &Ok(Step::Refuse("Machine x is of another owner".to_owned())));
+        let deleting = apiserver_types::condition(&found, "Deleting").unwrap();
+        assert_eq!(
+            (deleting.reason.as_str(), deleting.message.as_str()),
+            ("InternalError", "Machine x is of another owner")
+        );
+    }
+
+    /// A Machine that could not be made left objects behind, and the control plane was not available while they were
+    /// deleted.
+    #[test]
+    fn a_pass_that_only_deletes_what_is_unfinished_does_not_change_the_availability() {
+        let mut control_plane = KubeadmControlPlane::default();
+        let (deletes, nothing) = (Ok(Step::DeleteUnfinished), Ok(Step::Nothing));
+        assert!(reason(&reported(&control_plane, &deletes), "Available").is_some(), "nothing is known yet");
+        let known = Condition::new("Available", ConditionStatus::True, "Available", "", Time::default());
+        control_plane.status.get_or_insert_default().conditions = Some(vec![known]);
+        assert_eq!(reason(&reported(&control_plane, &deletes), "Available"), None);
+        assert!(reason(&reported(&control_plane, &nothing), "Available").is_some());
+    }
+
+    #[test]
+    fn a_control_plane_that_waits_for_its_cluster_does_not_report_an_external_etcd() {
+        let mut control_plane = KubeadmControlPlane::default();
+        let waits = || Ok(Step::WaitForCluster("Waiting"));
+        let inspection = Some("InspectionFailed".to_owned());
+        assert_eq!(reason(&reported(&control_plane, &waits()), health::ETCD_CLUSTER), inspection);
+        let external = serde_json::json!({"clusterConfiguration": {"etcd": {"external": {
+            "endpoints": ["https://e"], "caFile": "a", "certFile": "b", "keyFile": "c"}}}});
+        control_plane.spec.kubeadm_config_spec = serde_json::from_value(external).unwrap();
+        let found = reported(&control_plane, &waits());
+        assert_eq!(reason(&found, health::ETCD_CLUSTER), None);
+        assert_eq!(reason(&found, health::COMPONENTS), inspection);
     }
 }

@@ -77,15 +77,15 @@ pub(super) fn up(
     let kind = "ScalingUp";
     let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
     let (current, desired) = (made(observed, outcome), desired_replicas(control_plane));
-    let missing = missing_template(control_plane, observed);
+    let obstacle = obstacle(control_plane, observed, outcome);
     if current >= desired {
         let message =
-            missing.map(|it| format!("Scaling up would be blocked because {it}")).unwrap_or_default();
+            obstacle.map(|it| format!("Scaling up would be blocked because {it}")).unwrap_or_default();
         return new(kind, ConditionStatus::False, "NotScalingUp", &message, now);
     }
     let first = format!("Scaling up from {} to {desired} replicas", observed.replicas.len());
-    let first = match missing {
-        Some(missing) => format!("{first} is blocked because {missing}"),
+    let first = match obstacle {
+        Some(obstacle) => format!("{first} is blocked because {obstacle}"),
         None => first,
     };
     let message = with_blockers(first, outcome);
@@ -101,6 +101,14 @@ fn made(observed: &Observed, outcome: &Outcome) -> usize {
 fn unset(kind: &str, now: &Time) -> Condition {
     let message = "Waiting for spec.replicas set";
     new(kind, ConditionStatus::Unknown, "WaitingForReplicasSet", message, now)
+}
+
+/// Returns what keeps every Machine from being made, also one that is not needed yet.
+fn obstacle(control_plane: &KubeadmControlPlane, observed: &Observed, outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Ok(Step::Refuse(reason) | Step::RefuseAdoption(reason)) => Some(reason.clone()),
+        _ => missing_template(control_plane, observed),
+    }
 }
 
 /// Returns the name of the template, if it does not exist and is needed.
@@ -122,7 +130,12 @@ pub(super) fn down(
     let Some(_) = control_plane.spec.replicas else { return unset(kind, now) };
     let (current, desired) = (observed.replicas.len(), desired_replicas(control_plane));
     if current <= desired {
-        return new(kind, ConditionStatus::False, "NotScalingDown", "", now);
+        // A Machine that a person deletes may wait for etcd, and nothing else says for what.
+        let message = match outcome {
+            Ok(Step::Depart(Departure::Wait(reason))) => reason.as_str(),
+            _ => "",
+        };
+        return new(kind, ConditionStatus::False, "NotScalingDown", message, now);
     }
     let mut message = with_blockers(format!("Scaling down from {current} to {desired} replicas"), outcome);
     for line in slow_deletions(&observed.replicas, now) {
@@ -156,6 +169,7 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
         Ok(
             Step::WaitForConnection(reason)
             | Step::WaitForCertificates(reason)
+            | Step::Refuse(reason)
             | Step::RefuseAdoption(reason),
         ) => {
             vec![reason.clone()]
@@ -208,6 +222,34 @@ mod tests {
         assert_eq!(found.message, "Scaling down from 2 to 1 replicas");
         control_plane.spec.replicas = None;
         assert_eq!(down(&control_plane, &two, &outcome, &now).status, ConditionStatus::Unknown);
+    }
+
+    /// A user who deleted one of three Machines saw it wait without end, and no object named the reason.
+    #[test]
+    fn a_machine_that_waits_for_etcd_is_explained_also_when_the_number_is_right() {
+        let now = Time::default();
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.spec.replicas = Some(1);
+        let reason = "Machine a stays, because etcd would lose its quorum without it";
+        let outcome = Ok(Step::Depart(Departure::Wait(reason.to_owned())));
+        let found = down(&control_plane, &observed(vec![healthy("a", 1)]), &outcome, &now);
+        assert_eq!((found.status, found.message.as_str()), (ConditionStatus::False, reason));
+    }
+
+    #[test]
+    fn a_machine_of_another_owner_is_named_whether_or_not_the_number_is_right() {
+        let now = Time::default();
+        let mut control_plane = KubeadmControlPlane::default();
+        let reason = "Machine x has the labels of this control plane";
+        for (refusal, replicas, expected) in [
+            (Step::Refuse(reason.to_owned()), 1, "Scaling up would be blocked because "),
+            (Step::Refuse(reason.to_owned()), 3, "Scaling up from 1 to 3 replicas is blocked because "),
+            (Step::RefuseAdoption(reason.to_owned()), 1, "Scaling up would be blocked because "),
+        ] {
+            control_plane.spec.replicas = Some(replicas);
+            let found = up(&control_plane, &observed(vec![healthy("a", 1)]), &Ok(refusal), &now);
+            assert_eq!(found.message, format!("{expected}{reason}"));
+        }
     }
 
     #[test]

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
-    IPAddressNameReference, IPAddressSpec, OpenStackFloatingIPPool, set_condition,
+    IPAddressNameReference, IPAddressSpec, OpenStackFloatingIPPool,
 };
 use controllers_infrastructure::{Cloud, FloatingIp, NewFloatingIp, TaggedKind};
-use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError, now, write_status};
+use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError, now};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
 use super::decide::{Claim, HeldAddress, Member, Observed, RESERVATION, Step};
-use super::{ADDRESS_FINALIZER, KIND, observe};
+use super::{ADDRESS_FINALIZER, KIND, claims, observe};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -151,7 +151,7 @@ impl Actor<'_> {
 
     async fn refer(&self, observed: &mut Observed, claim: &Claim) -> Result<EventText, ReconcileError> {
         let ready = Condition::new("Ready", ConditionStatus::True, "Allocated", "", now());
-        self.write_claim(&claim.name, ready, Some(claim.name.clone())).await?;
+        claims::write(self.client, self.namespace, &claim.name, ready).await?;
         let mut claims = observed.claims.iter_mut();
         if let Some(known) = claims.find(|known| known.uid == claim.uid) {
             known.has_address = true;
@@ -161,32 +161,14 @@ impl Actor<'_> {
 
     /// Writes into the claims without an address that the pool has none left.
     pub(super) async fn report_claims(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
-        let waiting = observed.claims.iter().filter(|claim| !claim.deleting && !claim.has_address);
+        let waiting = observed.claims.iter().filter(|claim| claim.waits());
         observed.unserved = waiting.map(|claim| claim.name.clone()).collect();
         for name in &observed.unserved {
             let message = "the pool has no address left. Raise its spec.maxIPs, or delete another claim";
-            let exhausted = Condition::new("Ready", ConditionStatus::False, "PoolExhausted", message, now());
-            self.write_claim(name, exhausted, None).await?;
+            let exhausted = claims::not_ready("PoolExhausted", message);
+            claims::write(self.client, self.namespace, name, exhausted).await?;
         }
         Ok(())
-    }
-
-    async fn write_claim(
-        &self,
-        name: &str,
-        ready: Condition,
-        address: Option<String>,
-    ) -> Result<(), ReconcileError> {
-        let claims: Api<IPAddressClaim> = Api::namespaced(self.client.clone(), self.namespace);
-        let Some(before) = claims.get_opt(name).await? else { return Ok(()) };
-        let mut claim = before.clone();
-        let ready = ready.at_generation(claim.metadata.generation);
-        let status = claim.status.get_or_insert_default();
-        if let Some(name) = address {
-            status.address_ref = Some(IPAddressNameReference { name });
-        }
-        set_condition(status.conditions.get_or_insert_default(), ready);
-        write_status(&claims, &before, &claim).await.map(drop)
     }
 
     async fn write_journal(

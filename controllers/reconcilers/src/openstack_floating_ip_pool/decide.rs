@@ -13,6 +13,8 @@ pub(super) struct Claim {
     pub name: String,
     pub uid: String,
     pub deleting: bool,
+    /// The claim or its Cluster is paused, or its Cluster does not exist: the claim is not touched.
+    pub held: bool,
     /// Its status refers to an IPAddress.
     pub has_address: bool,
 }
@@ -96,7 +98,7 @@ pub(super) fn next_step(pool: &OpenStackFloatingIPPool, observed: &Observed) -> 
         // Addresses in use keep the pool.
         return unused.map_or(Step::Nothing, |member| Step::Delete(member.ip.clone()));
     }
-    let serving = observed.claims.iter().filter(|claim| !claim.deleting);
+    let serving = observed.claims.iter().filter(|claim| !claim.deleting && !claim.held);
     let step = serving
         .filter(|claim| !observed.unserved.contains(&claim.name))
         .find_map(|claim| serve(pool, observed, claim));
@@ -170,6 +172,15 @@ mod tests {
             address: address.to_owned(),
             releasing: false,
         }
+    }
+
+    #[test]
+    fn a_claim_of_a_paused_cluster_gets_no_address() {
+        let pool = pool(ReclaimPolicy::Retain, None);
+        let mut observed = Observed { claims: vec![claim("a")], ..Observed::default() };
+        assert_eq!(next_step(&pool, &observed), Step::Allocate);
+        observed.claims[0].held = true;
+        assert_eq!(next_step(&pool, &observed), Step::Nothing);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! crash gives it to two claims.
 
 mod act;
+mod claims;
 mod decide;
 mod observe;
 mod report;
@@ -33,6 +34,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["openstackfloatingippools", "openstackfloatingippools/status"],
             verbs: PolicyRule::CHANGE,
         },
+        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: PolicyRule::READ },
         PolicyRule {
             groups: &["ipam.cluster.x-k8s.io"],
             resources: &["ipaddressclaims", "ipaddressclaims/status"],
@@ -121,6 +123,10 @@ impl OpenStackFloatingIPPoolReconciler {
         let result = self.work(api, object, &mut observed).await;
         if matches!(result, Err(ReconcileError::Api(_))) {
             return result.map(|()| None);
+        }
+        if let Err(error) = &result {
+            let namespace = object.namespace().unwrap_or_default();
+            claims::report_failure(&self.context.client, &namespace, &observed, error).await?;
         }
         let before = object.clone();
         report::report(object, &observed, result.as_ref().err(), &now());

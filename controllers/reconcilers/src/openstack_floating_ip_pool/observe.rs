@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use apiserver_types::{
-    ContractVersionedObjectReference, IPAddress, IPAddressClaim, NetworkStatus, OpenStackFloatingIPPool,
+    Cluster, ContractVersionedObjectReference, IPAddress, IPAddressClaim, NetworkStatus,
+    OpenStackFloatingIPPool,
 };
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, FloatingIp, FloatingIpQuery, NetworkQuery};
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
@@ -38,7 +39,8 @@ pub(super) async fn objects(
     let mut claims = claims.list(&ListParams::default()).await?.items;
     claims.retain(|claim| names(&claim.spec.pool_ref, &name));
     claims.sort_by_key(|claim| (claim.creation_timestamp().map(|time| time.0), claim.name_any()));
-    observed.claims = claims.iter().map(claim).collect();
+    let clusters = super::claims::clusters(client, &namespace, &claims).await?;
+    observed.claims = claims.iter().map(|it| claim(it, &clusters)).collect();
     let addresses: Api<IPAddress> = Api::namespaced(client.clone(), &namespace);
     let addresses = addresses.list(&ListParams::default()).await?;
     let ours = addresses.iter().filter(|address| names(&address.spec.pool_ref, &name));
@@ -46,12 +48,13 @@ pub(super) async fn objects(
     Ok(())
 }
 
-fn claim(claim: &IPAddressClaim) -> Claim {
+fn claim(claim: &IPAddressClaim, clusters: &[Cluster]) -> Claim {
     let status = claim.status.as_ref();
     Claim {
         name: claim.name_any(),
         uid: claim.uid().unwrap_or_default(),
         deleting: claim.metadata.deletion_timestamp.is_some(),
+        held: super::claims::is_held(claim, clusters),
         has_address: status.is_some_and(|status| status.address_ref.is_some()),
     }
 }

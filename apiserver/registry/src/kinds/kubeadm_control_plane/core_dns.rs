@@ -27,6 +27,9 @@ const KNOWN: &[(u64, u64, &[u64])] = &[
 
 type Version = (u64, u64, u64);
 
+/// First version whose configuration all later ones read as it is.
+const UNCHANGED: Version = (1, 8, 0);
+
 /// Adds an error if the configuration of CoreDNS cannot be migrated to the new version.
 pub(super) fn validate(
     object: &Value,
@@ -35,17 +38,11 @@ pub(super) fn validate(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
-    let tag = |configuration: &Value| {
-        object::at(configuration, "dns.imageTag").and_then(Value::as_str).and_then(parse)
-    };
-    let (Some(to), Some(from)) = (tag(configuration), tag(before)) else { return };
-    let skipped = object::at(object, "metadata.annotations").is_some_and(|all| all.get(SKIP).is_some());
-    if to == from || skipped {
-        return;
-    }
-    let show = |(major, minor, patch): Version| format!("{major}.{minor}.{patch}");
+    let Some((from, to)) = change(object, configuration, before) else { return };
     let (to_text, from_text) = (show(to), show(from));
-    let reason = if !is_known(from) {
+    let reason = if to > from && from >= UNCHANGED {
+        return;
+    } else if !is_known(from) {
         format!("start version '{from_text}' not supported")
     } else if !is_known(to) || to < from {
         format!("cannot migrate up to '{to_text}' from '{from_text}'")
@@ -54,6 +51,32 @@ pub(super) fn validate(
     };
     let detail = format!("cannot migrate CoreDNS up to '{to_text}' from '{from_text}': {reason}");
     errors.push(FieldError::forbidden(path.child("dns.imageTag"), &detail));
+}
+
+/// Returns the warning about a version that is not known here.
+pub(super) fn warning(object: &Value, configuration: &Value, before: &Value) -> Option<String> {
+    let (_, to) = change(object, configuration, before)?;
+    (!is_known(to)).then(|| {
+        let field = "spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag";
+        format!(
+            "{field}: CoreDNS {} is not known here. The Corefile is kept as it is; verify that it fits",
+            show(to)
+        )
+    })
+}
+
+/// Returns the old and the new version of CoreDNS, if they differ and upgrades are not excluded.
+fn change(object: &Value, configuration: &Value, before: &Value) -> Option<(Version, Version)> {
+    let tag = |configuration: &Value| {
+        object::at(configuration, "dns.imageTag").and_then(Value::as_str).and_then(parse)
+    };
+    let (to, from) = (tag(configuration)?, tag(before)?);
+    let skipped = object::at(object, "metadata.annotations").is_some_and(|all| all.get(SKIP).is_some());
+    (to != from && !skipped).then_some((from, to))
+}
+
+fn show((major, minor, patch): Version) -> String {
+    format!("{major}.{minor}.{patch}")
 }
 
 fn is_known((major, minor, patch): Version) -> bool {
@@ -85,7 +108,9 @@ mod tests {
             ("v1.12.0-a", "v1.12.0", None),
             ("v1.12.0", "v1.11.3", Some("cannot migrate up to '1.11.3' from '1.12.0'")),
             ("v1.6.8", "v1.7.0", Some("start version '1.6.8' not supported")),
-            ("v1.12.0", "v1.99.0", Some("cannot migrate up to '1.99.0' from '1.12.0'")),
+            ("v1.6.7", "v1.99.0", Some("cannot migrate up to '1.99.0' from '1.6.7'")),
+            ("v1.12.0", "v1.99.0", None),
+            ("v1.8.2", "v1.8.3", None),
             ("", "v1.7.0", None),
         ] {
             let mut errors = Vec::new();
@@ -98,6 +123,17 @@ mod tests {
         let skipped = json!({"metadata": {"annotations": {SKIP: ""}}});
         validate(&skipped, &dns("v1.1.3"), &dns("v1.12.0"), &FieldPath::new("at"), &mut errors);
         assert_eq!(errors, []);
+    }
+
+    /// A control plane could not go to a CoreDNS that was released after Capstan.
+    #[test]
+    fn a_version_that_is_not_known_causes_a_warning() {
+        let dns = |tag: &str| json!({"dns": {"imageTag": tag}});
+        let found = |object: &Value, to: &str| warning(object, &dns(to), &dns("v1.12.0"));
+        let nothing = json!({});
+        assert!(found(&nothing, "v1.99.0").is_some_and(|text| text.contains("CoreDNS 1.99.0 is not known")));
+        assert_eq!(found(&nothing, "v1.12.1"), None);
+        assert_eq!(found(&json!({"metadata": {"annotations": {SKIP: ""}}}), "v1.99.0"), None);
     }
 
     #[test]

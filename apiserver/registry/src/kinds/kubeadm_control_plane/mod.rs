@@ -99,6 +99,9 @@ impl Strategy for KubeadmControlPlaneStrategy {
         }
         let before = old.and_then(|old| old.get("spec"));
         warnings.extend(spec.zip(before).and_then(|(spec, before)| downgrade(spec, before)));
+        let cluster = |spec| object::at(spec, "kubeadmConfigSpec.clusterConfiguration");
+        let core_dns = spec.and_then(cluster).zip(before.and_then(cluster));
+        warnings.extend(core_dns.and_then(|(now, before)| core_dns::warning(new, now, before)));
         if spec != before
             && let Some(spec) = spec
         {

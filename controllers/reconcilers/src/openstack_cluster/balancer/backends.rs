@@ -1,6 +1,6 @@
 //! Control plane machines of a cluster, which are the members of the pools.
 
-use apiserver_types::{Machine, OpenStackMachine};
+use apiserver_types::{ConditionStatus, Machine, OpenStackMachine};
 use controllers_runtime::Journal;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -37,7 +37,7 @@ pub(in super::super) async fn backends(
     let machines = Api::<Machine>::namespaced(client.clone(), namespace).list(&params).await?;
     let api: Api<OpenStackMachine> = Api::namespaced(client.clone(), namespace);
     let mut backends = Vec::new();
-    for machine in &machines {
+    for machine in serving(&machines.items) {
         let reference = &machine.spec.infrastructure_ref;
         if reference.kind != "OpenStackMachine" {
             continue;
@@ -51,6 +51,23 @@ pub(in super::super) async fn backends(
     Ok(backends)
 }
 
+/// Returns the Machines that are to receive connections. The API server of a Machine ends with its member of etcd, which
+/// leaves while the Machine waits for its pre-terminate hook. It then receives none, if another Machine serves.
+fn serving(machines: &[Machine]) -> Vec<&Machine> {
+    let leaves = |machine: &Machine| {
+        let deleting = machine.condition("Deleting").filter(|it| it.holds());
+        deleting.is_some_and(|it| it.reason == "WaitingForPreTerminateHook")
+    };
+    let serves = |machine: &Machine| {
+        let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+        let fails =
+            machine.condition("APIServerPodHealthy").is_some_and(|it| it.status == ConditionStatus::False);
+        has_node && !fails && machine.metadata.deletion_timestamp.is_none()
+    };
+    let is_replaced = machines.iter().any(serves);
+    machines.iter().filter(|machine| !(is_replaced && leaves(machine))).collect()
+}
+
 fn backend(machine: &OpenStackMachine) -> Backend {
     let journal = Journal::of(machine);
     let ports = journal.of_kind(names::PORT).filter_map(|entry| entry.id.clone());
@@ -59,5 +76,51 @@ fn backend(machine: &OpenStackMachine) -> Backend {
         uid: machine.uid().unwrap_or_default(),
         ports: ports.collect(),
         address: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(name: &str, reason: Option<&str>) -> Machine {
+        let conditions: Vec<_> = reason
+            .into_iter()
+            .map(|reason| {
+                json!({"type": "Deleting", "status": "True", "reason": reason, "message": "",
+                    "lastTransitionTime": "2026-11-26T00:00:00Z"})
+            })
+            .collect();
+        let mut machine = Machine::new(name, apiserver_types::MachineSpec::default());
+        let status = json!({"nodeRef": {"name": name}, "conditions": conditions});
+        machine.status = serde_json::from_value(status).unwrap();
+        if reason.is_some() {
+            let now = jiff::Timestamp::UNIX_EPOCH;
+            let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now);
+            machine.metadata.deletion_timestamp = Some(now);
+        }
+        machine
+    }
+
+    /// The load balancer sent connections to an API server whose member of etcd had left.
+    #[test]
+    fn a_machine_that_gives_up_its_member_of_etcd_receives_no_connections_if_another_one_serves() {
+        let hook = Some("WaitingForPreTerminateHook");
+        let drains = Some("DrainingNode");
+        let table = [
+            (vec![("a", None), ("b", None)], vec!["a", "b"]),
+            (vec![("a", drains), ("b", None)], vec!["a", "b"]),
+            (vec![("a", hook), ("b", None)], vec!["b"]),
+            (vec![("a", hook), ("b", drains)], vec!["a", "b"]),
+            (vec![("a", hook)], vec!["a"]),
+        ];
+        for (machines, expected) in table {
+            let machines: Vec<Machine> =
+                machines.into_iter().map(|(name, reason)| machine(name, reason)).collect();
+            let found: Vec<String> = serving(&machines).into_iter().map(ResourceExt::name_any).collect();
+            assert_eq!(found, expected);
+        }
     }
 }
