@@ -66,7 +66,7 @@ impl FakeApi {
             connector: Arc::new(NoCloud),
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::new(ServerLists::default()),
-            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
+            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default()))),
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::from([]),

@@ -88,7 +88,7 @@ impl Controllers {
             known: tokio::sync::Mutex::default(),
         });
         let servers = Arc::new(ServerLists::default());
-        let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
+        let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default())));
         let kinds = crate::running::kinds(&world.server);
         let context = |name: &'static str| {
             let client = client_of(world, crash_point, name);

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bootstrap_data;
+mod controllers;
 mod limits;
 mod shutdown;
 mod tls;
@@ -16,6 +17,7 @@ use crate::cli::ServeArguments;
 
 pub(crate) use audit::Audit;
 pub(crate) use bootstrap_data::BootstrapData;
+pub(crate) use controllers::Controllers;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
@@ -66,20 +68,6 @@ pub(crate) struct ServerConfiguration {
     pub(crate) controllers: Controllers,
     /// Address from which machines fetch their bootstrap data. Default: none.
     pub(crate) bootstrap_data: Option<BootstrapData>,
-}
-
-/// Settings of the controllers.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Controllers {
-    /// True if this server may be elected to run the controllers. Default: true.
-    pub(crate) enabled: bool,
-}
-
-impl Default for Controllers {
-    fn default() -> Self {
-        Self { enabled: true }
-    }
 }
 
 /// Settings of the store.
@@ -193,6 +181,7 @@ impl ServerConfiguration {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
         }
         self.audit.check()?;
+        self.controllers.check()?;
         self.limits.check()?;
         self.shutdown.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
@@ -262,6 +251,8 @@ mod tests {
                 "bootstrapData.certFile: ",
             ),
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
+            ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
+            ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
         ];
         for (text, expected) in table {
             let text = format!("apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n{text}\n");

@@ -23,6 +23,7 @@ use crate::assembly::Assembly;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
+use crate::controllers::ControllerParts;
 use crate::encryption::EncryptionFile;
 use crate::host::Host;
 use crate::start_hooks::StartHooks;
@@ -80,7 +81,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
         let host = host.as_ref().map(|host| host.client());
-        controllers::start(&server, host, alone, queues, &supervisor, bootstrap_data.clone())
+        let rate = configuration.controllers.workload_client.rate();
+        let parts = ControllerParts { host, queues, bootstrap_data: bootstrap_data.clone(), rate };
+        controllers::start(&server, parts, alone, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path);
     let certificates = tls.tls();
