@@ -12,8 +12,8 @@ use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, SecretSource, ServedKind,
-    ServerLists,
+    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
+    SecretSource, ServedKind, ServerLists,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -36,6 +36,8 @@ pub(crate) struct ControllerParts {
     pub(crate) bootstrap_data: Option<Arc<BootstrapDataListener>>,
     /// Largest rate of the requests to each workload cluster.
     pub(crate) rate: RequestRate,
+    /// Settings of the operator.
+    pub(crate) settings: Arc<ControllerSettings>,
 }
 
 /// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
@@ -120,6 +122,7 @@ struct Shared<'a> {
     host: Option<HostSecrets>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
+    settings: Arc<ControllerSettings>,
 }
 
 impl<'a> Shared<'a> {
@@ -134,6 +137,7 @@ impl<'a> Shared<'a> {
             queues: parts.queues.clone(),
             host: parts.host.as_ref().map(|host| HostSecrets::new(host.clone(), own)),
             kinds: clients.kinds(),
+            settings: Arc::clone(&parts.settings),
         }
     }
 
@@ -154,6 +158,7 @@ impl<'a> Shared<'a> {
             events: Recorder::new(client.clone(), identity),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
+            settings: Arc::clone(&self.settings),
             client,
         }
     }

@@ -70,6 +70,7 @@ impl FakeApi {
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::from([]),
+            settings: Arc::default(),
             client,
         }
     }

@@ -7,7 +7,10 @@ use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, 
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
-use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
+use crate::{
+    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
+    read_credentials,
+};
 use apiserver_types::OpenStackIdentityReference;
 
 /// Context of a controller.
@@ -29,6 +32,8 @@ pub struct ControllerContext {
     pub queues: Queues,
     /// Every kind that the API serves.
     pub kinds: Arc<[ServedKind]>,
+    /// Settings of the operator.
+    pub settings: Arc<ControllerSettings>,
 }
 
 impl Debug for ControllerContext {

@@ -100,6 +100,7 @@ impl Controllers {
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
+                settings: Arc::default(),
                 client,
             }
         };

@@ -70,6 +70,7 @@ pub fn run_until_crash(
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
+            settings: Arc::default(),
             client,
         };
         running.spawn((controller.run)(context, term.clone()));

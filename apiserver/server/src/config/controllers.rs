@@ -1,6 +1,7 @@
-//! Settings under `controllers`: election, and the requests to workload clusters.
+//! Settings under `controllers`: election, metadata of Nodes, and the requests to workload clusters.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use controllers_runtime::{ControllerSettings, Patterns};
 use controllers_workload::RequestRate;
 use serde::Deserialize;
 
@@ -13,13 +14,23 @@ const QPS: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
 pub(crate) struct Controllers {
     /// True if this server may be elected to run the controllers. Default: true.
     pub(crate) enabled: bool,
+    /// Regular expressions. Labels of Machines with such a key are passed on to Nodes, in addition to those of the
+    /// domains that upstream passes on. Default: none.
+    pub(crate) node_labels: Vec<String>,
+    /// The same for annotations. Default: none.
+    pub(crate) node_annotations: Vec<String>,
     /// Rate of the requests to each workload cluster.
     pub(crate) workload_client: WorkloadClient,
 }
 
 impl Default for Controllers {
     fn default() -> Self {
-        Self { enabled: true, workload_client: WorkloadClient::default() }
+        Self {
+            enabled: true,
+            node_labels: Vec::new(),
+            node_annotations: Vec::new(),
+            workload_client: WorkloadClient::default(),
+        }
     }
 }
 
@@ -60,6 +71,18 @@ impl Controllers {
         if burst == 0 {
             bail!("controllers.workloadClient.burst: must be at least 1");
         }
-        Ok(())
+        self.settings().map(|_| ())
     }
+
+    /// Returns the settings in the form that the controllers use.
+    pub(crate) fn settings(&self) -> anyhow::Result<ControllerSettings> {
+        Ok(ControllerSettings {
+            node_labels: patterns("nodeLabels", &self.node_labels)?,
+            node_annotations: patterns("nodeAnnotations", &self.node_annotations)?,
+        })
+    }
+}
+
+fn patterns(field: &str, expressions: &[String]) -> anyhow::Result<Patterns> {
+    Patterns::new(expressions).map_err(|error| anyhow!("controllers.{field}: {error}"))
 }

@@ -251,6 +251,8 @@ mod tests {
                 "bootstrapData.certFile: ",
             ),
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
+            ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
+            ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
             ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
             ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
         ];

@@ -78,11 +78,13 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
+    let controller_settings = Arc::new(configuration.controllers.settings()?);
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
         let host = host.as_ref().map(|host| host.client());
         let rate = configuration.controllers.workload_client.rate();
-        let parts = ControllerParts { host, queues, bootstrap_data: bootstrap_data.clone(), rate };
+        let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
+        let parts = ControllerParts { host, queues, bootstrap_data, rate, settings };
         controllers::start(&server, parts, alone, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path);

@@ -33,8 +33,12 @@ const CONSTANT: [&str; 5] = [
 
 /// Returns the merge patch that brings a Node to what its Machine wants; `None` if the Node has it.
 pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Option<Value> {
-    let labels = passed_on(machine.labels(), label_is_passed_on);
-    let annotations = passed_on(machine.annotations(), annotation_is_passed_on);
+    let settings = &observed.settings;
+    let labels =
+        passed_on(machine.labels(), |key| label_is_passed_on(key) || settings.node_labels.matches(key));
+    let annotations = passed_on(machine.annotations(), |key| {
+        annotation_is_passed_on(key) || (settings.node_annotations.matches(key) && !is_own(key))
+    });
     let mut wanted = constant(machine);
     wanted.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
     wanted.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&annotations));
@@ -87,7 +91,13 @@ fn annotation_is_passed_on(key: &str) -> bool {
     within(key, "node.cluster.x-k8s.io")
 }
 
-fn passed_on(from: &BTreeMap<String, String>, filter: fn(&str) -> bool) -> BTreeMap<String, String> {
+/// Reports whether Capstan itself writes an annotation, so that no expression of the operator may.
+fn is_own(key: &str) -> bool {
+    CONSTANT.contains(&key)
+        || [LABELS_FROM_MACHINE, ANNOTATIONS_FROM_MACHINE, TAINTS_FROM_MACHINE].contains(&key)
+}
+
+fn passed_on(from: &BTreeMap<String, String>, filter: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     from.iter().filter(|(key, _)| filter(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -178,7 +188,10 @@ fn is_outdated(observed: &Observed) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use apiserver_types::{MachineSpec, TaintEffect};
+    use controllers_runtime::{ControllerSettings, Patterns};
 
     use super::*;
 
@@ -241,6 +254,30 @@ mod tests {
         machine.labels_mut().remove("node-role.kubernetes.io/gpu");
         let second = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
         assert_eq!(second.labels().keys().collect::<Vec<_>>(), ["x.node.cluster.x-k8s.io/pool"]);
+    }
+
+    #[test]
+    fn metadata_that_the_operators_expressions_match_is_passed_on_and_removed_too() {
+        let all = |expression: &str| Patterns::new(&[expression.to_owned()]).unwrap();
+        let settings = ControllerSettings { node_labels: all("^team$"), node_annotations: all(".") };
+        let mut observed = Observed { settings: Arc::new(settings), ..Observed::default() };
+        let mut machine = machine();
+        let annotations =
+            ["example.org/rack", "cluster.x-k8s.io/machine", LABELS_FROM_MACHINE].map(str::to_owned);
+        machine.annotations_mut().extend(annotations.map(|key| (key, "v".to_owned())));
+        let bare = node(&[]);
+        let labelled = applied(&bare, &patch(&machine, &observed, &bare).unwrap());
+        let labels = ["node-role.kubernetes.io/gpu", "team", "x.node.cluster.x-k8s.io/pool"];
+        assert_eq!(labelled.labels().keys().collect::<Vec<_>>(), labels);
+        assert_eq!(labelled.annotations()["example.org/rack"], "v");
+        assert_eq!(labelled.annotations()["cluster.x-k8s.io/machine"], "m", "Capstan's own stays");
+        assert_eq!(labelled.annotations()[LABELS_FROM_MACHINE], labels.join(","));
+        assert_eq!(labelled.annotations()[ANNOTATIONS_FROM_MACHINE], "example.org/rack");
+        assert_eq!(patch(&machine, &observed, &labelled), None);
+        observed.settings = Arc::default();
+        let reset = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
+        assert!(!reset.labels().contains_key("team"), "without the expression it is removed");
+        assert!(!reset.annotations().contains_key("example.org/rack"));
     }
 
     #[test]

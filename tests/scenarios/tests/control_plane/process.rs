@@ -52,6 +52,7 @@ impl Process {
             events: Recorder::new(client.clone(), CONTROLLER.identity),
             queues: Queues::default(),
             kinds: kinds.into(),
+            settings: Arc::default(),
             client: client.clone(),
         };
         let mut running = JoinSet::new();

@@ -1,0 +1,63 @@
+//! Settings that the operator of the server makes for all controllers.
+
+use regex::Regex;
+
+/// Regular expressions, of which one has to match. Without any, nothing matches.
+#[derive(Debug, Clone, Default)]
+pub struct Patterns(Vec<Regex>);
+
+impl Patterns {
+    /// Compiles expressions.
+    ///
+    /// # Errors
+    /// The first expression that cannot be used, and the reason.
+    pub fn new(expressions: &[String]) -> Result<Self, String> {
+        let compiled = expressions.iter().map(|expression| {
+            if expression.is_empty() {
+                return Err(
+                    "an expression is empty, so that everything matches; remove it, or use .*".to_owned()
+                );
+            }
+            Regex::new(expression).map_err(|error| format!("{expression:?} cannot be used: {error}"))
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Reports whether one of the expressions matches a part of a text.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.iter().any(|expression| expression.is_match(text))
+    }
+}
+
+/// Settings that the operator of the server makes for all controllers.
+#[derive(Debug, Clone, Default)]
+pub struct ControllerSettings {
+    /// Keys of the labels that Machines pass on to their Nodes, in addition to those of the known domains.
+    pub node_labels: Patterns,
+    /// Keys of the annotations that Machines pass on to their Nodes, in addition to those of the known domain.
+    pub node_annotations: Patterns,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(expressions: &[&str]) -> Result<Patterns, String> {
+        Patterns::new(&expressions.iter().map(|&it| it.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_expression_matches_a_part_of_a_text_and_none_matches_nothing() {
+        let known = patterns(&["^team$", "example\\.org/"]).unwrap();
+        assert!(known.matches("team") && known.matches("x.example.org/pool"));
+        assert!(!known.matches("teams") && !known.matches("example-org/pool"));
+        assert!(!Patterns::default().matches(""));
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_used_is_named() {
+        let error = patterns(&["good", "(bad"]).unwrap_err();
+        assert!(error.contains("\"(bad\" cannot be used"), "{error}");
+        assert!(patterns(&[""]).unwrap_err().contains("is empty"));
+    }
+}
