@@ -36,6 +36,8 @@ pub struct ControllerSettings {
     pub node_labels: Patterns,
     /// Keys of the annotations that Machines pass on to their Nodes, in addition to those of the known domain.
     pub node_annotations: Patterns,
+    /// Names or ids of the flavors whose servers the cloud may stop at any time.
+    pub interruptible_flavors: Patterns,
 }
 
 #[cfg(test)]

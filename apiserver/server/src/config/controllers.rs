@@ -19,6 +19,9 @@ pub(crate) struct Controllers {
     pub(crate) node_labels: Vec<String>,
     /// The same for annotations. Default: none.
     pub(crate) node_annotations: Vec<String>,
+    /// Regular expressions. The cloud may stop servers of these flavors at any time, so that their Nodes get the label
+    /// `cluster.x-k8s.io/interruptible`. Default: none.
+    pub(crate) interruptible_flavors: Vec<String>,
     /// Rate of the requests to each workload cluster.
     pub(crate) workload_client: WorkloadClient,
 }
@@ -29,6 +32,7 @@ impl Default for Controllers {
             enabled: true,
             node_labels: Vec::new(),
             node_annotations: Vec::new(),
+            interruptible_flavors: Vec::new(),
             workload_client: WorkloadClient::default(),
         }
     }
@@ -79,6 +83,7 @@ impl Controllers {
         Ok(ControllerSettings {
             node_labels: patterns("nodeLabels", &self.node_labels)?,
             node_annotations: patterns("nodeAnnotations", &self.node_annotations)?,
+            interruptible_flavors: patterns("interruptibleFlavors", &self.interruptible_flavors)?,
         })
     }
 }

@@ -253,6 +253,7 @@ mod tests {
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
             ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
             ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
+            ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
             ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
             ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
         ];

@@ -22,6 +22,9 @@ const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoS
 /// Taint of a Node whose MachineSet is not the current one of its MachineDeployment.
 const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
 
+/// Label of a Node whose server the cloud may stop at any time.
+const INTERRUPTIBLE: &str = "cluster.x-k8s.io/interruptible";
+
 /// Annotations that every Node has, whatever the Machine says.
 const CONSTANT: [&str; 5] = [
     "cluster.x-k8s.io/cluster-name",
@@ -34,8 +37,11 @@ const CONSTANT: [&str; 5] = [
 /// Returns the merge patch that brings a Node to what its Machine wants; `None` if the Node has it.
 pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Option<Value> {
     let settings = &observed.settings;
-    let labels =
+    let mut labels =
         passed_on(machine.labels(), |key| label_is_passed_on(key) || settings.node_labels.matches(key));
+    if is_interruptible(machine, observed) {
+        labels.insert(INTERRUPTIBLE.to_owned(), String::new());
+    }
     let annotations = passed_on(machine.annotations(), |key| {
         annotation_is_passed_on(key) || (settings.node_annotations.matches(key) && !is_own(key))
     });
@@ -61,6 +67,24 @@ pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Opti
         patch["spec"] = json!({ "taints": taints });
     }
     Some(patch)
+}
+
+/// Reports whether the cloud may stop the server at any time: its flavor says so, or the Machine has the label. The API
+/// of OpenStackMachines has no `status.interruptible`, from which other providers' Machines take it.
+fn is_interruptible(machine: &Machine, observed: &Observed) -> bool {
+    let server = observed.infrastructure.as_ref();
+    let flavor = server.map(|server| &server.spec.flavor).and_then(|flavor| {
+        let name = || flavor.filter.as_ref()?.name.as_deref();
+        flavor.id.as_deref().or_else(name)
+    });
+    machine.labels().contains_key(INTERRUPTIBLE)
+        || flavor.is_some_and(|flavor| observed.settings.interruptible_flavors.matches(flavor))
+}
+
+/// Reports whether a write gave the Node the label of interruptible servers.
+pub(super) fn became_interruptible(before: &Node, after: &Node) -> bool {
+    let has = |node: &Node| node.labels().contains_key(INTERRUPTIBLE);
+    has(after) && !has(before)
 }
 
 /// Reports whether a Machine wrote to the Node before.
@@ -190,7 +214,7 @@ fn is_outdated(observed: &Observed) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use apiserver_types::{MachineSpec, TaintEffect};
+    use apiserver_types::{MachineSpec, OpenStackMachine, TaintEffect};
     use controllers_runtime::{ControllerSettings, Patterns};
 
     use super::*;
@@ -259,7 +283,11 @@ mod tests {
     #[test]
     fn metadata_that_the_operators_expressions_match_is_passed_on_and_removed_too() {
         let all = |expression: &str| Patterns::new(&[expression.to_owned()]).unwrap();
-        let settings = ControllerSettings { node_labels: all("^team$"), node_annotations: all(".") };
+        let settings = ControllerSettings {
+            node_labels: all("^team$"),
+            node_annotations: all("."),
+            ..ControllerSettings::default()
+        };
         let mut observed = Observed { settings: Arc::new(settings), ..Observed::default() };
         let mut machine = machine();
         let annotations =
@@ -278,6 +306,35 @@ mod tests {
         let reset = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
         assert!(!reset.labels().contains_key("team"), "without the expression it is removed");
         assert!(!reset.annotations().contains_key("example.org/rack"));
+    }
+
+    #[test]
+    fn a_node_of_an_interruptible_flavor_has_the_label() {
+        let flavors = Patterns::new(&["^spot[.]".to_owned()]).unwrap();
+        let settings = ControllerSettings { interruptible_flavors: flavors, ..ControllerSettings::default() };
+        let of_flavor = |flavor: Value| {
+            let spec = json!({"flavor": flavor, "image": {"id": "i"}});
+            let server = OpenStackMachine::new("m", serde_json::from_value(spec).unwrap());
+            Observed {
+                infrastructure: Some(server),
+                settings: Arc::new(settings.clone()),
+                ..Observed::default()
+            }
+        };
+        let (mut machine, bare) = (machine(), node(&[]));
+        let written = |machine: &Machine, observed: &Observed, node: &Node| {
+            applied(node, &patch(machine, observed, node).unwrap())
+        };
+        let spot = of_flavor(json!({"filter": {"name": "spot.small"}}));
+        let labelled = written(&machine, &spot, &bare);
+        assert_eq!(labelled.labels()[INTERRUPTIBLE], "");
+        assert!(labelled.annotations()[LABELS_FROM_MACHINE].contains(INTERRUPTIBLE));
+        assert!(became_interruptible(&bare, &labelled) && !became_interruptible(&labelled, &labelled));
+        let fixed = of_flavor(json!({"id": "m1.spot.small"}));
+        let unlabelled = written(&machine, &fixed, &labelled);
+        assert!(!unlabelled.labels().contains_key(INTERRUPTIBLE), "it is tracked and removed");
+        machine.labels_mut().insert(INTERRUPTIBLE.to_owned(), "true".to_owned());
+        assert_eq!(written(&machine, &fixed, &unlabelled).labels()[INTERRUPTIBLE], "");
     }
 
     #[test]
