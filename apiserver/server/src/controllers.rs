@@ -15,7 +15,7 @@ use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
     SecretSource, ServedKind, ServerLists,
 };
-use controllers_workload::{KubeconfigConnector, RequestRate, WorkloadClusters};
+use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
 use kube::api::ApiResource;
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap_data::BootstrapDataListener;
-use crate::election::{self, Election, Timing};
+use crate::election::{self, Election};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -49,9 +49,10 @@ pub(crate) fn start(
     supervisor: &Supervisor,
 ) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
-    let election = Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default())
-        .alone(alone)
-        .counting_restarts(supervisor.restart_counter("controllers"));
+    let election =
+        Election::new(clients.of(election::IDENTITY), election::identity(), election::Timing::default())
+            .alone(alone)
+            .counting_restarts(supervisor.restart_counter("controllers"));
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
     let elected = move |term: CancellationToken| start_controllers(&clients, &parts, &term);
@@ -113,6 +114,13 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Cancella
     running
 }
 
+/// Returns the connections to the workload clusters, as the operator set them.
+fn workloads(parts: &ControllerParts) -> WorkloadClusters {
+    let ControllerSettings { connection_grace, conditions_grace, .. } = *parts.settings;
+    let timing = Timing { ages: [connection_grace, conditions_grace], ..Timing::default() };
+    WorkloadClusters::with_timing(Arc::new(KubeconfigConnector { rate: parts.rate }), timing)
+}
+
 /// Sessions, server lists and copies of the host's Secrets, which all controllers share.
 struct Shared<'a> {
     clients: &'a Clients,
@@ -133,7 +141,7 @@ impl<'a> Shared<'a> {
             clients,
             connector: Arc::new(OpenStackConnector::new()),
             servers: Arc::default(),
-            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector { rate: parts.rate }))),
+            workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),
             host: parts.host.as_ref().map(|host| HostSecrets::new(host.clone(), own)),
             kinds: clients.kinds(),

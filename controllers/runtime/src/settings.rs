@@ -1,5 +1,8 @@
 //! Settings that the operator of the server makes for all controllers.
 
+use std::time::Duration;
+
+use jiff::SignedDuration;
 use regex::Regex;
 
 /// Regular expressions, of which one has to match. Without any, nothing matches.
@@ -30,7 +33,7 @@ impl Patterns {
 }
 
 /// Settings that the operator of the server makes for all controllers.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ControllerSettings {
     /// Keys of the labels that Machines pass on to their Nodes, in addition to those of the known domains.
     pub node_labels: Patterns,
@@ -38,6 +41,40 @@ pub struct ControllerSettings {
     pub node_annotations: Patterns,
     /// Names or ids of the flavors whose servers the cloud may stop at any time.
     pub interruptible_flavors: Patterns,
+    /// Age of the last successful probe after which a workload cluster counts as down. Default: 50 s, as upstream.
+    pub connection_grace: Duration,
+    /// Age of the last successful probe after which conditions about a workload cluster become unknown. Default: 5
+    /// minutes, as upstream.
+    pub conditions_grace: Duration,
+}
+
+impl Default for ControllerSettings {
+    fn default() -> Self {
+        let (node_labels, node_annotations, interruptible_flavors) = Default::default();
+        Self {
+            node_labels,
+            node_annotations,
+            interruptible_flavors,
+            connection_grace: Duration::from_secs(50),
+            conditions_grace: Duration::from_mins(5),
+        }
+    }
+}
+
+impl ControllerSettings {
+    /// Returns true if a workload cluster counts as down that was last seen `age` ago.
+    pub fn is_down(&self, age: SignedDuration) -> bool {
+        exceeds(age, self.connection_grace)
+    }
+
+    /// Returns true if conditions about a workload cluster are unknown that was last seen `age` ago.
+    pub fn is_unknown(&self, age: SignedDuration) -> bool {
+        exceeds(age, self.conditions_grace)
+    }
+}
+
+fn exceeds(age: SignedDuration, limit: Duration) -> bool {
+    Duration::try_from(age).is_ok_and(|age| age > limit)
 }
 
 #[cfg(test)]

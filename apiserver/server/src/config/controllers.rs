@@ -1,12 +1,19 @@
-//! Settings under `controllers`: election, metadata of Nodes, and the requests to workload clusters.
+//! Settings under `controllers`: election, metadata of Nodes, and the connections to workload clusters.
+
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use controllers_runtime::{ControllerSettings, Patterns};
 use controllers_workload::RequestRate;
 use serde::Deserialize;
 
+use crate::cli;
+
 /// Range of `qps`. Below it, a connection is not established in time.
 const QPS: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
+
+/// Shortest `conditionsGrace`, as upstream: a kubelet that is restarted is silent for that long.
+const SHORTEST: Duration = Duration::from_mins(2);
 
 /// Settings of the controllers.
 #[derive(Debug, Clone, Deserialize)]
@@ -22,7 +29,7 @@ pub(crate) struct Controllers {
     /// Regular expressions. The cloud may stop servers of these flavors at any time, so that their Nodes get the label
     /// `cluster.x-k8s.io/interruptible`. Default: none.
     pub(crate) interruptible_flavors: Vec<String>,
-    /// Rate of the requests to each workload cluster.
+    /// Requests to each workload cluster, and what becomes of one that does not respond.
     pub(crate) workload_client: WorkloadClient,
 }
 
@@ -38,7 +45,7 @@ impl Default for Controllers {
     }
 }
 
-/// Rate of the requests to each workload cluster.
+/// Requests to each workload cluster, and what becomes of one that does not respond.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct WorkloadClient {
@@ -46,16 +53,38 @@ pub(crate) struct WorkloadClient {
     pub(crate) qps: f64,
     /// Requests that may be sent at once. Minimum: 1. Default: 30, as upstream.
     pub(crate) burst: u32,
+    /// Age of the last successful probe after which the cluster counts as down. Default: 50s, as upstream.
+    pub(crate) connection_grace: Option<String>,
+    /// Age of the last successful probe after which conditions about its Nodes become unknown. It is longer than
+    /// `connectionGrace`. Minimum: 2m. Default: 5m, as upstream.
+    pub(crate) conditions_grace: Option<String>,
 }
 
 impl Default for WorkloadClient {
     fn default() -> Self {
         let RequestRate { qps, burst } = RequestRate::default();
-        Self { qps, burst }
+        Self { qps, burst, connection_grace: None, conditions_grace: None }
     }
 }
 
 impl WorkloadClient {
+    /// Returns both grace periods.
+    fn grace(&self) -> anyhow::Result<(Duration, Duration)> {
+        let default = ControllerSettings::default();
+        let connection =
+            duration("connectionGrace", self.connection_grace.as_ref(), default.connection_grace)?;
+        let conditions =
+            duration("conditionsGrace", self.conditions_grace.as_ref(), default.conditions_grace)?;
+        if conditions < SHORTEST || conditions <= connection {
+            bail!(
+                "controllers.workloadClient.conditionsGrace: must be at least 2m and longer than connectionGrace, \
+                 which is {} s",
+                connection.as_secs()
+            );
+        }
+        Ok((connection, conditions))
+    }
+
     /// Returns the rate.
     pub(crate) fn rate(&self) -> RequestRate {
         RequestRate { qps: self.qps, burst: self.burst }
@@ -64,7 +93,7 @@ impl WorkloadClient {
 
 impl Controllers {
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let WorkloadClient { qps, burst } = self.workload_client;
+        let WorkloadClient { qps, burst, .. } = self.workload_client;
         if !QPS.contains(&qps) {
             bail!(
                 "controllers.workloadClient.qps: must be between {} and {}, not {qps}",
@@ -80,7 +109,10 @@ impl Controllers {
 
     /// Returns the settings in the form that the controllers use.
     pub(crate) fn settings(&self) -> anyhow::Result<ControllerSettings> {
+        let (connection_grace, conditions_grace) = self.workload_client.grace()?;
         Ok(ControllerSettings {
+            connection_grace,
+            conditions_grace,
             node_labels: patterns("nodeLabels", &self.node_labels)?,
             node_annotations: patterns("nodeAnnotations", &self.node_annotations)?,
             interruptible_flavors: patterns("interruptibleFlavors", &self.interruptible_flavors)?,
@@ -88,6 +120,39 @@ impl Controllers {
     }
 }
 
+fn duration(field: &str, given: Option<&String>, default: Duration) -> anyhow::Result<Duration> {
+    let Some(text) = given else { return Ok(default) };
+    cli::duration_or_none(text).map_err(|error| anyhow!("controllers.workloadClient.{field}: {error}"))
+}
+
 fn patterns(field: &str, expressions: &[String]) -> anyhow::Result<Patterns> {
     Patterns::new(expressions).map_err(|error| anyhow!("controllers.{field}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_reach_the_controllers_and_the_defaults_are_upstreams() {
+        let read = |text: &str| serde_saphyr::from_str::<Controllers>(text).unwrap();
+        let default = read("enabled: true");
+        default.check().unwrap();
+        assert_eq!(default.workload_client.rate(), RequestRate { qps: 20.0, burst: 30 });
+        let settings = default.settings().unwrap();
+        assert_eq!((settings.connection_grace.as_secs(), settings.conditions_grace.as_secs()), (50, 300));
+        assert!(!settings.node_labels.matches("team") && !settings.interruptible_flavors.matches("spot"));
+        let chosen = read(
+            "{nodeLabels: [team], nodeAnnotations: [rack], interruptibleFlavors: ['^spot'], \
+             workloadClient: {qps: 5, burst: 7, connectionGrace: 2m, conditionsGrace: 10m}}",
+        );
+        chosen.check().unwrap();
+        assert_eq!(chosen.workload_client.rate(), RequestRate { qps: 5.0, burst: 7 });
+        let settings = chosen.settings().unwrap();
+        assert_eq!((settings.connection_grace.as_secs(), settings.conditions_grace.as_secs()), (120, 600));
+        assert!(
+            settings.node_labels.matches("example.org/team") && settings.node_annotations.matches("rack")
+        );
+        assert!(settings.interruptible_flavors.matches("spot.small"));
+    }
 }

@@ -256,6 +256,18 @@ mod tests {
             ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
             ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
             ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
+            (
+                "controllers: {workloadClient: {connectionGrace: soon}}",
+                "controllers.workloadClient.connectionGrace: ",
+            ),
+            (
+                "controllers: {workloadClient: {conditionsGrace: 1m}}",
+                "controllers.workloadClient.conditionsGrace: ",
+            ),
+            (
+                "controllers: {workloadClient: {connectionGrace: 6m}}",
+                "controllers.workloadClient.conditionsGrace: must be at least 2m and longer",
+            ),
         ];
         for (text, expected) in table {
             let text = format!("apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n{text}\n");
