@@ -22,7 +22,8 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let parts = parts(machine, observed, step, now);
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
     let phase = phase(machine, observed);
-    let bootstrapped = is_bootstrapped(machine);
+    // Data that the user gave was not created here.
+    let bootstrapped = is_bootstrapped(machine) && machine.spec.bootstrap.config_ref.is_some();
     let deletion = machine.metadata.deletion_timestamp.is_some();
     let certificates_expiry = certificates_expiry(machine, observed);
     let domain = failure_domain(machine, observed);
@@ -200,6 +201,21 @@ mod tests {
         assert_eq!(expiry(&mut machine), Some(Time("2027-01-01T00:00:00Z".to_owned())));
         machine.annotations_mut().remove(&key);
         assert_eq!(expiry(&mut machine), None);
+    }
+
+    #[test]
+    fn only_bootstrap_data_that_was_created_reaches_the_milestone() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.bootstrap.data_secret_name = Some("data".to_owned());
+        let created = |machine: &mut Machine| {
+            report(machine, &Observed::default(), &Step::Nothing, &Time::default());
+            let status = machine.status.as_ref().unwrap();
+            status.initialization.as_ref().and_then(|it| it.bootstrap_data_secret_created)
+        };
+        assert_eq!(created(&mut machine), None, "the user gave it");
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Provisioning));
+        machine.spec.bootstrap.config_ref = Some(Default::default());
+        assert_eq!(created(&mut machine), Some(true));
     }
 
     #[test]
