@@ -93,6 +93,18 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Ok(None)
     }
 
+    /// Returns the warnings for a client that deletes an object. It was deleted before, or its deletion is recorded.
+    ///
+    /// # Errors
+    /// 503 if the related objects cannot be read.
+    async fn deletion_warnings_with(
+        &self,
+        _object: &Value,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Returns the errors of the name of an object, or of a prefix of one.
     fn name_errors(&self, name: &str) -> Vec<String> {
         subdomain_errors(name)

@@ -303,3 +303,27 @@ async fn an_address_must_be_from_the_pool_of_its_claim() {
     let (code, answer) = server.admin("POST", &path(group, "v1beta1", "ipaddressclaims"), &bare).await;
     assert_eq!(code, 201, "{answer}");
 }
+
+#[tokio::test]
+async fn the_deletion_of_the_only_control_plane_machine_is_accepted_with_a_warning() {
+    let server = Server::start().await;
+    let (clusters, machines) = (path(CORE, "v1beta2", "clusters"), path(CORE, "v1beta2", "machines"));
+    let infrastructure = "infrastructure.cluster.x-k8s.io";
+    let reference = |kind: &str, name: &str| json!({"apiGroup": infrastructure, "kind": kind, "name": name});
+    let cluster = json!({"infrastructureRef": reference("OpenStackCluster", "c")});
+    let cluster = object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &cluster);
+    let created = server.admin("POST", &clusters, &cluster).await;
+    assert_eq!(created.0, 201, "{created:?}");
+    for (name, finalizers) in [("one", json!(["example.org/held"])), ("two", json!([]))] {
+        let spec = json!({"clusterName": "c", "bootstrap": {"dataSecretName": "s"},
+            "infrastructureRef": reference("OpenStackMachine", name)});
+        let mut machine = object("cluster.x-k8s.io/v1beta2", "Machine", name, &spec);
+        machine["metadata"]["labels"] = json!({"cluster.x-k8s.io/control-plane": ""});
+        machine["metadata"]["finalizers"] = finalizers;
+        let created = server.admin("POST", &machines, &machine).await;
+        assert_eq!(created.0, 201, "{created:?}");
+    }
+    assert_eq!(server.delete(&format!("{machines}/two")).await, Vec::<String>::new());
+    let last = server.delete(&path(CORE, "v1beta1", "machines/one")).await;
+    assert!(last.iter().any(|text| text.contains("the only control plane Machine of Cluster c")), "{last:?}");
+}

@@ -15,7 +15,7 @@ use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
     SecretSource, ServedKind, ServerLists,
 };
-use controllers_workload::{KubeconfigConnector, WorkloadClusters};
+use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
 use kube::api::ApiResource;
@@ -24,29 +24,38 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap_data::BootstrapDataListener;
-use crate::election::{self, Election, Timing};
+use crate::election::{self, Election};
+
+/// Parts of the server that the controllers use.
+pub(crate) struct ControllerParts {
+    /// Client of the host cluster.
+    pub(crate) host: Option<Client>,
+    /// Metrics of queues.
+    pub(crate) queues: Queues,
+    /// Listener for bootstrap data.
+    pub(crate) bootstrap_data: Option<Arc<BootstrapDataListener>>,
+    /// Largest rate of the requests to each workload cluster.
+    pub(crate) rate: RequestRate,
+    /// Settings of the operator.
+    pub(crate) settings: Arc<ControllerSettings>,
+}
 
 /// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
 /// gets a value after shutdown, when all controllers have ended and the Lease is released.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
-    host: Option<Client>,
+    parts: ControllerParts,
     alone: bool,
-    queues: Queues,
     supervisor: &Supervisor,
-    settings: ControllerSettings,
-    bootstrap_data: Option<Arc<BootstrapDataListener>>,
 ) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
-    let election = Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default())
-        .alone(alone)
-        .counting_restarts(supervisor.restart_counter("controllers"));
+    let election =
+        Election::new(clients.of(election::IDENTITY), election::identity(), election::Timing::default())
+            .alone(alone)
+            .counting_restarts(supervisor.restart_counter("controllers"));
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
-    let elected = move |term: CancellationToken| {
-        let shared = Shared::new(&clients, host.as_ref(), &queues, settings);
-        start_controllers(&shared, host.as_ref(), &term, bootstrap_data.as_ref())
-    };
+    let elected = move |term: CancellationToken| start_controllers(&clients, &parts, &term);
     supervisor.spawn("controllers", async move {
         election.run(shutdown, elected).await;
         let _ = ended.send(());
@@ -87,26 +96,29 @@ pub(crate) fn local_policy() -> LocalPolicy {
 
 /// Starts the controllers. Each has the client of its own identity, and ends when `term` is
 /// cancelled.
-fn start_controllers(
-    shared: &Shared<'_>,
-    host: Option<&Client>,
-    term: &CancellationToken,
-    bootstrap_data: Option<&Arc<BootstrapDataListener>>,
-) -> JoinSet<()> {
+fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &CancellationToken) -> JoinSet<()> {
+    let shared = Shared::new(clients, parts);
     let mut running = JoinSet::new();
-    for controller in selected(host.is_some()) {
+    for controller in selected(parts.host.is_some()) {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
     }
     let (workloads, end) = (Arc::clone(&shared.workloads), term.clone());
     running.spawn(async move { workloads.run(end).await });
-    if let Some(listener) = bootstrap_data {
+    if let Some(listener) = &parts.bootstrap_data {
         let context = shared.context(bootstrap_data::IDENTITY);
         running.spawn(Arc::clone(listener).run(context, term.clone()));
     }
-    if let Some(host) = host {
-        running.spawn(HostEvents::new(shared.clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
+    if let Some(host) = &parts.host {
+        running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
     }
     running
+}
+
+/// Returns the connections to the workload clusters, as the operator set them.
+fn workloads(parts: &ControllerParts) -> WorkloadClusters {
+    let ControllerSettings { connection_grace, conditions_grace, .. } = *parts.settings;
+    let timing = Timing { ages: [connection_grace, conditions_grace], ..Timing::default() };
+    WorkloadClusters::with_timing(Arc::new(KubeconfigConnector { rate: parts.rate }), timing)
 }
 
 /// Sessions, server lists and copies of the host's Secrets, which all controllers share.
@@ -118,27 +130,22 @@ struct Shared<'a> {
     host: Option<HostSecrets>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
-    settings: ControllerSettings,
+    settings: Arc<ControllerSettings>,
 }
 
 impl<'a> Shared<'a> {
-    fn new(
-        clients: &'a Clients,
-        host: Option<&Client>,
-        queues: &Queues,
-        settings: ControllerSettings,
-    ) -> Self {
+    fn new(clients: &'a Clients, parts: &ControllerParts) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         Self {
             clients,
             connector: Arc::new(OpenStackConnector::new()),
             servers: Arc::default(),
-            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
-            queues: queues.clone(),
-            host: host.map(|host| HostSecrets::new(host.clone(), own)),
+            workloads: Arc::new(workloads(parts)),
+            queues: parts.queues.clone(),
+            host: parts.host.as_ref().map(|host| HostSecrets::new(host.clone(), own)),
             kinds: clients.kinds(),
-            settings,
+            settings: Arc::clone(&parts.settings),
         }
     }
 
@@ -159,7 +166,7 @@ impl<'a> Shared<'a> {
             events: Recorder::new(client.clone(), identity),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
-            settings: self.settings,
+            settings: Arc::clone(&self.settings),
             client,
         }
     }

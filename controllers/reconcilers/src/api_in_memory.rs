@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, ControllerContext, ControllerSettings, Queues, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -67,11 +67,11 @@ impl FakeApi {
             connector: Arc::new(NoCloud),
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::new(ServerLists::default()),
-            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector))),
+            workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default()))),
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::from([]),
-            settings: ControllerSettings::default(),
+            settings: Arc::default(),
             client,
         }
     }

@@ -2,8 +2,16 @@
 
 use apiserver_types::{Cluster, Condition, ConditionStatus, Time};
 use kube::Resource;
+use serde_json::Value;
 
-/// Returns the condition `Paused`, as upstream has it: always set, with all its causes.
+/// Annotation of an object that is paused, as a path in the fields of a field manager.
+const ANNOTATION: [&str; 3] = ["f:metadata", "f:annotations", "f:cluster.x-k8s.io/paused"];
+
+/// Field of a Cluster that is paused, as a path in the fields of a field manager.
+const FIELD: [&str; 2] = ["f:spec", "f:paused"];
+
+/// Returns the condition `Paused`, as upstream has it: always set, with all its causes. It also names the client that set
+/// each: a pause that a failed move left holds up everything, deletions included.
 pub(crate) fn condition<K: Resource<DynamicType = ()>>(
     object: &K,
     cluster: Option<&Cluster>,
@@ -12,8 +20,13 @@ pub(crate) fn condition<K: Resource<DynamicType = ()>>(
     let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
     let by_annotation = controllers_runtime::paused(object, None);
     let causes: Vec<String> = [
-        by_cluster.then(|| "Cluster spec.paused is set to true".to_owned()),
-        by_annotation.then(|| format!("{} has the cluster.x-k8s.io/paused annotation", K::kind(&()))),
+        cluster
+            .filter(|_| by_cluster)
+            .map(|cluster| format!("Cluster spec.paused is set to true{}", author(cluster, &FIELD))),
+        by_annotation.then(|| {
+            let author = author(object, &ANNOTATION);
+            format!("{} has the cluster.x-k8s.io/paused annotation{author}", K::kind(&()))
+        }),
     ]
     .into_iter()
     .flatten()
@@ -25,10 +38,22 @@ pub(crate) fn condition<K: Resource<DynamicType = ()>>(
     Condition::new("Paused", status, reason, &causes.join(", "), now.clone())
 }
 
+/// Returns the field manager that wrote a field last, in brackets; nothing if it is not known.
+fn author<K: Resource>(object: &K, path: &[&str]) -> String {
+    let owns = |fields: &Value| path.iter().try_fold(fields, |fields, key| fields.get(key)).is_some();
+    let entries = object.meta().managed_fields.iter().flatten();
+    let owners = entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0)));
+    let newest = owners.max_by_key(|entry| entry.time.as_ref().map(|time| time.0));
+    let name = newest.and_then(|entry| entry.manager.as_deref());
+    name.map(|name| format!(" (set by {name})")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use apiserver_types::{ClusterSpec, Machine, MachineSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
     use kube::ResourceExt;
+    use serde_json::json;
 
     use super::*;
 
@@ -49,5 +74,32 @@ mod tests {
             let found = condition(&object, Some(&cluster), &Time::default());
             assert_eq!((found.message.as_str(), found.holds()), (expected, !expected.is_empty()));
         }
+    }
+
+    #[test]
+    fn the_client_that_set_a_pause_last_is_named() {
+        let entry = |manager: &str, fields: Value, time: &str| -> ManagedFieldsEntry {
+            let entry = json!({"manager": manager, "time": time, "fieldsV1": fields});
+            serde_json::from_value(entry).unwrap()
+        };
+        let (early, late) = ("2026-11-27T05:00:00Z", "2026-11-27T06:00:00Z");
+        let annotation = json!({"f:metadata": {"f:annotations": {"f:cluster.x-k8s.io/paused": {}}}});
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.annotations_mut().insert("cluster.x-k8s.io/paused".to_owned(), String::new());
+        machine.metadata.managed_fields = Some(vec![
+            entry("kubectl-annotate", annotation.clone(), late),
+            entry("argocd", annotation, early),
+            entry("machine-controller", json!({"f:status": {}}), "2026-11-27T07:00:00Z"),
+        ]);
+        let paused = ClusterSpec { paused: Some(true), ..ClusterSpec::default() };
+        let mut cluster = Cluster::new("c", paused);
+        let field = json!({"f:spec": {"f:paused": {}}});
+        cluster.metadata.managed_fields = Some(vec![entry("clusterctl", field, early)]);
+        let found = condition(&machine, Some(&cluster), &Time::default());
+        assert_eq!(
+            found.message,
+            "Cluster spec.paused is set to true (set by clusterctl), \
+             Machine has the cluster.x-k8s.io/paused annotation (set by kubectl-annotate)"
+        );
     }
 }

@@ -2,28 +2,16 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, ErrorClass};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
-use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, read_credentials};
+use crate::{
+    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
+    read_credentials,
+};
 use apiserver_types::OpenStackIdentityReference;
-
-/// Settings of the controllers, from the configuration of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControllerSettings {
-    /// Time that a bootstrap token has from each extension on. A machine that does not join in it needs another extension.
-    pub bootstrap_token_lifetime: Duration,
-}
-
-impl Default for ControllerSettings {
-    fn default() -> Self {
-        // Upstream's default.
-        Self { bootstrap_token_lifetime: Duration::from_mins(15) }
-    }
-}
 
 /// Context of a controller.
 #[derive(Clone)]
@@ -44,8 +32,8 @@ pub struct ControllerContext {
     pub queues: Queues,
     /// Every kind that the API serves.
     pub kinds: Arc<[ServedKind]>,
-    /// Settings of the controllers.
-    pub settings: ControllerSettings,
+    /// Settings of the operator.
+    pub settings: Arc<ControllerSettings>,
 }
 
 impl Debug for ControllerContext {

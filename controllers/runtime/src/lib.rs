@@ -16,11 +16,12 @@ mod reconcile_loop;
 mod requeue;
 mod secrets;
 mod servers;
+mod settings;
 mod status;
 mod user_data_source;
 
 pub use backoff::Backoff;
-pub use context::{ControllerContext, ControllerSettings};
+pub use context::ControllerContext;
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
 pub use credential_changes::CredentialChange;
 pub use credentials::read_credentials;
@@ -32,6 +33,7 @@ pub use reconcile_loop::ReconcileLoop;
 pub use requeue::{Requeue, RequeuePolicy};
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
+pub use settings::{ControllerSettings, Patterns};
 
 pub use error::ReconcileError;
 pub use status::{now, paused, write_status};

@@ -1,6 +1,7 @@
 //! Creation of API clients from kubeconfigs.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use kube::{Client, Config};
 
 use crate::WorkloadError;
 use crate::limits::LimitLayer;
+use crate::request_rate::{RateLimiter, RequestRate};
 
 /// Connector that creates API clients of workload clusters.
 #[async_trait]
@@ -23,7 +25,10 @@ pub trait WorkloadConnector: Send + Sync + Debug + 'static {
 
 /// Connector over the network.
 #[derive(Debug, Default)]
-pub struct KubeconfigConnector;
+pub struct KubeconfigConnector {
+    /// Largest rate of the requests of each client.
+    pub rate: RequestRate,
+}
 
 /// Longest duration of the TCP and TLS handshakes: that of a probe.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -37,7 +42,8 @@ impl WorkloadConnector for KubeconfigConnector {
         let config = config(kubeconfig).await.map_err(WorkloadError::Kubeconfig)?;
         let builder = ClientBuilder::try_from(config)
             .map_err(|error| WorkloadError::Kubeconfig(crate::describe(&error)))?;
-        Ok(builder.with_layer(&LimitLayer { request: REQUEST }).build())
+        let rate = Arc::new(RateLimiter::new(self.rate));
+        Ok(builder.with_layer(&LimitLayer { request: REQUEST, rate }).build())
     }
 }
 
@@ -131,11 +137,12 @@ mod tests {
             ("a: [".to_owned(), "YAML"),
         ];
         for (kubeconfig, expected) in cases {
-            let error = KubeconfigConnector.client(kubeconfig.as_bytes()).await.err().expect(&kubeconfig);
+            let error =
+                KubeconfigConnector::default().client(kubeconfig.as_bytes()).await.err().expect(&kubeconfig);
             assert!(matches!(error, WorkloadError::Kubeconfig(_)));
             assert!(error.to_string().contains(expected), "{error}");
         }
         let good = kubeconfig(server, "token: secret");
-        KubeconfigConnector.client(good.as_bytes()).await.expect("usable");
+        KubeconfigConnector::default().client(good.as_bytes()).await.expect("usable");
     }
 }

@@ -13,10 +13,12 @@ mod forward;
 pub mod health;
 mod limits;
 mod nodes;
+mod request_rate;
 mod timing;
 
 pub use api_server_certificate::api_server_certificates;
 pub use clusters::{ClusterKey, Probe, WorkloadChange, WorkloadClusters};
 pub use connector::{KubeconfigConnector, WorkloadConnector};
 pub use error::{WorkloadError, describe, found};
+pub use request_rate::RequestRate;
 pub use timing::Timing;

@@ -1,7 +1,8 @@
-//! Limits on the duration and the size of answers, and answers that are not of an API server.
+//! Limits on the rate of requests, the duration and the size of answers, and answers that are not of an API server.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Layer, Service};
 
 use crate::error::NO_API_SERVER;
+use crate::request_rate::RateLimiter;
 
 /// Largest answer, so that no server can fill the memory: a page of a hundred large objects is smaller. Unit: bytes.
 const ANSWER: usize = 32 * 1024 * 1024;
@@ -20,26 +22,29 @@ const ANSWER: usize = 32 * 1024 * 1024;
 /// Largest event of a watch: etcd's limit of an object is a fifth of it. Unit: bytes.
 const EVENT: usize = 8 * 1024 * 1024;
 
-/// Layer that ends requests without an answer.
+/// Layer that limits the rate of requests, and ends those without an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct LimitLayer {
     /// Longest duration from the request to the end of the answer.
     pub(crate) request: Duration,
+    /// Rate of the requests.
+    pub(crate) rate: Arc<RateLimiter>,
 }
 
 impl<S> Layer<S> for LimitLayer {
     type Service = Limited<S>;
 
     fn layer(&self, inner: S) -> Limited<S> {
-        Limited { inner, request: self.request }
+        Limited { inner, request: self.request, rate: Arc::clone(&self.rate) }
     }
 }
 
-/// Service whose requests end after a limit.
+/// Service whose requests keep a rate and end after a limit.
 #[derive(Debug)]
 pub(crate) struct Limited<S> {
     inner: S,
     request: Duration,
+    rate: Arc<RateLimiter>,
 }
 
 type Answer = Result<Response<LimitedBody>, BoxError>;
@@ -59,11 +64,16 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let limit = self.request;
-        let end = Instant::now() + limit;
         let long = is_long(&request);
+        let rate = (!is_probe(&request)).then(|| Arc::clone(&self.rate));
         let asked = format!("{} {}", request.method(), request.uri().path());
         let answer = self.inner.call(request);
         Box::pin(async move {
+            if let Some(rate) = rate {
+                rate.wait().await;
+            }
+            // The future is lazy: the request is sent from here on.
+            let end = Instant::now() + limit;
             let answer = timeout_at(end, answer).await.map_err(|_| too_late(limit))??;
             if is_page(&answer) {
                 return Err(page(&asked, answer.status()));
@@ -74,6 +84,12 @@ where
             }))
         })
     }
+}
+
+/// Says whether a request is a probe. It must not wait behind the requests of the controllers: a busy cluster would
+/// else look dead.
+fn is_probe(request: &Request<Body>) -> bool {
+    request.uri().path() == "/"
 }
 
 /// Says whether the answer has no foreseeable end.

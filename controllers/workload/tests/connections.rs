@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers_workload::{
-    ClusterKey, KubeconfigConnector, Timing, WorkloadChange, WorkloadClusters, WorkloadError,
+    ClusterKey, KubeconfigConnector, RequestRate, Timing, WorkloadChange, WorkloadClusters, WorkloadError,
 };
 use fake::{Fake, Mode};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::ListParams;
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -40,7 +43,15 @@ struct Running {
 
 /// Follows a cluster before and after the start: both must work.
 fn start(timing: Timing, follow: impl FnOnce(&WorkloadClusters)) -> Running {
-    let clusters = Arc::new(WorkloadClusters::with_timing(Arc::new(KubeconfigConnector), timing));
+    start_with(KubeconfigConnector::default(), timing, follow)
+}
+
+fn start_with(
+    connector: KubeconfigConnector,
+    timing: Timing,
+    follow: impl FnOnce(&WorkloadClusters),
+) -> Running {
+    let clusters = Arc::new(WorkloadClusters::with_timing(Arc::new(connector), timing));
     let changes = clusters.changes();
     follow(&clusters);
     let mut task = JoinSet::new();
@@ -211,4 +222,28 @@ async fn more_clusters_that_do_not_answer_than_are_dialed_at_once_slow_no_other(
     sleep(Duration::from_millis(200)).await;
     running.clusters.follow(&key("works"), &works.kubeconfig("t"));
     timeout(Duration::from_secs(4), running.connected("works")).await.expect("before the others time out");
+}
+
+#[tokio::test]
+async fn requests_keep_the_rate_and_probes_do_not_wait_behind_them() {
+    let fake = Fake::start(Mode::Works).await;
+    // The list and the watch on Nodes are the burst.
+    let connector = KubeconfigConnector { rate: RequestRate { qps: 2.0, burst: 2 } };
+    let follow = |clusters: &WorkloadClusters| clusters.follow(&key("blue"), &fake.kubeconfig("t"));
+    let mut running = start_with(connector, timing(), follow);
+    running.connected("blue").await;
+    let mut requests = JoinSet::new();
+    for _ in 0..20 {
+        let nodes = Api::<Node>::all(running.clusters.client(&key("blue")).unwrap());
+        requests.spawn(async move { nodes.list(&ListParams::default()).await.unwrap() });
+    }
+    let probes = fake.probes();
+    sleep(Duration::from_millis(1800)).await;
+    let mut answered = 0;
+    while requests.try_join_next().is_some() {
+        answered += 1;
+    }
+    assert!((1..=5).contains(&answered), "{answered} requests in two seconds, with two per second");
+    assert!(fake.probes() > probes + 5, "the probes go on");
+    assert!(running.changes.is_empty(), "the connection stays");
 }

@@ -36,7 +36,7 @@ fn list(items: &[Value], token: &str) -> Answer {
 }
 
 async fn client(server: &Scripted) -> Client {
-    KubeconfigConnector.client(&server.kubeconfig()).await.unwrap()
+    KubeconfigConnector::default().client(&server.kubeconfig()).await.unwrap()
 }
 
 async fn waiting(client: &Client) -> DrainWaiting {

@@ -39,7 +39,7 @@ async fn leadership_moves_and_members_leave_down_to_the_last_one() {
     let authority = Authority::new();
     let members = Members::start(&authority, &["n0", "n1", "n2"]);
     let server = Forwarder::start(members.ports()).await;
-    let client = KubeconfigConnector.client(&server.kubeconfig()).await.unwrap();
+    let client = KubeconfigConnector::default().client(&server.kubeconfig()).await.unwrap();
     let etcd = |names: &[&str]| {
         EtcdAccess::new(client.clone(), nodes(names), &authority.client_credentials()).unwrap()
     };
@@ -72,7 +72,7 @@ async fn errors_name_every_node_and_what_it_answered() {
     let authority = Authority::new();
     let members = Members::start(&authority, &["n0"]);
     let server = Forwarder::start(members.ports()).await;
-    let client = KubeconfigConnector.client(&server.kubeconfig()).await.unwrap();
+    let client = KubeconfigConnector::default().client(&server.kubeconfig()).await.unwrap();
     let access =
         |credentials, names: &[&str]| EtcdAccess::new(client.clone(), nodes(names), credentials).unwrap();
     let good = authority.client_credentials();

@@ -22,9 +22,7 @@ use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatin
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
-use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSettings, Queues, Recorder, Requeue, ServerLists,
-};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -90,7 +88,7 @@ impl Controllers {
             known: tokio::sync::Mutex::default(),
         });
         let servers = Arc::new(ServerLists::default());
-        let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector)));
+        let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default())));
         let kinds = crate::running::kinds(&world.server);
         let context = |name: &'static str| {
             let client = client_of(world, crash_point, name);
@@ -102,7 +100,7 @@ impl Controllers {
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
-                settings: ControllerSettings::default(),
+                settings: Arc::default(),
                 client,
             }
         };

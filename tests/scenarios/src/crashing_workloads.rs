@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use controllers_workload::{KubeconfigConnector, WorkloadConnector, WorkloadError};
+use controllers_workload::{KubeconfigConnector, RequestRate, WorkloadConnector, WorkloadError};
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use tower::Service;
 
 use crate::CrashPoint;
+
+/// Twenty times the usual rate: the scenarios make retries and probes that much faster, too.
+const RATE: RequestRate = RequestRate { qps: 400.0, burst: 600 };
 
 /// Connector to workload clusters whose changes count as effects.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub(crate) struct CrashingWorkloads {
 #[async_trait]
 impl WorkloadConnector for CrashingWorkloads {
     async fn client(&self, kubeconfig: &[u8]) -> Result<Client, WorkloadError> {
-        let client = KubeconfigConnector.client(kubeconfig).await?;
+        let client = KubeconfigConnector { rate: RATE }.client(kubeconfig).await?;
         let calls = CrashingCalls { client, crash_point: Arc::clone(&self.crash_point) };
         Ok(Client::new(calls, "default"))
     }

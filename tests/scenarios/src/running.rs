@@ -7,8 +7,7 @@ use apiserver_http::ApiServer;
 use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    ServedKind, ServerLists,
+    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
 };
 use controllers_workload::WorkloadClusters;
 use kube::api::ApiResource;
@@ -71,7 +70,7 @@ pub fn run_until_crash(
             events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
-            settings: ControllerSettings::default(),
+            settings: Arc::default(),
             client,
         };
         running.spawn((controller.run)(context, term.clone()));

@@ -24,9 +24,25 @@ pub(super) async fn one(
 ) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
-    match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
+    let objects = &server.parts.objects;
+    let deletion = objects.delete(kind, &path.namespace, &path.name, &options).await?;
+    let (Deletion::Gone(object) | Deletion::Pending(object)) = &deletion;
+    let warnings = objects.deletion_warnings(kind, object).await;
+    let mut answer = show(call, kind, form, &options, &deletion)?;
+    response::warn(&mut answer, &warnings);
+    Ok(answer)
+}
+
+fn show(
+    call: &Call,
+    kind: Kind<'_>,
+    form: negotiation::Form,
+    options: &DeleteOptions,
+    deletion: &Deletion,
+) -> ApiResult<HttpResponse> {
+    match deletion {
         Deletion::Gone(gone) => {
-            let status = success(kind.resource, &gone);
+            let status = success(kind.resource, gone);
             let mut answer = response::value(200, &status, form.encoding)?;
             let details = status["details"].clone();
             answer.extensions_mut().insert(StatusInfo {
@@ -38,7 +54,7 @@ pub(super) async fn one(
         }
         Deletion::Pending(pending) => {
             let code = if options.cascades { 202 } else { 200 };
-            view::object(code, kind.resource, &pending, form, &call.query)
+            view::object(code, kind.resource, pending, form, &call.query)
         }
     }
 }

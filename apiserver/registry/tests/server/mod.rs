@@ -8,7 +8,7 @@ use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use async_trait::async_trait;
-use http::Request;
+use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use storage_embedded::EmbeddedStore;
@@ -84,7 +84,23 @@ impl Server {
         self.send(User::authenticated("admin", []), "APPLY", &path, body).await
     }
 
+    /// Deletes an object as the administrator. Returns the warnings in the response.
+    #[allow(dead_code, reason = "not every test deletes")]
+    pub(crate) async fn delete(&self, path: &str) -> Vec<String> {
+        let answer = self.answer(User::authenticated("admin", []), "DELETE", path, &Value::Null).await;
+        assert!(answer.status().is_success(), "{answer:?}");
+        let texts = answer.headers().get_all("warning").iter().map(|text| text.to_str().unwrap().to_owned());
+        texts.collect()
+    }
+
     async fn send(&self, user: User, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let answer = self.answer(user, method, path, body).await;
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body();
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))
+    }
+
+    async fn answer(&self, user: User, method: &str, path: &str, body: &Value) -> Response<bytes::Bytes> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (method, content_type) = match method {
             "APPLY" => ("PATCH", "application/apply-patch+yaml"),
@@ -94,8 +110,7 @@ impl Server {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let request = request.body(Full::new(bytes::Bytes::from(body))).unwrap();
         let answer = InProcess::new(Arc::clone(&self.server), user).call(request).await.unwrap();
-        let code = answer.status().as_u16();
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))
+        let (parts, body) = answer.into_parts();
+        Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
     }
 }

@@ -181,9 +181,9 @@ impl ServerConfiguration {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
         }
         self.audit.check()?;
+        self.controllers.check()?;
         self.limits.check()?;
         self.shutdown.check()?;
-        self.controllers.settings()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
         match self.logging.format.as_deref() {
@@ -253,6 +253,23 @@ mod tests {
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
             ("controllers: {bootstrapTokenTTL: soon}", "controllers.bootstrapTokenTTL: "),
             ("controllers: {bootstrapTokenTTL: 59s}", "controllers.bootstrapTokenTTL: must be at least 60s"),
+            ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
+            ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
+            ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
+            ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
+            ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
+            (
+                "controllers: {workloadClient: {connectionGrace: soon}}",
+                "controllers.workloadClient.connectionGrace: ",
+            ),
+            (
+                "controllers: {workloadClient: {conditionsGrace: 1m}}",
+                "controllers.workloadClient.conditionsGrace: ",
+            ),
+            (
+                "controllers: {workloadClient: {connectionGrace: 6m}}",
+                "controllers.workloadClient.conditionsGrace: must be at least 2m and longer",
+            ),
         ];
         for (text, expected) in table {
             let text = format!("apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n{text}\n");

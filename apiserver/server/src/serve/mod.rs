@@ -23,6 +23,7 @@ use crate::assembly::Assembly;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
+use crate::controllers::ControllerParts;
 use crate::encryption::EncryptionFile;
 use crate::host::Host;
 use crate::start_hooks::StartHooks;
@@ -77,12 +78,14 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
-    let of_controllers = configuration.controllers.settings()?;
+    let controller_settings = Arc::new(configuration.controllers.settings()?);
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
         let host = host.as_ref().map(|host| host.client());
-        let data = bootstrap_data.clone();
-        controllers::start(&server, host, alone, queues, &supervisor, of_controllers, data)
+        let rate = configuration.controllers.workload_client.rate();
+        let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
+        let parts = ControllerParts { host, queues, bootstrap_data, rate, settings };
+        controllers::start(&server, parts, alone, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path);
     let certificates = tls.tls();

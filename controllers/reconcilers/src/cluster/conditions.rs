@@ -4,7 +4,6 @@ use apiserver_types::{
     Cluster, Condition, ConditionStatus, ContractVersionedObjectReference, KubeadmControlPlane, Machine,
     OpenStackCluster, Time,
 };
-use jiff::SignedDuration;
 use kube::{Resource, ResourceExt};
 
 use super::aggregates;
@@ -14,9 +13,6 @@ use super::observe::Observed;
 use crate::cluster_certificates::kubeconfig_secret_name;
 use crate::object_refs::{is_of, unknown_kind};
 use crate::summary;
-
-/// Age of the last successful probe after which the workload API counts as down. Upstream's default.
-const PROBE_GRACE: SignedDuration = SignedDuration::from_secs(50);
 
 /// Failed probes after which a connection that never was is reported as failed. Upstream's number.
 const FIRST_FAILURES: u32 = 5;
@@ -224,7 +220,7 @@ fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     let because = probe.error.as_ref().map(|error| format!(": {error}{}", remedy(cluster, error)));
     let because = because.unwrap_or_default();
     match probe.last_success {
-        Some(at) if observed.now.duration_since(at) <= PROBE_GRACE => {
+        Some(at) if !observed.settings.is_down(observed.now.duration_since(at)) => {
             let late =
                 |error: &String| format!("Changes of Nodes are seen late, because the watch fails: {error}");
             let message = probe.watch_error.as_ref().map(late).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! Observation of the objects around a Cluster.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use apiserver_types::{
     Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet, OpenStackCluster,
 };
 use controllers_bootstrap::certificates::PemPair;
-use controllers_runtime::{ControllerContext, ReconcileError};
+use controllers_runtime::{ControllerContext, ControllerSettings, ReconcileError};
 use controllers_workload::{ClusterKey, Probe};
 use jiff::Timestamp;
 use kube::api::ListParams;
@@ -53,6 +54,8 @@ pub(super) struct Observed {
     pub descendants: Vec<Descendant>,
     /// Objects of the workload cluster that are deleted before the descendants.
     pub leftovers: Leftovers,
+    /// Settings of the operator.
+    pub settings: Arc<ControllerSettings>,
     pub now: Timestamp,
 }
 
@@ -61,7 +64,8 @@ pub(super) async fn observe(
     context: &ControllerContext,
     cluster: &Cluster,
 ) -> Result<Observed, ReconcileError> {
-    let mut observed = Observed { now: Timestamp::now(), ..Observed::default() };
+    let settings = Arc::clone(&context.settings);
+    let mut observed = Observed { settings, now: Timestamp::now(), ..Observed::default() };
     let reader = Reader { context, cluster };
     reader.parts(&mut observed).await?;
     reader.machines(&mut observed).await?;

@@ -98,7 +98,7 @@ impl KubeadmConfigReconciler {
                 (Outcome::Stopped(stop), requeue)
             }
             Err(Failure::Api(error)) => {
-                self.report_error(&api, config, &observed, &error).await;
+                Box::pin(self.report_error(&api, config, &observed, &error)).await;
                 return Err(error);
             }
         };

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::KubeadmControlPlane;
+use controllers_runtime::ControllerSettings;
 use controllers_workload::health::Component;
 use controllers_workload::{ClusterKey, Probe, WorkloadError, found};
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
 
@@ -20,9 +21,6 @@ use super::replica::{Replica, initialized, managed_etcd};
 
 /// Message while the first API server has not responded. The Machines' controller uses the same.
 const NOT_INITIALIZED: &str = "Waiting for Cluster control plane to be initialized";
-
-/// Time after which a lost connection makes the conditions of the components unknown. Upstream's default.
-const GRACE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Failed probes after which a cluster that was never reached counts as unreachable.
 const FAILURES: u32 = 5;
@@ -63,7 +61,8 @@ pub(super) async fn inspect(actor: &Actor<'_>, control_plane: &KubeadmControlPla
     let client = match workloads.client(&key) {
         Ok(client) => client,
         Err(error) => {
-            observed.workload = unreachable(control_plane, &workloads.probe(&key), &error, Timestamp::now());
+            let (probe, settings) = (workloads.probe(&key), &actor.context.settings);
+            observed.workload = unreachable(control_plane, &probe, &error, Timestamp::now(), settings);
             return;
         }
     };
@@ -107,6 +106,7 @@ fn unreachable(
     probe: &Probe,
     error: &WorkloadError,
     now: Timestamp,
+    settings: &ControllerSettings,
 ) -> Workload {
     let WorkloadError::NotConnected(_) = error else {
         return Workload::Unreachable {
@@ -123,7 +123,7 @@ fn unreachable(
     let initialized = control_plane.condition("Initialized").filter(|it| it.holds());
     let initialized = initialized.and_then(|it| timestamp(&it.last_transition_time));
     let last = probe.last_success.max(initialized).unwrap_or(Timestamp::UNIX_EPOCH);
-    let is_over = now.duration_since(last) > GRACE;
+    let is_over = settings.is_unknown(now.duration_since(last));
     let since = probe.last_success.map_or_else(|| "never".to_owned(), |at| at.to_string());
     let cause = probe.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
     Workload::Unreachable { message: format!("Last successful probe at {since}{cause}"), is_over, reason }
@@ -168,7 +168,8 @@ mod tests {
         ];
         for (last_success, failures, minute, expected) in table {
             let probe = Probe { last_success, failures, ..Probe::default() };
-            let found = unreachable(&control_plane, &probe, &error, at(minute));
+            let settings = ControllerSettings::default();
+            let found = unreachable(&control_plane, &probe, &error, at(minute), &settings);
             let Workload::Unreachable { is_over, .. } = found else { panic!("{found:?}") };
             assert_eq!(is_over, expected, "{probe:?}");
         }

@@ -19,6 +19,7 @@ use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
 use super::first_attempts::FirstAttempts;
 use super::node::{NodeObservation, cluster_key};
+use super::node_metadata;
 use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
 use super::turns::{Turn, Turns};
@@ -178,7 +179,14 @@ impl Actor<'_> {
             Err(error) => Err(error),
         };
         match written {
-            Ok(Written::Done(node)) => observed.node = NodeObservation::Found(node),
+            Ok(Written::Done(node)) => {
+                if node_metadata::became_interruptible(&known, &node) {
+                    let message = format!("Set the label for interruptible servers on Node {name:?}");
+                    let (severity, reason) = (Severity::Normal, "SuccessfulSetInterruptibleNodeLabel");
+                    self.context.events.record(machine, severity, reason, &message).await;
+                }
+                observed.node = NodeObservation::Found(node);
+            }
             Ok(Written::Overtaken(node)) => {
                 observed.node = NodeObservation::Found(node);
                 observed.node_is_newest = true;

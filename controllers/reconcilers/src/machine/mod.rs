@@ -167,6 +167,10 @@ impl MachineReconciler {
             let message = format!("Machine is {phase:?}");
             self.context.events.record(&written, Severity::Normal, &format!("{phase:?}"), &message).await;
         }
+        if let Some(message) = report::invalid_expiry(&written, observed).filter(|_| *step != Step::Pause) {
+            let reason = "InvalidCertificatesExpiry";
+            self.context.events.record(&written, Severity::Warning, reason, &message).await;
+        }
         let node = |of: &Machine| of.status.as_ref()?.node_ref.as_ref().map(|node| node.name.clone());
         if let Some(name) = node(&written).filter(|_| node(&machine).is_none()) {
             let message = format!("Set Machine's node reference to {name:?}");

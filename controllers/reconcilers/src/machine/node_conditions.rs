@@ -2,15 +2,12 @@
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
 use controllers_workload::health::{self, NodeCondition};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
 use super::node::{self, NodeObservation};
 use super::node_metadata;
 use super::observe::Observed;
-
-/// Time after the last successful probe for which the conditions keep their last value. Upstream's default.
-const GRACE: SignedDuration = SignedDuration::from_mins(5);
 
 const READY: &str = "NodeReady";
 const HEALTHY: &str = "NodeHealthy";
@@ -101,7 +98,7 @@ fn disconnected(observed: &Observed, last_success: Option<Timestamp>, error: &st
             format!("Remote connection not established yet: {error}"),
         );
     };
-    if observed.now.duration_since(last) <= GRACE {
+    if !observed.settings.is_unknown(observed.now.duration_since(last)) {
         return Verdict::SetIfAbsent(
             "ConnectionDown",
             format!("Remote connection not established yet: {error}"),
@@ -149,6 +146,7 @@ fn of_node(kind: &str, found: &NodeCondition, now: &Time) -> Condition {
 #[cfg(test)]
 mod tests {
     use apiserver_types::Cluster;
+    use jiff::SignedDuration;
     use k8s_openapi::api::core::v1::{NodeCondition as NodesOwn, NodeStatus};
     use serde_json::json;
 
@@ -166,6 +164,37 @@ mod tests {
         let conditions = [own("Ready", ready)].into_iter().chain(pressures).collect();
         let status = Some(NodeStatus { conditions: Some(conditions), ..NodeStatus::default() });
         Node { status, ..Node::default() }
+    }
+
+    #[test]
+    fn the_operator_decides_how_long_the_conditions_of_a_silent_cluster_stay() {
+        use std::sync::Arc;
+        use std::time::Duration;
+
+        use controllers_runtime::ControllerSettings;
+
+        let last = Timestamp::UNIX_EPOCH;
+        let milestones = json!({"infrastructureProvisioned": true, "controlPlaneInitialized": true});
+        let status = serde_json::from_value(json!({"initialization": milestones})).unwrap();
+        let node = NodeObservation::NotConnected { message: "down".to_owned(), last_success: Some(last) };
+        let observed = Observed {
+            cluster: Some(Cluster { status, ..Cluster::default() }),
+            node,
+            now: last + SignedDuration::from_mins(4),
+            ..Observed::default()
+        };
+        let mut machine = Machine::default();
+        let healthy = Condition::new(HEALTHY, ConditionStatus::True, "NodeHealthy", "", Time::default());
+        machine.status.get_or_insert_default().conditions = Some(vec![healthy]);
+        let of = |observed: &Observed| {
+            let found = conditions(&machine, observed, &Time::default());
+            found.iter().find(|it| it.kind == HEALTHY).map(|it| it.reason.clone())
+        };
+        assert_eq!(of(&observed), None, "it keeps its value for five minutes");
+        let conditions_grace = Duration::from_mins(3);
+        let settings = ControllerSettings { conditions_grace, ..ControllerSettings::default() };
+        let impatient = Observed { settings: Arc::new(settings), ..observed };
+        assert_eq!(of(&impatient).as_deref(), Some("ConnectionDown"));
     }
 
     #[test]

@@ -22,6 +22,9 @@ const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoS
 /// Taint of a Node whose MachineSet is not the current one of its MachineDeployment.
 const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
 
+/// Label of a Node whose server the cloud may stop at any time.
+const INTERRUPTIBLE: &str = "cluster.x-k8s.io/interruptible";
+
 /// Annotations that every Node has, whatever the Machine says.
 const CONSTANT: [&str; 5] = [
     "cluster.x-k8s.io/cluster-name",
@@ -33,8 +36,15 @@ const CONSTANT: [&str; 5] = [
 
 /// Returns the merge patch that brings a Node to what its Machine wants; `None` if the Node has it.
 pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Option<Value> {
-    let labels = passed_on(machine.labels(), label_is_passed_on);
-    let annotations = passed_on(machine.annotations(), annotation_is_passed_on);
+    let settings = &observed.settings;
+    let mut labels =
+        passed_on(machine.labels(), |key| label_is_passed_on(key) || settings.node_labels.matches(key));
+    if is_interruptible(machine, observed) {
+        labels.insert(INTERRUPTIBLE.to_owned(), String::new());
+    }
+    let annotations = passed_on(machine.annotations(), |key| {
+        annotation_is_passed_on(key) || (settings.node_annotations.matches(key) && !is_own(key))
+    });
     let mut wanted = constant(machine);
     wanted.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
     wanted.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&annotations));
@@ -57,6 +67,24 @@ pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Opti
         patch["spec"] = json!({ "taints": taints });
     }
     Some(patch)
+}
+
+/// Reports whether the cloud may stop the server at any time: its flavor says so, or the Machine has the label. The API
+/// of OpenStackMachines has no `status.interruptible`, from which other providers' Machines take it.
+fn is_interruptible(machine: &Machine, observed: &Observed) -> bool {
+    let server = observed.infrastructure.as_ref();
+    let flavor = server.map(|server| &server.spec.flavor).and_then(|flavor| {
+        let name = || flavor.filter.as_ref()?.name.as_deref();
+        flavor.id.as_deref().or_else(name)
+    });
+    machine.labels().contains_key(INTERRUPTIBLE)
+        || flavor.is_some_and(|flavor| observed.settings.interruptible_flavors.matches(flavor))
+}
+
+/// Reports whether a write gave the Node the label of interruptible servers.
+pub(super) fn became_interruptible(before: &Node, after: &Node) -> bool {
+    let has = |node: &Node| node.labels().contains_key(INTERRUPTIBLE);
+    has(after) && !has(before)
 }
 
 /// Reports whether a Machine wrote to the Node before.
@@ -87,7 +115,13 @@ fn annotation_is_passed_on(key: &str) -> bool {
     within(key, "node.cluster.x-k8s.io")
 }
 
-fn passed_on(from: &BTreeMap<String, String>, filter: fn(&str) -> bool) -> BTreeMap<String, String> {
+/// Reports whether Capstan itself writes an annotation, so that no expression of the operator may.
+fn is_own(key: &str) -> bool {
+    CONSTANT.contains(&key)
+        || [LABELS_FROM_MACHINE, ANNOTATIONS_FROM_MACHINE, TAINTS_FROM_MACHINE].contains(&key)
+}
+
+fn passed_on(from: &BTreeMap<String, String>, filter: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     from.iter().filter(|(key, _)| filter(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -178,7 +212,10 @@ fn is_outdated(observed: &Observed) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{MachineSpec, TaintEffect};
+    use std::sync::Arc;
+
+    use apiserver_types::{MachineSpec, OpenStackMachine, TaintEffect};
+    use controllers_runtime::{ControllerSettings, Patterns};
 
     use super::*;
 
@@ -241,6 +278,63 @@ mod tests {
         machine.labels_mut().remove("node-role.kubernetes.io/gpu");
         let second = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
         assert_eq!(second.labels().keys().collect::<Vec<_>>(), ["x.node.cluster.x-k8s.io/pool"]);
+    }
+
+    #[test]
+    fn metadata_that_the_operators_expressions_match_is_passed_on_and_removed_too() {
+        let all = |expression: &str| Patterns::new(&[expression.to_owned()]).unwrap();
+        let settings = ControllerSettings {
+            node_labels: all("^team$"),
+            node_annotations: all("."),
+            ..ControllerSettings::default()
+        };
+        let mut observed = Observed { settings: Arc::new(settings), ..Observed::default() };
+        let mut machine = machine();
+        let annotations =
+            ["example.org/rack", "cluster.x-k8s.io/machine", LABELS_FROM_MACHINE].map(str::to_owned);
+        machine.annotations_mut().extend(annotations.map(|key| (key, "v".to_owned())));
+        let bare = node(&[]);
+        let labelled = applied(&bare, &patch(&machine, &observed, &bare).unwrap());
+        let labels = ["node-role.kubernetes.io/gpu", "team", "x.node.cluster.x-k8s.io/pool"];
+        assert_eq!(labelled.labels().keys().collect::<Vec<_>>(), labels);
+        assert_eq!(labelled.annotations()["example.org/rack"], "v");
+        assert_eq!(labelled.annotations()["cluster.x-k8s.io/machine"], "m", "Capstan's own stays");
+        assert_eq!(labelled.annotations()[LABELS_FROM_MACHINE], labels.join(","));
+        assert_eq!(labelled.annotations()[ANNOTATIONS_FROM_MACHINE], "example.org/rack");
+        assert_eq!(patch(&machine, &observed, &labelled), None);
+        observed.settings = Arc::default();
+        let reset = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
+        assert!(!reset.labels().contains_key("team"), "without the expression it is removed");
+        assert!(!reset.annotations().contains_key("example.org/rack"));
+    }
+
+    #[test]
+    fn a_node_of_an_interruptible_flavor_has_the_label() {
+        let flavors = Patterns::new(&["^spot[.]".to_owned()]).unwrap();
+        let settings = ControllerSettings { interruptible_flavors: flavors, ..ControllerSettings::default() };
+        let of_flavor = |flavor: Value| {
+            let spec = json!({"flavor": flavor, "image": {"id": "i"}});
+            let server = OpenStackMachine::new("m", serde_json::from_value(spec).unwrap());
+            Observed {
+                infrastructure: Some(server),
+                settings: Arc::new(settings.clone()),
+                ..Observed::default()
+            }
+        };
+        let (mut machine, bare) = (machine(), node(&[]));
+        let written = |machine: &Machine, observed: &Observed, node: &Node| {
+            applied(node, &patch(machine, observed, node).unwrap())
+        };
+        let spot = of_flavor(json!({"filter": {"name": "spot.small"}}));
+        let labelled = written(&machine, &spot, &bare);
+        assert_eq!(labelled.labels()[INTERRUPTIBLE], "");
+        assert!(labelled.annotations()[LABELS_FROM_MACHINE].contains(INTERRUPTIBLE));
+        assert!(became_interruptible(&bare, &labelled) && !became_interruptible(&labelled, &labelled));
+        let fixed = of_flavor(json!({"id": "m1.spot.small"}));
+        let unlabelled = written(&machine, &fixed, &labelled);
+        assert!(!unlabelled.labels().contains_key(INTERRUPTIBLE), "it is tracked and removed");
+        machine.labels_mut().insert(INTERRUPTIBLE.to_owned(), "true".to_owned());
+        assert_eq!(written(&machine, &fixed, &unlabelled).labels()[INTERRUPTIBLE], "");
     }
 
     #[test]

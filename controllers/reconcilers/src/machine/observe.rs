@@ -1,10 +1,12 @@
 //! Observation of the objects around a Machine.
 
+use std::sync::Arc;
+
 use apiserver_types::{
     Cluster, KubeadmConfig, KubeadmControlPlane, Machine, MachineDeployment, MachineDrainRule, MachineSet,
     OpenStackMachine,
 };
-use controllers_runtime::{ControllerContext, ReconcileError};
+use controllers_runtime::{ControllerContext, ControllerSettings, ReconcileError};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
@@ -43,6 +45,8 @@ pub(super) struct Observed {
     pub node_failure: Option<String>,
     /// Read only while the Machine is being deleted.
     pub deletion: DeletionObservation,
+    /// Settings of the operator.
+    pub settings: Arc<ControllerSettings>,
     pub now: Timestamp,
 }
 
@@ -84,6 +88,7 @@ pub(super) async fn observe(
     let reader = Reader { context, namespace: &namespace };
     let mut observed = Observed {
         cluster: reader.get(&machine.spec.cluster_name).await?,
+        settings: Arc::clone(&context.settings),
         now: Timestamp::now(),
         ..Observed::default()
     };

@@ -22,7 +22,8 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
     let parts = parts(machine, observed, step, now);
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
     let phase = phase(machine, observed);
-    let bootstrapped = is_bootstrapped(machine);
+    // Data that the user gave was not created here.
+    let bootstrapped = is_bootstrapped(machine) && machine.spec.bootstrap.config_ref.is_some();
     let deletion = machine.metadata.deletion_timestamp.is_some();
     let certificates_expiry = certificates_expiry(machine, observed);
     let domain = failure_domain(machine, observed);
@@ -132,11 +133,30 @@ fn certificates_expiry(machine: &Machine, observed: &Observed) -> Option<String>
     if !machine.labels().contains_key(CONTROL_PLANE_LABEL) {
         return None;
     }
-    let own = machine.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION);
-    let config = observed.bootstrap.as_ref();
-    let found = own.or_else(|| config?.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION))?;
+    let (_, found) = expiry_annotation(machine, observed)?;
     let expiry: Timestamp = found.parse().ok()?;
     Some(expiry.to_string())
+}
+
+/// Returns the annotation with the expiry, and the kind of the object that has it.
+fn expiry_annotation<'a>(machine: &'a Machine, observed: &'a Observed) -> Option<(&'static str, &'a str)> {
+    let own = machine.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION).map(|text| ("Machine", text));
+    let config = observed.bootstrap.as_ref();
+    let of_config = || Some(("KubeadmConfig", config?.annotations().get(CERTIFICATES_EXPIRY_ANNOTATION)?));
+    own.or_else(of_config).map(|(kind, text)| (kind, text.as_str()))
+}
+
+/// Describes an annotation with the expiry of the certificates that is no time.
+pub(super) fn invalid_expiry(machine: &Machine, observed: &Observed) -> Option<String> {
+    if !machine.labels().contains_key(CONTROL_PLANE_LABEL) {
+        return None;
+    }
+    let (kind, text) = expiry_annotation(machine, observed)?;
+    let error = text.parse::<Timestamp>().err()?;
+    Some(format!(
+        "annotation {CERTIFICATES_EXPIRY_ANNOTATION} of the {kind} is {text:?}, which is no time: {error}. Write a time \
+         like 2027-01-01T00:00:00Z, or remove the annotation"
+    ))
 }
 
 /// Records when a wait for hooks began.
@@ -198,8 +218,28 @@ mod tests {
         assert_eq!(expiry(&mut machine), None, "a worker has no such certificates");
         machine.labels_mut().insert(CONTROL_PLANE_LABEL.to_owned(), String::new());
         assert_eq!(expiry(&mut machine), Some(Time("2027-01-01T00:00:00Z".to_owned())));
+        machine.annotations_mut().insert(key.clone(), "in a year".to_owned());
+        assert_eq!(expiry(&mut machine), None);
+        let text = invalid_expiry(&machine, &Observed::default()).unwrap();
+        assert!(text.contains("of the Machine is \"in a year\", which is no time"), "{text}");
         machine.annotations_mut().remove(&key);
         assert_eq!(expiry(&mut machine), None);
+        assert_eq!(invalid_expiry(&machine, &Observed::default()), None);
+    }
+
+    #[test]
+    fn only_bootstrap_data_that_was_created_reaches_the_milestone() {
+        let mut machine = Machine::new("m", MachineSpec::default());
+        machine.spec.bootstrap.data_secret_name = Some("data".to_owned());
+        let created = |machine: &mut Machine| {
+            report(machine, &Observed::default(), &Step::Nothing, &Time::default());
+            let status = machine.status.as_ref().unwrap();
+            status.initialization.as_ref().and_then(|it| it.bootstrap_data_secret_created)
+        };
+        assert_eq!(created(&mut machine), None, "the user gave it");
+        assert_eq!(machine.status.as_ref().unwrap().phase, Some(MachinePhase::Provisioning));
+        machine.spec.bootstrap.config_ref = Some(Default::default());
+        assert_eq!(created(&mut machine), Some(true));
     }
 
     #[test]

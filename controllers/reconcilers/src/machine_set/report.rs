@@ -49,7 +49,9 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
     let obstacles = obstacles(observed);
     let checks = bullets(&observed.preflight);
     let checks = (!checks.is_empty()).then_some(checks.as_str());
-    let is_missing = !(observed.missing.is_empty() && observed.unusable.is_empty());
+    // Users delete the templates of an old set during a rollout, and it will not scale up again.
+    let is_missing =
+        observed.is_current(set) && !(observed.missing.is_empty() && observed.unusable.is_empty());
     [
         replica_status::remediating(machines, checks, "MachineSet", now),
         replica_status::scaling_down(current, desired, machines, now),
@@ -147,7 +149,10 @@ fn has_been_ready(machine: &Machine, wait: Duration, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ConditionStatus, MachineSetSpec, MachineSpec, MachineStatus, Time};
+    use apiserver_types::{
+        ConditionStatus, MachineDeployment, MachineDeploymentSpec, MachineSetSpec, MachineSpec,
+        MachineStatus, Time,
+    };
 
     use super::*;
 
@@ -216,6 +221,25 @@ mod tests {
             told(&observed),
             (format!("{begin}{text}"), Some(Old::no("Error", create::MACHINE, text)))
         );
+    }
+
+    #[test]
+    fn a_missing_template_of_an_old_set_is_no_obstacle_until_machines_are_missing() {
+        use crate::machine_labels::REVISION;
+        let kind = "OpenStackMachineTemplate".to_owned();
+        let missing = vec![Missing { kind, name: "old".to_owned(), field: "infrastructureRef" }];
+        let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+        deployment.annotations_mut().insert(REVISION.to_owned(), "2".to_owned());
+        let observed = Observed { missing, deployment: Some(deployment), ..Observed::default() };
+        let told = |revision: &str, replicas: i32| {
+            let mut set = set(replicas);
+            set.annotations_mut().insert(REVISION.to_owned(), revision.to_owned());
+            report(&mut set, &observed, &Now::read());
+            set.condition("ScalingUp").unwrap().message.clone()
+        };
+        assert!(told("2", 0).starts_with("Scaling up would be blocked because"));
+        assert_eq!(told("1", 0), "");
+        assert!(told("1", 1).starts_with("Scaling up from 0 to 1 replicas is blocked because"));
     }
 
     #[test]

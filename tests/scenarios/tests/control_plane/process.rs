@@ -6,9 +6,7 @@ use std::time::Duration;
 use apiserver_types::{DESCRIPTORS, KubeadmControlPlane, Machine};
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_reconcilers::kubeadm_control_plane::{CONTROLLER, KubeadmControlPlaneReconciler};
-use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSettings, Queues, Recorder, ServedKind, ServerLists,
-};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists};
 use controllers_workload::WorkloadClusters;
 use kube::api::{ApiResource, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -54,7 +52,7 @@ impl Process {
             events: Recorder::new(client.clone(), CONTROLLER.identity),
             queues: Queues::default(),
             kinds: kinds.into(),
-            settings: ControllerSettings::default(),
+            settings: Arc::default(),
             client: client.clone(),
         };
         let mut running = JoinSet::new();

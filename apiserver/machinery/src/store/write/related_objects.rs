@@ -120,6 +120,13 @@ impl<'a> RelatedObjects<'a> {
 }
 
 impl ObjectStore {
+    /// Returns the warnings for the client that deleted an object. Without related objects, there are none: the deletion
+    /// has happened.
+    pub async fn deletion_warnings(&self, kind: Kind<'_>, object: &Value) -> Vec<String> {
+        let Ok(stored) = kind.as_stored(object) else { return Vec::new() };
+        kind.stored.strategy.deletion_warnings_with(&stored, self).await.unwrap_or_default()
+    }
+
     /// Checks that related objects do not prevent the deletion.
     pub(crate) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let stored = kind.as_stored(object)?;

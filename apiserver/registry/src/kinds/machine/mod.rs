@@ -1,15 +1,19 @@
 //! Machine: its strategy, and its actions.
 
 mod action;
+mod last_control_plane;
 mod operation;
 mod upgrade;
 
-use apiserver_machinery::object;
 use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
+use apiserver_machinery::object;
+use apiserver_machinery::related::ObjectReader;
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::rules::json_fields::{default, get, items};
@@ -30,6 +34,7 @@ pub(crate) fn actions() -> Vec<Arc<dyn ActionHandler>> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineStrategy;
 
+#[async_trait]
 impl Strategy for MachineStrategy {
     fn drops_nulls(&self) -> bool {
         true
@@ -41,6 +46,14 @@ impl Strategy for MachineStrategy {
             default(new, "spec.deletion.nodeDeletionTimeoutSeconds", NODE_DELETION_SECONDS);
         }
         prepare_version(new, "spec");
+    }
+
+    async fn deletion_warnings_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<String>> {
+        Ok(last_control_plane::warning(object, others).await?.into_iter().collect())
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {

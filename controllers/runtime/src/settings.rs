@@ -1,0 +1,106 @@
+//! Settings that the operator of the server makes for all controllers.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use regex::Regex;
+
+/// Regular expressions, of which one has to match. Without any, nothing matches.
+#[derive(Debug, Clone, Default)]
+pub struct Patterns(Vec<Regex>);
+
+impl Patterns {
+    /// Compiles expressions.
+    ///
+    /// # Errors
+    /// The first expression that cannot be used, and the reason.
+    pub fn new(expressions: &[String]) -> Result<Self, String> {
+        let compiled = expressions.iter().map(|expression| {
+            if expression.is_empty() {
+                return Err(
+                    "an expression is empty, so that everything matches; remove it, or use .*".to_owned()
+                );
+            }
+            Regex::new(expression).map_err(|error| format!("{expression:?} cannot be used: {error}"))
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Reports whether one of the expressions matches a part of a text.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.iter().any(|expression| expression.is_match(text))
+    }
+}
+
+/// Settings that the operator of the server makes for all controllers.
+#[derive(Debug, Clone)]
+pub struct ControllerSettings {
+    /// Time that a bootstrap token has from each extension on. A machine that does not join in it needs another extension.
+    /// Default: 15 minutes, as upstream.
+    pub bootstrap_token_lifetime: Duration,
+    /// Keys of the labels that Machines pass on to their Nodes, in addition to those of the known domains.
+    pub node_labels: Patterns,
+    /// Keys of the annotations that Machines pass on to their Nodes, in addition to those of the known domain.
+    pub node_annotations: Patterns,
+    /// Names or ids of the flavors whose servers the cloud may stop at any time.
+    pub interruptible_flavors: Patterns,
+    /// Age of the last successful probe after which a workload cluster counts as down. Default: 50 s, as upstream.
+    pub connection_grace: Duration,
+    /// Age of the last successful probe after which conditions about a workload cluster become unknown. Default: 5
+    /// minutes, as upstream.
+    pub conditions_grace: Duration,
+}
+
+impl Default for ControllerSettings {
+    fn default() -> Self {
+        let (node_labels, node_annotations, interruptible_flavors) = Default::default();
+        Self {
+            bootstrap_token_lifetime: Duration::from_mins(15),
+            node_labels,
+            node_annotations,
+            interruptible_flavors,
+            connection_grace: Duration::from_secs(50),
+            conditions_grace: Duration::from_mins(5),
+        }
+    }
+}
+
+impl ControllerSettings {
+    /// Returns true if a workload cluster counts as down that was last seen `age` ago.
+    pub fn is_down(&self, age: SignedDuration) -> bool {
+        exceeds(age, self.connection_grace)
+    }
+
+    /// Returns true if conditions about a workload cluster are unknown that was last seen `age` ago.
+    pub fn is_unknown(&self, age: SignedDuration) -> bool {
+        exceeds(age, self.conditions_grace)
+    }
+}
+
+fn exceeds(age: SignedDuration, limit: Duration) -> bool {
+    Duration::try_from(age).is_ok_and(|age| age > limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(expressions: &[&str]) -> Result<Patterns, String> {
+        Patterns::new(&expressions.iter().map(|&it| it.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_expression_matches_a_part_of_a_text_and_none_matches_nothing() {
+        let known = patterns(&["^team$", "example\\.org/"]).unwrap();
+        assert!(known.matches("team") && known.matches("x.example.org/pool"));
+        assert!(!known.matches("teams") && !known.matches("example-org/pool"));
+        assert!(!Patterns::default().matches(""));
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_used_is_named() {
+        let error = patterns(&["good", "(bad"]).unwrap_err();
+        assert!(error.contains("\"(bad\" cannot be used"), "{error}");
+        assert!(patterns(&[""]).unwrap_err().contains("is empty"));
+    }
+}
