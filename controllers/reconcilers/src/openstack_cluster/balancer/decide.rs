@@ -72,6 +72,18 @@ pub(in super::super) enum Step {
 }
 
 impl Step {
+    /// Returns true if the step, made twice, creates two resources.
+    pub(in super::super) fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateVipPort { .. }
+                | Self::Create
+                | Self::CreateListener { .. }
+                | Self::CreatePool { .. }
+                | Self::CreateMonitor { .. }
+        )
+    }
+
     /// Returns true if the step removes a part that Octavia could not change.
     pub(super) fn heals(&self) -> bool {
         matches!(
