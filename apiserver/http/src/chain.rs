@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::Body;
 
+use crate::filters::authorization::UserPermissions;
 use crate::filters::limits::Admission;
 use crate::filters::{
     audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
@@ -210,7 +211,8 @@ where
     let body = body::read(incoming).await?;
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
-    let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
+    let permissions = UserPermissions::required(server, &user, proxied);
+    let call = Call { headers: head.headers, query, info, user, proxied, permissions, body, upgrade };
     Ok(Admitted::Call(Box::new(call), admission))
 }
 

@@ -25,6 +25,8 @@ pub struct Settings {
     /// Fraction of the requests over HTTP/2 after which the connection is closed, so that clients spread over servers
     /// again. Upstream allows 0 to 0.02.
     pub goaway_chance: f64,
+    /// True if a user needs the permission `use` on each object whose rights an object of the user exercises.
+    pub requires_use: bool,
     /// Time for which everything is served after the shutdown has begun, while readiness fails.
     pub shutdown_delay: Duration,
     /// Time over which the ends of watches are spread after that.
@@ -42,6 +44,7 @@ impl Default for Settings {
             writes_at_once: WRITES_AT_ONCE,
             audit: None,
             goaway_chance: 0.0,
+            requires_use: false,
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),

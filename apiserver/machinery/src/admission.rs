@@ -42,6 +42,31 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
     async fn require(&self, action: Action<'_>) -> ApiResult<()>;
 }
 
+/// Object that another object refers to, and whose rights the server exercises for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedObject {
+    /// Path of the reference.
+    pub field: &'static str,
+    /// API group of the used object.
+    pub group: &'static str,
+    /// API version.
+    pub version: &'static str,
+    /// Plural.
+    pub resource: &'static str,
+    /// Name. The object is cluster-scoped.
+    pub name: String,
+    /// Way out for a user without the permission: a sentence without its period.
+    pub remedy: String,
+}
+
+impl UsedObject {
+    /// Returns the permission that a user of the object needs.
+    pub fn action(&self) -> Action<'_> {
+        let (group, version, resource) = (self.group, self.version, self.resource);
+        Action { verb: "use", group, version, resource, name: &self.name, ..Action::default() }
+    }
+}
+
 /// Request that creates an object.
 #[derive(Debug)]
 pub struct Creation<'a> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::admission::Creation;
+use crate::admission::{Creation, UsedObject};
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
 use crate::related::{ObjectReader, Verdict};
@@ -23,6 +23,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// 403 if the caller has no permission for the effects of the object.
     async fn admit(&self, _new: &mut Value, _creation: &Creation<'_>) -> ApiResult<()> {
         Ok(())
+    }
+
+    /// Returns the objects whose rights the server exercises for this one. If the server requires it, a client that
+    /// adds such a reference needs the permission `use` on the object. The object has not been validated.
+    fn used_objects(&self, _object: &Value) -> Vec<UsedObject> {
+        Vec::new()
     }
 
     /// Converts an object that a client sent into the canonical form of the kind. The client becomes the field manager

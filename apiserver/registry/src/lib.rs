@@ -94,7 +94,7 @@ kinds! {
     [OpenStackMachineTemplate, v1beta1::OpenStackMachineTemplate]
         => hosted(openstack_machine_template::OpenStackMachineTemplateStrategy),
     [OpenStackServer] => hosted(openstack_server::OpenStackServerStrategy),
-    [OpenStackFloatingIPPool] => hosted(Plain),
+    [OpenStackFloatingIPPool] => hosted(openstack_floating_ip_pool::OpenStackFloatingIPPoolStrategy),
     [OpenStackClusterIdentity] => hosted(Plain),
     // openstack.k-orc.cloud
     [Image] => hosted(Plain),

@@ -83,7 +83,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
     let machines = (bootstrap_data::IDENTITY, bootstrap_data::RULES);
     let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES), machines]);
     let grants = identities.flat_map(|(identity, rules)| {
-        let rules = rules.iter().chain([&PolicyRule::EVENTS]);
+        let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
             identity,
             groups: rule.groups,
@@ -281,7 +281,7 @@ mod tests {
             let identity = controller.identity;
             let user = || User::controller(identity);
             assert!(!controller.rules.is_empty(), "{identity} has no rules");
-            for rule in controller.rules.iter().chain([&PolicyRule::EVENTS]) {
+            for rule in controller.rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]) {
                 let (group, resource, verb) = (rule.groups[0], rule.resources[0], rule.verbs[0]);
                 assert!(allows(user(), group, resource, verb).await, "{identity}: {rule:?}");
                 let stranger = User::authenticated(identity, []);

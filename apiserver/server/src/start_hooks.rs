@@ -88,6 +88,7 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
             dry_run: false,
             field_validation: FieldValidation::Strict,
             manager: SERVER.to_owned(),
+            permissions: None,
         };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}

@@ -27,6 +27,7 @@ mod image;
 pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
 mod login;
+mod lost_calls;
 pub mod machine;
 pub mod machine_deployment;
 mod machine_labels;

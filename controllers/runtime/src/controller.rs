@@ -52,6 +52,14 @@ impl PolicyRule {
         verbs: Self::READ,
     };
 
+    /// Permission to name an OpenStackClusterIdentity in an object. Controllers copy references that a user was allowed
+    /// to write.
+    pub const USE_IDENTITIES: Self = Self {
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackclusteridentities"],
+        verbs: &["use"],
+    };
+
     /// Verbs of a reader.
     pub const READ: &'static [&'static str] = &["get", "list", "watch"];
 

@@ -63,7 +63,7 @@ pub(crate) fn handle(cloud: &SimulatedCloud, request: &Request) -> HandlerResult
         (&Method::GET, "faults") => Ok(Reply::ok(&json!({"faults": cloud.faults.all()}))),
         (&Method::POST, "faults") => {
             let fault: InjectedFault = parse(request)?;
-            cloud.faults.inject(fault);
+            cloud.inject(fault);
             done()
         }
         (&Method::DELETE, "faults") => {

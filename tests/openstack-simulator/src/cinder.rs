@@ -24,6 +24,7 @@ pub(crate) enum Status {
     Available,
     InUse,
     Deleting,
+    Error,
 }
 
 impl Status {
@@ -33,6 +34,7 @@ impl Status {
             Self::Available => "available",
             Self::InUse => "in-use",
             Self::Deleting => "deleting",
+            Self::Error => "error",
         }
     }
 }
@@ -63,6 +65,9 @@ pub(crate) struct Volume {
     pub(crate) status: Status,
     /// Time at which creation or deletion ends.
     pub(crate) until: Option<Timestamp>,
+    /// Its creation ends in `error`.
+    #[serde(default)]
+    pub(crate) fails: bool,
     /// Duration of the deletion, for volumes that are deleted with their server.
     pub(crate) time: std::time::Duration,
     pub(crate) attached: Option<Attached>,

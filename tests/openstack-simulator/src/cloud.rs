@@ -8,8 +8,8 @@ use http::{HeaderName, StatusCode};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use crate::context::Context;
-use crate::faults::{CloudService, FaultEffect, InjectedFaults};
+use crate::context::{Context, Fate};
+use crate::faults::{CloudService, FaultEffect, InjectedFault, InjectedFaults};
 use crate::http::{HandlerResult, Reply, Request};
 use crate::inventory::Inventory;
 use crate::log::{Log, LoggedCall};
@@ -25,6 +25,8 @@ pub(crate) struct SimulatedCloud {
     pub(crate) log: Log,
     pub(crate) faults: InjectedFaults,
     state: Mutex<CloudState>,
+    /// State at the time of the last injected [`FaultEffect::StaleList`].
+    stale: Mutex<Option<CloudState>>,
     latency: Mutex<Duration>,
     changes: Notify,
     revision: AtomicU64,
@@ -45,9 +47,19 @@ impl SimulatedCloud {
             log: Log::default(),
             faults: InjectedFaults::default(),
             state: Mutex::new(state),
+            stale: Mutex::default(),
             changes: Notify::new(),
             revision: AtomicU64::new(1),
         }
+    }
+
+    /// Injects an error.
+    pub(crate) fn inject(&self, fault: InjectedFault) {
+        if fault.effect == FaultEffect::StaleList {
+            let state = crate::lock(&self.state).clone();
+            *crate::lock(&self.stale) = Some(state);
+        }
+        self.faults.inject(fault);
     }
 
     /// Waits for a change of the state.
@@ -121,6 +133,18 @@ impl SimulatedCloud {
         crate::lock(&self.state).keeps_deleted_servers = true;
     }
 
+    /// Has Octavia refuse the ports of users.
+    pub(crate) fn refuse_vip_ports(&self) {
+        crate::lock(&self.state).refuses_vip_ports = true;
+    }
+
+    /// Makes the cell with a server unreachable for Nova, or reachable again.
+    pub(crate) fn set_cell_reachable(&self, server: &str, reachable: bool) -> bool {
+        let mut state = crate::lock(&self.state);
+        let found = state.servers.get_mut(server);
+        found.map(|found| found.unreachable = !reachable).is_some()
+    }
+
     /// Attaches a volume to a server, as a CSI driver does.
     pub(crate) fn attach_volume(&self, volume: &str, server: &str) -> bool {
         let mut state = crate::lock(&self.state);
@@ -163,18 +187,31 @@ impl SimulatedCloud {
                 self.record(request, None, 0);
                 std::future::pending().await
             }
-            Some(effect @ FaultEffect::Status { .. }) => {
+            Some(effect @ (FaultEffect::Status { .. } | FaultEffect::HtmlPage { .. })) => {
                 let reply = effect.reply().unwrap_or_else(|| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR));
                 self.record(request, self.project_of(request), reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
             }
             Some(FaultEffect::DropAfterEffect) => {
-                let (_, project) = self.answer(request, false);
+                let (_, project) = self.answer(request, Fate::Success);
                 self.record(request, project, 0);
                 CallOutcome::Drop
             }
-            effect @ (Some(FaultEffect::Delay { .. } | FaultEffect::EndInError) | None) => {
-                let (reply, project) = self.answer(request, effect == Some(FaultEffect::EndInError));
+            Some(FaultEffect::StaleList) => {
+                let (reply, project) = self.answer_of_the_past(request);
+                self.record(request, project, reply.status.as_u16());
+                CallOutcome::Reply(named(reply, request))
+            }
+            effect @ (Some(
+                FaultEffect::Delay { .. } | FaultEffect::EndInError | FaultEffect::PendingForever,
+            )
+            | None) => {
+                let fate = match effect {
+                    Some(FaultEffect::EndInError) => Fate::Error,
+                    Some(FaultEffect::PendingForever) => Fate::Pending,
+                    _ => Fate::Success,
+                };
+                let (reply, project) = self.answer(request, fate);
                 self.record(request, project, reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
             }
@@ -186,12 +223,25 @@ impl SimulatedCloud {
         keystone::project_of(&state, request.header("x-auth-token")?).map(str::to_owned)
     }
 
+    /// Returns the reply to a read from the state that was kept for it, and the name of the caller's project.
+    fn answer_of_the_past(&self, request: &Request) -> (Reply, Option<String>) {
+        let mut stale = crate::lock(&self.stale);
+        let Some(state) = stale.as_mut().filter(|_| request.method.is_safe()) else {
+            drop(stale);
+            return self.answer(request, Fate::Success);
+        };
+        state.tokens.clone_from(&crate::lock(&self.state).tokens);
+        let answer = dispatch(state, &self.options, request, Timestamp::now(), Fate::Success);
+        drop(stale);
+        (answer.unwrap_or_else(|refused| refused), self.project_of(request))
+    }
+
     /// Returns the service's reply, and the name of the caller's project.
-    fn answer(&self, request: &Request, fails: bool) -> (Reply, Option<String>) {
+    fn answer(&self, request: &Request, fate: Fate) -> (Reply, Option<String>) {
         let now = Timestamp::now();
         let mut state = crate::lock(&self.state);
         let has_advanced = state.advance(now);
-        let answer = dispatch(&mut state, &self.options, request, now, fails);
+        let answer = dispatch(&mut state, &self.options, request, now, fate);
         let issued = answer.as_ref().ok().and_then(Reply::issued_token);
         let token = issued.or_else(|| request.header("x-auth-token"));
         let project = token.and_then(|token| keystone::project_of(&state, token)).map(str::to_owned);
@@ -227,7 +277,7 @@ fn dispatch(
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
-    fails: bool,
+    fate: Fate,
 ) -> HandlerResult {
     let service = CloudService::of(&request.path);
     let public = match service {
@@ -253,7 +303,7 @@ fn dispatch(
         });
     };
     let microversion = if service == CloudService::Compute { nova::microversion(request)? } else { 1 };
-    let context = Context { request, options, now, caller, microversion, fails };
+    let context = Context { request, options, now, caller, microversion, fate };
     match service {
         CloudService::Compute => {
             let stamp = |reply| nova::stamp(reply, microversion, &request.request_id);

@@ -24,6 +24,20 @@ impl Caller {
     }
 }
 
+/// End of the change that a call begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The change succeeds.
+    Success,
+    /// The change ends in ERROR.
+    Error,
+    /// The change never ends.
+    Pending,
+}
+
+/// Duration of a change that never ends: longer than any test.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
+
 /// One authenticated call.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
@@ -33,8 +47,8 @@ pub(crate) struct Context<'a> {
     pub(crate) caller: Caller,
     /// Minor number of the compute microversion; 1 for other services.
     pub(crate) microversion: u32,
-    /// The change that the call begins ends in ERROR.
-    pub(crate) fails: bool,
+    /// End of the change that the call begins.
+    pub(crate) fate: Fate,
 }
 
 impl Context<'_> {
@@ -54,7 +68,7 @@ impl Context<'_> {
 
     /// Returns the time `delay` after now.
     pub(crate) fn after(&self, delay: Duration) -> Timestamp {
-        later(self.now, delay)
+        later(self.now, if self.fate == Fate::Pending { FOREVER } else { delay })
     }
 }
 

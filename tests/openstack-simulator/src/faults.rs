@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -68,8 +69,18 @@ pub enum FaultEffect {
     DropBeforeEffect,
     /// Executes the call, then closes the connection without a response.
     DropAfterEffect,
-    /// Executes the call, and the resource of Octavia that it creates or changes ends in ERROR.
+    /// Executes the call, and the resource of Octavia that it creates or changes, or the volume that it creates, ends in
+    /// ERROR.
     EndInError,
+    /// Executes the call, and the task that it begins never ends: of Octavia, Nova or Cinder.
+    PendingForever,
+    /// Returns the HTML page of a proxy with this status instead of executing the call.
+    HtmlPage {
+        /// The HTTP status.
+        code: u16,
+    },
+    /// Executes a read on the cloud as it was when the error was injected: a list lags behind the database.
+    StaleList,
     /// Never responds, and does not execute the call.
     Hang,
 }
@@ -122,14 +133,21 @@ impl FaultEffect {
             | Self::DropBeforeEffect
             | Self::DropAfterEffect
             | Self::EndInError
+            | Self::PendingForever
+            | Self::HtmlPage { .. }
+            | Self::StaleList
             | Self::Hang => None,
         }
     }
 
-    /// Returns the reply of an [`FaultEffect::Status`].
+    /// Returns the reply of an [`FaultEffect::Status`] or an [`FaultEffect::HtmlPage`].
     pub(crate) fn reply(&self) -> Option<Reply> {
+        let status = |code: u16| StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if let Self::HtmlPage { code } = self {
+            return Some(Reply::text(status(*code), "text/html", page(status(*code))));
+        }
         let Self::Status { code, body, content_type, retry_after } = self else { return None };
-        let status = http::StatusCode::from_u16(*code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        let status = status(*code);
         let content_type = content_type.as_deref().unwrap_or("application/json");
         let reply = Reply::text(status, content_type, body.clone());
         Some(match retry_after {
@@ -137,6 +155,14 @@ impl FaultEffect {
             None => reply,
         })
     }
+}
+
+/// Returns the page of a proxy, as nginx writes it.
+fn page(status: StatusCode) -> String {
+    format!(
+        "<html>\r\n<head><title>{status}</title></head>\r\n<body>\r\n<center><h1>{status}</h1></center>\r\n\
+         <hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n"
+    )
 }
 
 /// Active injected errors.

@@ -46,6 +46,9 @@ struct Flags {
     /// Duration of every change of a load balancer, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 200)]
     load_balancer_time: u64,
+    /// Logins in a row with a wrong password after which Keystone locks the user; without it, it locks none
+    #[arg(long, value_name = "NUMBER")]
+    lockout_attempts: Option<u32>,
     /// Lifetime of tokens, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400)]
     token_lifetime: u64,
@@ -70,6 +73,7 @@ impl Flags {
             delete_time: Duration::from_millis(self.delete_time),
             volume_time: Duration::from_millis(self.volume_time),
             load_balancer_time: Duration::from_millis(self.load_balancer_time),
+            lockout_attempts: self.lockout_attempts,
             token_lifetime: Duration::from_secs(self.token_lifetime),
             external_cidr: self.external_cidr.clone(),
         }

@@ -27,6 +27,8 @@ pub struct SimulatorOptions {
     pub volume_time: Duration,
     /// Duration of every change of a load balancer or of its parts.
     pub load_balancer_time: Duration,
+    /// Logins in a row with a wrong password after which Keystone locks the user. Without it, it locks none.
+    pub lockout_attempts: Option<u32>,
     /// Lifetime of tokens.
     pub token_lifetime: Duration,
     /// IPv4 range of the external network, at least a /28. A new state takes it; a loaded one keeps its own.
@@ -47,6 +49,7 @@ impl Default for SimulatorOptions {
             delete_time: Duration::from_millis(300),
             volume_time: Duration::from_millis(200),
             load_balancer_time: Duration::from_millis(200),
+            lockout_attempts: None,
             token_lifetime: Duration::from_secs(4 * 60 * 60),
             external_cidr: "172.24.0.0/20".to_owned(),
         }

@@ -115,7 +115,7 @@ impl Simulator {
 
     /// Injects an error into calls from now on. If several injected errors match a call, the oldest applies.
     pub fn inject(&self, fault: InjectedFault) {
-        self.cloud.faults.inject(fault);
+        self.cloud.inject(fault);
     }
 
     /// Removes all injected errors.
@@ -137,6 +137,16 @@ impl Simulator {
     /// Has Nova keep deleted servers, with their ports and volumes, as its option `reclaim_instance_interval` does.
     pub fn keep_deleted_servers(&self) {
         self.cloud.keep_deleted_servers();
+    }
+
+    /// Has Octavia refuse load balancers on the ports of users, as its option `allow_vip_port_id` does.
+    pub fn refuse_vip_ports(&self) {
+        self.cloud.refuse_vip_ports();
+    }
+
+    /// Makes the cell with a server unreachable for Nova, or reachable again. Returns false if there is no such server.
+    pub fn set_cell_reachable(&self, server: &str, reachable: bool) -> bool {
+        self.cloud.set_cell_reachable(server, reachable)
     }
 
     /// Attaches a volume to a server, as a CSI driver does. Returns false if one of them does not exist.

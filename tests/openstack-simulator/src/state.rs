@@ -41,6 +41,12 @@ pub(crate) struct CloudState {
     /// Deleted servers are kept until they are purged, with their ports and volumes.
     #[serde(default)]
     pub(crate) keeps_deleted_servers: bool,
+    /// Octavia refuses load balancers on the ports of users.
+    #[serde(default)]
+    pub(crate) refuses_vip_ports: bool,
+    /// Logins in a row with a wrong password, by user id.
+    #[serde(default)]
+    pub(crate) failed_logins: BTreeMap<String, u32>,
     /// Limits by project and resource; a resource without an entry is unlimited.
     pub(crate) quotas: BTreeMap<String, BTreeMap<String, i64>>,
     /// Ids of the initial resources, which an inventory omits.

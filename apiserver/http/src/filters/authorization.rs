@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver_access::{Attributes, Decision, User};
+use apiserver_access::{Attributes, Authorizer, Decision, User};
 use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
@@ -36,13 +36,17 @@ pub(crate) async fn authorize(
         attributes.verb = info.method.as_str().to_lowercase();
     }
     let started = Instant::now();
-    let decided = decide(server, &attributes, proxied).await;
+    let decided = decide(authorizer(server, proxied), &attributes).await;
     server.telemetry.metrics.authorized(decided.counted, started.elapsed());
     decided
 }
 
-async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> Decided {
-    let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
+/// Returns the authorizer of requests through the front proxy, or of those on the direct endpoint.
+fn authorizer(server: &ApiServer, proxied: bool) -> &Arc<dyn Authorizer> {
+    if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer }
+}
+
+async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> Decided {
     let (decision, why) = authorizer.explain(attributes).await;
     let (reason, counted) = match decision {
         Decision::Allow => {
@@ -65,22 +69,36 @@ async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> D
 }
 
 pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
-    decide(server, attributes, proxied).await.result
+    decide(authorizer(server, proxied), attributes).await.result
 }
 
 /// Permissions of a request's user beyond the request itself, by the authorizer of the same endpoint.
 #[derive(Debug)]
-pub(crate) struct UserPermissions<'a> {
-    pub(crate) server: &'a ApiServer,
-    pub(crate) user: &'a Arc<User>,
-    pub(crate) proxied: bool,
+pub(crate) struct UserPermissions {
+    authorizer: Arc<dyn Authorizer>,
+    user: Arc<User>,
+}
+
+impl UserPermissions {
+    pub(crate) fn new(server: &ApiServer, user: &Arc<User>, proxied: bool) -> Self {
+        Self { authorizer: Arc::clone(authorizer(server, proxied)), user: Arc::clone(user) }
+    }
+
+    /// Returns the permissions if the settings require the permission to use other objects.
+    pub(crate) fn required(
+        server: &ApiServer,
+        user: &Arc<User>,
+        proxied: bool,
+    ) -> Option<Arc<dyn Permissions>> {
+        server.settings.requires_use.then(|| Arc::new(Self::new(server, user, proxied)) as _)
+    }
 }
 
 #[async_trait]
-impl Permissions for UserPermissions<'_> {
+impl Permissions for UserPermissions {
     async fn require(&self, action: Action<'_>) -> ApiResult<()> {
         let attributes = Attributes {
-            user: Arc::clone(self.user),
+            user: Arc::clone(&self.user),
             verb: action.verb.to_owned(),
             group: action.group.to_owned(),
             version: action.version.to_owned(),
@@ -90,7 +108,7 @@ impl Permissions for UserPermissions<'_> {
             name: action.name.to_owned(),
             ..Attributes::default()
         };
-        decide(self.server, &attributes, self.proxied).await.result
+        decide(&self.authorizer, &attributes).await.result
     }
 }
 

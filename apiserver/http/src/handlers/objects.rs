@@ -70,8 +70,9 @@ impl Objects for StoredObjects {
         object: Value,
         dry_run: bool,
     ) -> ApiResult<Value> {
+        let field_validation = FieldValidation::Strict;
         let options =
-            WriteOptions { dry_run, field_validation: FieldValidation::Strict, manager: SERVER.to_owned() };
+            WriteOptions { dry_run, field_validation, manager: SERVER.to_owned(), permissions: None };
         self.0.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use apiserver_access::User;
 use apiserver_machinery::action::Caller;
+use apiserver_machinery::admission::Permissions;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::WriteOptions;
 use apiserver_schema::field_errors::FieldError;
@@ -33,6 +34,8 @@ pub(crate) struct Call {
     pub(crate) user: Arc<User>,
     /// Set for a request through the host's front proxy.
     pub(crate) proxied: bool,
+    /// Permissions of the user, if the settings require the permission to use other objects.
+    pub(crate) permissions: Option<Arc<dyn Permissions>>,
     pub(crate) body: Bytes,
     /// Connection, for a handler that speaks another protocol on it.
     pub(crate) upgrade: Option<OnUpgrade>,
@@ -53,6 +56,7 @@ impl Call {
     /// Returns the options of a write in which errors were found before: all errors are reported at once.
     pub(crate) fn checked_options(&self, options: &str, errors: Vec<FieldError>) -> ApiResult<WriteOptions> {
         let mut write = self.query.write_options(options, errors)?;
+        write.permissions.clone_from(&self.permissions);
         if write.manager.is_empty() {
             let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
             write.manager = manager_of(&String::from_utf8_lossy(agent));

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::cached::own_writes;
 use self::read::remaining;
 use self::write::field_managers::FieldManagers;
+use crate::admission::Permissions;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
@@ -54,7 +55,7 @@ const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
 pub const SERVER: &str = "capstan";
 
 /// Options of a write.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     /// If true, nothing is stored.
     pub dry_run: bool,
@@ -62,6 +63,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Field manager of the written fields.
     pub manager: String,
+    /// Permissions of the client, if it needs the permission `use` on each object that it refers to.
+    pub permissions: Option<Arc<dyn Permissions>>,
 }
 
 /// Source of an object that is about to be stored.

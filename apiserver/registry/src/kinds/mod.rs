@@ -24,6 +24,7 @@ pub(crate) mod machine_set;
 pub(crate) mod namespace;
 pub(crate) mod openstack_cluster;
 pub(crate) mod openstack_cluster_template;
+pub(crate) mod openstack_floating_ip_pool;
 pub(crate) mod openstack_machine;
 pub(crate) mod openstack_machine_template;
 pub(crate) mod openstack_server;

@@ -1,17 +1,24 @@
 //! OpenStackClusterTemplate: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
 use crate::rules::immutable::as_typed;
+use crate::rules::used_identities;
 
 /// Strategy of OpenStackClusterTemplate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackClusterTemplateStrategy;
 
 impl Strategy for OpenStackClusterTemplateStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        let fields = ["spec.template.spec.identityRef", "spec.template.spec.bastion.spec.identityRef"];
+        used_identities::at(object, &fields)
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let spec = |object: &Value| object::at(object, "spec.template.spec").cloned().unwrap_or_default();
         let Some(old) = old else { return Vec::new() };

@@ -1,17 +1,22 @@
 //! OpenStackMachine: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::rules::immutable;
+use crate::rules::{immutable, used_identities};
 
 /// Strategy of OpenStackMachine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackMachineStrategy;
 
 impl Strategy for OpenStackMachineStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_identities::at(object, &["spec.identityRef"])
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(old) = old else { return validate_new(new) };
         immutable::spec(new, old, |now, before| {

@@ -1,11 +1,13 @@
 //! OpenStackMachineTemplate: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
 use crate::rules::immutable::{self, as_typed};
+use crate::rules::used_identities;
 
 const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is immutable. Please create a new resource instead. Ref doc: https://cluster-api.sigs.k8s.io/tasks/change-machine-template.html";
 
@@ -14,6 +16,10 @@ const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is im
 pub(crate) struct OpenStackMachineTemplateStrategy;
 
 impl Strategy for OpenStackMachineTemplateStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_identities::at(object, &["spec.template.spec.identityRef"])
+    }
+
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
         immutable::is_of_topology(new)
     }

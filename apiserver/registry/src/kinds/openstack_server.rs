@@ -1,17 +1,22 @@
 //! OpenStackServer: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
 use crate::kinds::openstack_machine;
-use crate::rules::immutable;
+use crate::rules::{immutable, used_identities};
 
 /// Strategy of OpenStackServer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackServerStrategy;
 
 impl Strategy for OpenStackServerStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_identities::at(object, &["spec.identityRef"])
+    }
+
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
         immutable::is_of_topology(new)
     }

@@ -15,4 +15,5 @@ pub(crate) mod replicas;
 pub(crate) mod rollout;
 pub(crate) mod semver;
 pub(crate) mod template_metadata;
+pub(crate) mod used_identities;
 pub(crate) mod version;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_access::{Attributes, Authenticator, Authorizer, Decision, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, Settings, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use async_trait::async_trait;
@@ -37,6 +37,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server with the namespace `ns`.
     pub(crate) async fn start() -> Self {
+        Self::start_with(Settings::default()).await
+    }
+
+    /// Starts a server with these settings and the namespace `ns`.
+    pub(crate) async fn start_with(settings: Settings) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         let objects = Arc::new(ObjectStore::open(
@@ -47,15 +52,18 @@ impl Server {
             &Supervisor::default(),
             CancellationToken::new(),
         ));
-        let server = Arc::new(ApiServer::new(Parts {
-            objects: Arc::clone(&objects),
-            authenticator: Arc::new(Authenticator::default()),
-            authorizer: Arc::new(Groups),
-            hosted_authorizer: Arc::new(Groups),
-            identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
-            checks: Vec::new(),
-            supervisor: Supervisor::default(),
-        }));
+        let server = Arc::new(ApiServer::with_settings(
+            Parts {
+                objects: Arc::clone(&objects),
+                authenticator: Arc::new(Authenticator::default()),
+                authorizer: Arc::new(Groups),
+                hosted_authorizer: Arc::new(Groups),
+                identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
+                checks: Vec::new(),
+                supervisor: Supervisor::default(),
+            },
+            settings,
+        ));
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

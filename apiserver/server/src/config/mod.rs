@@ -3,6 +3,7 @@
 mod audit;
 mod bootstrap_data;
 mod controllers;
+mod identities;
 mod limits;
 mod shutdown;
 mod tls;
@@ -18,6 +19,7 @@ use crate::cli::ServeArguments;
 pub(crate) use audit::Audit;
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
+pub(crate) use identities::Identities;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
@@ -62,6 +64,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) audit: Audit,
     /// Limits on concurrent requests.
     pub(crate) limits: Limits,
+    /// Permission to use OpenStackClusterIdentities.
+    pub(crate) identities: Identities,
     /// Timing of a graceful shutdown.
     pub(crate) shutdown: Shutdown,
     /// Settings of the controllers.
@@ -286,6 +290,13 @@ mod tests {
         assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 30);
         configuration.shutdown.delay = Some("0s".to_owned());
         assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 0);
+    }
+
+    #[test]
+    fn r4_4_the_permission_to_use_identities_is_not_required_by_default() {
+        let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
+        assert!(!read(head).unwrap().identities.require_use);
+        assert!(read(&format!("{head}identities: {{requireUse: true}}\n")).unwrap().identities.require_use);
     }
 
     #[test]

@@ -232,6 +232,7 @@ fn settings(
         writes_at_once: configuration.limits.writes_at_once,
         audit: configuration.audit.open(data)?,
         goaway_chance: configuration.limits.goaway_chance,
+        requires_use: configuration.identities.require_use,
         shutdown_delay: configuration.shutdown_delay()?,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),

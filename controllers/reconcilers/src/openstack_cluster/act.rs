@@ -9,6 +9,7 @@ use controllers_infrastructure::{
     SecurityGroupRule, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -19,7 +20,7 @@ use super::observe::Observed;
 use super::rules::Role;
 use super::{applied_rules, balancer};
 use crate::applied_tags::{self, TagChange};
-use crate::{duplicates, names, project};
+use crate::{duplicates, lost_calls, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -49,24 +50,52 @@ impl Actor<'_> {
                 Ok(None)
             }
             Step::SetEndpoint { host, port } => self.set_endpoint(object, observed, host, port).await,
-            Step::Balance(step) => {
-                let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
-                let attempt = step.attempt(&wish.name);
-                self.balance(step, wish, object, observed)
-                    .await
-                    .map_err(|error| balancer::busy::busy(error.during(|| attempt)))
-            }
+            Step::Balance(step) => self.change_balancer(step, object, observed).await,
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),
-            step => {
-                if matches!(step, Step::Tag { .. }) {
-                    // A tag is noted before it is applied, so that it is removed with the spec's.
-                    self.write_journal(object, observed).await?;
-                }
-                let attempt = step.attempt(self.desired);
-                self.in_cloud(step, observed).await.map_err(|error| error.during(|| attempt))
-            }
+            step => self.change_cloud(step, object, observed).await,
         }
+    }
+
+    /// Makes a step of the load balancer, unless it creates a part and the answer to the same call was lost a moment ago.
+    async fn change_balancer(
+        &self,
+        step: balancer::Step,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
+        let (attempt, creates) = (step.attempt(&wish.name), step.creates());
+        if creates {
+            observed.lost_calls.check(&attempt, Timestamp::now())?;
+        }
+        let mut made = self.balance(step, wish, object, observed).await;
+        if creates {
+            made = observed.lost_calls.note(&attempt, made, Timestamp::now());
+        }
+        made.map_err(|error| balancer::busy::busy(error.during(|| attempt)))
+    }
+
+    /// Makes another step, unless it creates a resource and the answer to the same call was lost a moment ago.
+    async fn change_cloud(
+        &self,
+        step: Step,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        if matches!(step, Step::Tag { .. }) {
+            // A tag is noted before it is applied, so that it is removed with the spec's.
+            self.write_journal(object, observed).await?;
+        }
+        let (attempt, creates) = (step.attempt(self.desired), step.creates());
+        if creates {
+            observed.lost_calls.check(&attempt, Timestamp::now())?;
+        }
+        let mut made = self.in_cloud(step, observed).await;
+        if creates {
+            made = observed.lost_calls.note(&attempt, made, Timestamp::now());
+        }
+        made.map_err(|error| error.during(|| attempt))
     }
 
     async fn in_cloud(&self, step: Step, observed: &mut Observed) -> Result<EventText, ReconcileError> {
@@ -297,10 +326,12 @@ impl Actor<'_> {
         let text = observed.journal.text();
         let rules = applied_rules::text(self.desired, observed);
         let tags = applied_tags::text(&observed.applied_tags, &self.desired.tags);
+        let lost = observed.lost_calls.text();
         let annotations = object.annotations();
         if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
             && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
             && annotations.get(applied_tags::ANNOTATION) == tags.as_ref()
+            && annotations.get(lost_calls::ANNOTATION) == lost.as_ref()
         {
             return Ok(());
         }
@@ -311,6 +342,7 @@ impl Actor<'_> {
                 project::ANNOTATION: observed.project,
                 applied_rules::ANNOTATION: rules,
                 applied_tags::ANNOTATION: tags,
+                lost_calls::ANNOTATION: lost,
             },
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;

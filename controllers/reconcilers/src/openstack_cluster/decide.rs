@@ -54,6 +54,19 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// Returns true if the step, made twice, creates two resources.
+    pub(super) fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateNetwork
+                | Self::CreateSubnet { .. }
+                | Self::CreateRouter { .. }
+                | Self::CreateGroup(_)
+                | Self::ReserveAddress { .. }
+                | Self::CreateFloatingIp { .. }
+        )
+    }
+
     /// Describes the attempt in the cloud for errors, with the name of the resource.
     pub(super) fn attempt(&self, desired: &Desired) -> String {
         let name = &desired.name;

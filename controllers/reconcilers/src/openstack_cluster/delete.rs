@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass, FloatingIpQuery, Port, PortQuery, ServerGroup};
 use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
+use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
@@ -20,6 +21,7 @@ use super::{
     orphans, report,
 };
 use crate::login::Login;
+use crate::lost_calls::LostCalls;
 use crate::{names, project};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
@@ -76,6 +78,7 @@ impl OpenStackClusterReconciler {
         self.machines_are_gone(object).await?;
         let cluster = cluster_name(object).unwrap_or_default();
         let mut observed = observe::begin(Journal::of(object), None);
+        observed.lost_calls = LostCalls::of(object);
         observed.bastion = bastion::find(&self.context.client, object, &cluster).await?;
         let has_bastion = observed.bastion.server.is_some() && !observed.bastion.foreign;
         if is_journal_lost(object) {
@@ -125,6 +128,9 @@ impl OpenStackClusterReconciler {
                 self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
                 // There may be a second one, of a create call whose response was lost: look again.
                 continue;
+            }
+            if entry.id.is_none() {
+                observed.lost_calls.check_absence(Timestamp::now())?;
             }
             observed.journal.strike(&entry.kind, &entry.name);
             actor.write_journal(object, &observed).await?;

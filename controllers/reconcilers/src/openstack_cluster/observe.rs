@@ -15,6 +15,7 @@ use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::{Role, RuleContext};
 use crate::duplicates::{Candidate, Duplicate, adopt};
+use crate::lost_calls::LostCalls;
 use crate::{endpoint_hosts, names, queries};
 
 /// Number of ids in an error about several resources: enough to find them, and short enough for a condition.
@@ -40,6 +41,8 @@ pub(super) struct Observed {
     pub floating_ip: Option<FloatingIp>,
     /// Resources of a name and tag of which another one is adopted.
     pub duplicates: Vec<Duplicate>,
+    /// Create calls whose answers were lost.
+    pub lost_calls: LostCalls,
     pub zones: Vec<String>,
     /// Zones that Machines name, if one of them may not exist any more.
     pub named_zones: BTreeSet<String>,

@@ -22,6 +22,7 @@ use super::{
     expiry, quota_needs, zones,
 };
 use crate::login::Login;
+use crate::lost_calls::LostCalls;
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::{applied_tags, project};
 
@@ -46,6 +47,7 @@ impl OpenStackClusterReconciler {
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
         let mut observed = observe::begin(Journal::of(object), endpoint);
+        observed.lost_calls = LostCalls::of(object);
         observed.bastion = bastion::find(&self.context.client, object, &cluster.name_any()).await?;
         if matches!(desired.endpoint, EndpointWish::LoadBalancer(_)) {
             let namespace = object.namespace().unwrap_or_default();
@@ -139,6 +141,9 @@ impl OpenStackClusterReconciler {
             self.context.events.record(object, Severity::Warning, reason, &message).await;
         }
         self.preflight.settle(&cloud, &object.uid().unwrap_or_default()).await;
+        if result.is_ok() && observed.bastion.progress == Progress::Settled {
+            observed.lost_calls.clear();
+        }
         actor.write_journal(object, observed).await?;
         if result.is_ok() && observed.endpoint.is_some() {
             let cluster = cluster_name(object).unwrap_or_default();

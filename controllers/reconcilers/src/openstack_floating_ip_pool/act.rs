@@ -8,6 +8,7 @@ use apiserver_types::{
 };
 use controllers_infrastructure::{Cloud, FloatingIp, NewFloatingIp, TaggedKind};
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError, now};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use super::decide::{Claim, HeldAddress, Member, Observed, RESERVATION, Step};
 use super::{ADDRESS_FINALIZER, KIND, claims, observe};
+use crate::lost_calls;
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -60,7 +62,7 @@ impl Actor<'_> {
             }
             Step::CreateAddress { claim, address } => self.create(pool, observed, &claim, address).await,
             Step::Refer(claim) => self.refer(observed, &claim).await,
-            Step::Allocate => self.allocate(observed).await,
+            Step::Allocate => self.allocate(pool, observed).await,
             Step::Nothing => Ok(None),
         }
     }
@@ -104,14 +106,20 @@ impl Actor<'_> {
     }
 
     /// Allocates a floating IP. The description makes it one of the pool, also if the response is lost.
-    async fn allocate(&self, observed: &mut Observed) -> Result<EventText, ReconcileError> {
+    async fn allocate(
+        &self,
+        pool: &mut OpenStackFloatingIPPool,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        let attempt = format!("allocate floating IP {} of the pool", observed.members.len() + 1);
+        observed.lost_calls.check(&attempt, Timestamp::now())?;
         let network_id = observed.network.as_ref().map(|network| network.id.clone()).unwrap_or_default();
         let new =
             NewFloatingIp { network_id, description: self.tag.description(), ..NewFloatingIp::default() };
         let made = self.cloud.create_floating_ip(&new).await;
-        let ip = made.map_err(|error| {
-            ReconcileError::from(error).during(|| "allocate a floating IP for the pool".to_owned())
-        })?;
+        let made = observed.lost_calls.note(&attempt, made.map_err(ReconcileError::from), Timestamp::now());
+        self.write_lost_calls(pool, observed).await?;
+        let ip = made.map_err(|error| error.during(|| attempt))?;
         let message = format!("allocated floating IP {}", ip.address);
         observed.members.push(Member { given: false, ip });
         Ok(Some(("FloatingIPAllocated", message)))
@@ -171,6 +179,18 @@ impl Actor<'_> {
         Ok(())
     }
 
+    /// Writes the create calls whose answers were lost if they differ from the stored ones.
+    pub(super) async fn write_lost_calls(
+        &self,
+        pool: &mut OpenStackFloatingIPPool,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        if pool.annotations().get(lost_calls::ANNOTATION) == observed.lost_calls.text().as_ref() {
+            return Ok(());
+        }
+        self.write_journal(pool, observed).await
+    }
+
     async fn write_journal(
         &self,
         pool: &mut OpenStackFloatingIPPool,
@@ -178,7 +198,10 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let change = json!({"metadata": {
             "resourceVersion": pool.resource_version(),
-            "annotations": {JOURNAL_ANNOTATION: observed.journal.text()},
+            "annotations": {
+                JOURNAL_ANNOTATION: observed.journal.text(),
+                lost_calls::ANNOTATION: observed.lost_calls.text(),
+            },
         }});
         *pool = self.api.patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
         Ok(())

@@ -4,6 +4,8 @@ use apiserver_types::{Condition, NetworkStatus, OpenStackFloatingIPPool, Reclaim
 use controllers_infrastructure::FloatingIp;
 use controllers_runtime::Journal;
 
+use crate::lost_calls::LostCalls;
+
 /// Kind of the journal's entries that reserve an address for a claim: the name is the claim's uid, the id is the address.
 pub(super) const RESERVATION: &str = "claim";
 
@@ -41,6 +43,8 @@ pub(super) struct Member {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Observed {
     pub journal: Journal,
+    /// Create calls whose answers were lost.
+    pub lost_calls: LostCalls,
     /// Claims, oldest first.
     pub claims: Vec<Claim>,
     pub addresses: Vec<HeldAddress>,

@@ -157,6 +157,8 @@ impl OpenStackFloatingIPPoolReconciler {
         for _ in 0..STEPS {
             let step = decide::next_step(object, observed);
             if step == Step::Nothing {
+                observed.lost_calls.clear();
+                actor.write_lost_calls(object, observed).await?;
                 return actor.report_claims(observed).await;
             }
             if let Some((reason, message)) = actor.act(step, object, observed).await? {

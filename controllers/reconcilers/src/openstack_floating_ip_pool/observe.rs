@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::decide::{Claim, HeldAddress, Member, Observed};
 use super::{ADDRESS_FINALIZER, KIND};
+use crate::lost_calls::LostCalls;
 use crate::queries;
 
 /// API group of the pools.
@@ -35,6 +36,7 @@ pub(super) async fn objects(
 ) -> Result<(), ReconcileError> {
     let (name, namespace) = (pool.name_any(), pool.namespace().unwrap_or_default());
     observed.journal = Journal::of(pool);
+    observed.lost_calls = LostCalls::of(pool);
     let claims: Api<IPAddressClaim> = Api::namespaced(client.clone(), &namespace);
     let mut claims = claims.list(&ListParams::default()).await?.items;
     claims.retain(|claim| names(&claim.spec.pool_ref, &name));

@@ -10,6 +10,7 @@ use controllers_infrastructure::{
     Cloud, CloudError, ErrorClass, FloatingIp, NewServer, NewTrunk, NewVolume, PortUpdate, Server, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ use super::new_port::new_port;
 use super::objects::ServerObjects;
 use super::observe::is_written;
 use super::remedies;
-use crate::{applied_tags, duplicates, names, project};
+use crate::{applied_tags, duplicates, lost_calls, names, project};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -48,11 +49,18 @@ impl Actor<'_> {
         object: &mut OpenStackMachine,
         observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
-        let attempt = step.attempt(&self.desired.name);
-        self.make(step, object, observed).await.map_err(|error| match attempt {
-            Some(attempt) => remedies::with_remedy(error.during(|| attempt)),
-            None => error,
-        })
+        let Some(attempt) = step.attempt(&self.desired.name) else {
+            return self.make(step, object, observed).await;
+        };
+        let creates = step.creates();
+        if creates {
+            observed.lost_calls.check(&attempt, observed.now)?;
+        }
+        let mut made = self.make(step, object, observed).await;
+        if creates {
+            made = observed.lost_calls.note(&attempt, made, Timestamp::now());
+        }
+        made.map_err(|error| remedies::with_remedy(error.during(|| attempt)))
     }
 
     async fn make(
@@ -131,12 +139,14 @@ impl Actor<'_> {
         let wanted = self.desired.own_tags();
         let earlier = if is_tagged { BTreeSet::new() } else { applied_tags::of(object) };
         let tags = applied_tags::text(&earlier, &wanted);
+        let lost = observed.lost_calls.text();
         if is_written(object, &observed.journal)
             && object.annotations().get(applied_tags::ANNOTATION) == tags.as_ref()
+            && object.annotations().get(lost_calls::ANNOTATION) == lost.as_ref()
         {
             return Ok(());
         }
-        let change = json!({applied_tags::ANNOTATION: tags});
+        let change = json!({applied_tags::ANNOTATION: tags, lost_calls::ANNOTATION: lost});
         patch_journal(self.objects, object, observed, change).await
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, ServerGroup};
 use controllers_runtime::ReconcileError;
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::OpenStackMachineReconciler;
@@ -79,14 +80,15 @@ impl OpenStackMachineReconciler {
         wish: &GroupWish,
     ) -> Result<String, ReconcileError> {
         // The machines of an owner are created at the same moment, and Nova accepts one name twice.
-        let _one_at_a_time = self.groups.lock().await;
+        let mut lost_calls = self.groups.lock().await;
         if let Some(group) = group_of_name(cloud.server_groups().await?, &wish.name) {
             return Ok(group.id);
         }
+        let attempt = format!("create server group {:?}", wish.name);
+        lost_calls.check(&attempt, Timestamp::now())?;
         let created = cloud.create_server_group(&wish.name, wish.policy).await;
-        created.map(|group| group.id).map_err(|error| {
-            ReconcileError::from(error).during(|| format!("create server group {:?}", wish.name))
-        })
+        let created = lost_calls.note(&attempt, created.map_err(ReconcileError::from), Timestamp::now());
+        created.map(|group| group.id).map_err(|error| error.during(|| attempt))
     }
 }
 

@@ -15,6 +15,7 @@ use super::desired::VolumeWish;
 use super::failed_builds::FailedBuilds;
 use crate::applied_tags::TagChange;
 use crate::duplicates::{Duplicate, Remedy, remedy};
+use crate::lost_calls::LostCalls;
 use crate::names;
 
 /// Desired cloud resources of a machine, with ids.
@@ -94,6 +95,8 @@ pub(super) struct Observed {
     pub membership: Membership,
     /// Builds of the server that failed.
     pub failed_builds: FailedBuilds,
+    /// Create calls whose answers were lost.
+    pub lost_calls: LostCalls,
     /// Time of the pass.
     pub now: Timestamp,
 }
@@ -176,6 +179,14 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// Returns true if the step, made twice, creates two resources.
+    pub(super) fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateVolume(_) | Self::CreatePort(_) | Self::CreateTrunk { .. } | Self::CreateServer
+        )
+    }
+
     /// Describes the attempt in the cloud for errors, with the name of the resource.
     pub(super) fn attempt(&self, server: &str) -> Option<String> {
         Some(match self {

@@ -94,6 +94,14 @@ impl OpenStackMachineReconciler {
                     objects.record(events, object, Severity::Normal, "Deleted", &message).await;
                 }
                 Gone::Yes(None) => {
+                    if entry.id.is_none()
+                        && let Err(error) = observed.lost_calls.check_absence(observed.now)
+                    {
+                        let before = object.clone();
+                        report::report_stopped(object, &error, &now());
+                        *object = objects.write_status(&before, object).await?;
+                        return Ok(Some(POLL));
+                    }
                     observed.journal.strike(&entry.kind, &entry.name);
                     act::write_journal(objects, object, &observed).await?;
                     observed.known_server = None;

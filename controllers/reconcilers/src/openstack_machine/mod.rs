@@ -45,6 +45,7 @@ use context::ReconcileContext;
 use objects::ServerObjects;
 
 use crate::login::Login;
+use crate::lost_calls::LostCalls;
 use crate::preflight::Preflight;
 
 /// Specification of this controller.
@@ -97,8 +98,9 @@ pub struct OpenStackMachineReconciler {
     context: ControllerContext,
     requeue: RequeuePolicy,
     preflight: Preflight,
-    /// Held while a server group is looked up and created.
-    groups: tokio::sync::Mutex<()>,
+    /// Held while a server group is looked up and created, with the create calls of groups whose answers were lost.
+    /// Lost with the process; a pass of the next one looks once.
+    groups: tokio::sync::Mutex<LostCalls>,
 }
 
 impl OpenStackMachineReconciler {

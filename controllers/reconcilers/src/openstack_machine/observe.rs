@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use super::decide::{Desired, Membership, Observed};
 use super::failed_builds::FailedBuilds;
 use crate::duplicates::{adopt, sort};
+use crate::lost_calls::LostCalls;
 use crate::names;
 
 /// Maximum age of the shared list for a machine that is being built. Such machines are observed every two
@@ -44,6 +45,7 @@ pub(super) fn begin(object: &OpenStackMachine) -> Observed {
         provider_id,
         provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
         failed_builds: FailedBuilds::of(object),
+        lost_calls: LostCalls::of(object),
         now: Timestamp::now(),
         ..Observed::default()
     }

@@ -228,6 +228,9 @@ impl OpenStackMachineReconciler {
         observed: &mut Observed,
     ) -> Result<Option<Waiting>, ReconcileError> {
         let result = self.take_steps(actor, object, observed).await;
+        if result.is_ok() {
+            observed.lost_calls.clear();
+        }
         // All resources were compared, so none has a tag of an earlier spec any more.
         let is_tagged = matches!(result, Ok(None)) && actor.desired.ports.len() == observed.ports.len();
         let written = actor.write_journal(object, observed, is_tagged).await;

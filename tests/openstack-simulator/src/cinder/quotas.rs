@@ -9,26 +9,39 @@ fn usage(state: &CloudState, project: &str, kind: Option<&str>) -> (i64, i64) {
     volumes.fold((0, 0), |(count, size), volume| (count + 1, size + volume.size))
 }
 
-/// Returns an error if a volume of `size` exceeds the project's quota.
-pub(super) fn check(state: &CloudState, project: &str, size: i64) -> Result<(), Reply> {
-    let (count, used) = usage(state, project, None);
-    let gigabytes = state.quota(project, "gigabytes");
-    let volumes = state.quota(project, "volumes");
-    let message = if gigabytes >= 0 && used + size > gigabytes {
-        format!(
-            "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. \
-             Requested {size}G, quota is {gigabytes}G and {used}G has been consumed."
-        )
-    } else if volumes >= 0 && count + 1 > volumes {
-        format!(
-            "VolumeLimitExceeded: Maximum number of volumes allowed ({volumes}) exceeded for quota 'volumes'."
-        )
-    } else {
-        return Ok(());
-    };
+/// Returns an error if a volume of `size` exceeds a limit of the project: of each volume, of all, or of its type.
+pub(super) fn check(state: &CloudState, project: &str, size: i64, kind: &str) -> Result<(), Reply> {
+    let largest = state.quota(project, "per_volume_gigabytes");
+    if largest >= 0 && size > largest {
+        return Err(over_limit(&format!(
+            "VolumeSizeExceedsLimit: Requested volume size {size}G is larger than maximum allowed limit {largest}G."
+        )));
+    }
+    for (suffix, kind) in [(String::new(), None), (format!("_{kind}"), Some(kind))] {
+        let (count, used) = usage(state, project, kind);
+        let (gigabytes, volumes) = (format!("gigabytes{suffix}"), format!("volumes{suffix}"));
+        let limit = state.quota(project, &gigabytes);
+        if limit >= 0 && used + size > limit {
+            return Err(over_limit(&format!(
+                "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed {gigabytes} quota. \
+                 Requested {size}G, quota is {limit}G and {used}G has been consumed."
+            )));
+        }
+        let limit = state.quota(project, &volumes);
+        if limit >= 0 && count + 1 > limit {
+            return Err(over_limit(&format!(
+                "VolumeLimitExceeded: Maximum number of volumes allowed ({limit}) exceeded for quota '{volumes}'."
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns Cinder's error for an exceeded limit. It says to try again at once, although that does not help.
+fn over_limit(message: &str) -> Reply {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
     let body = json!({"overLimit": {"code": 413, "message": message, "retryAfter": "0"}});
-    Err(Reply::json(status, &body).with_header(http::header::RETRY_AFTER, "0"))
+    Reply::json(status, &body).with_header(http::header::RETRY_AFTER, "0")
 }
 
 /// `GET /limits`.

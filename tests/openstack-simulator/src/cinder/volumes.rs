@@ -1,6 +1,7 @@
 //! Volumes and their transitions.
 
 use super::*;
+use crate::context::Fate;
 
 /// Error of a volume that cannot be deleted.
 const UNDELETABLE: &str = "Invalid volume: Volume status must be available or error or error_restoring or error_extending or \
@@ -145,7 +146,7 @@ pub(crate) fn reserve(state: &mut CloudState, context: &Context<'_>, body: &Obje
     if !matches!(zone, "az1" | "az2" | "nova") {
         return Err(bad_request(&format!("Availability zone '{zone}' is invalid.")));
     }
-    quotas::check(state, &context.caller.project_id, size)?;
+    quotas::check(state, &context.caller.project_id, size, &kind)?;
     let text_of = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
     let until = context.after(context.options.volume_time);
     state.sequence += 1;
@@ -162,6 +163,7 @@ pub(crate) fn reserve(state: &mut CloudState, context: &Context<'_>, body: &Obje
         image,
         status: Status::Creating,
         until: Some(until),
+        fails: context.fate == Fate::Error,
         time: context.options.volume_time,
         attached: None,
         created: context.now,
@@ -197,7 +199,7 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
 /// `DELETE /volumes/{id}`.
 pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let volume = find(state, context, id)?;
-    if volume.status != Status::Available || snapshots::exist(state, id) {
+    if !matches!(volume.status, Status::Available | Status::Error) || snapshots::exist(state, id) {
         return Err(bad_request(UNDELETABLE));
     }
     start_delete(state, id, context.now);
@@ -250,7 +252,7 @@ pub(crate) fn advance(state: &mut CloudState, now: Timestamp) -> Option<Timestam
     let is_due = |volume: &Volume| volume.until.is_some_and(|until| until <= now);
     state.volumes.retain(|_, volume| volume.status != Status::Deleting || !is_due(volume));
     for volume in state.volumes.values_mut().filter(|volume| is_due(volume)) {
-        volume.status = Status::Available;
+        volume.status = if volume.fails { Status::Error } else { Status::Available };
         volume.updated = volume.until.take();
     }
     state.volumes.values().filter_map(|volume| volume.until).min()

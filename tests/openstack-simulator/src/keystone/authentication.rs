@@ -31,7 +31,7 @@ pub(super) fn issue(
     let auth = body.get("auth").filter(|auth| auth.is_object());
     let auth = auth.ok_or_else(|| expecting("auth", "request body"))?;
     let identity = object(auth.get("identity").cloned().unwrap_or_default());
-    let proof = prove(state, &identity, request, now)?;
+    let proof = prove(state, options, &identity, request, now)?;
     let project_id = scope(state, auth, &proof, request)?;
     let token = Token {
         user_id: proof.user.id,
@@ -49,12 +49,18 @@ pub(super) fn issue(
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), &id))
 }
 
-fn prove(state: &CloudState, identity: &Object, request: &Request, now: Timestamp) -> Result<Proof, Reply> {
+fn prove(
+    state: &mut CloudState,
+    options: &SimulatorOptions,
+    identity: &Object,
+    request: &Request,
+    now: Timestamp,
+) -> Result<Proof, Reply> {
     let methods = crate::object::texts(identity, "methods");
     let method = methods.first().ok_or_else(|| expecting("methods", "identity"))?.clone();
     let details = identity.get(&method).ok_or_else(|| expecting(&method, "identity"))?;
     let proof = match method.as_str() {
-        "password" => by_password(state, details, methods),
+        "password" => by_password(state, options, details, methods),
         "application_credential" => by_application_credential(state, details, methods, now),
         "token" => {
             let id = details.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -68,11 +74,23 @@ fn prove(state: &CloudState, identity: &Object, request: &Request, now: Timestam
     proof.ok_or_else(|| unauthorized(request))
 }
 
-fn by_password(state: &CloudState, details: &Value, methods: Vec<String>) -> Option<Proof> {
+/// A locked user is refused in the same words as a wrong password, also with the right one.
+fn by_password(
+    state: &mut CloudState,
+    options: &SimulatorOptions,
+    details: &Value,
+    methods: Vec<String>,
+) -> Option<Proof> {
     let requested = details.get("user")?;
     let user = find_user(state, requested)?;
     let password = requested.get("password")?.as_str()?;
-    (user.password == password).then_some(Proof { user, methods, bound: None, application_credential: None })
+    let failed = state.failed_logins.entry(user.id.clone()).or_default();
+    if user.password != password || options.lockout_attempts.is_some_and(|most| *failed >= most) {
+        *failed += 1;
+        return None;
+    }
+    *failed = 0;
+    Some(Proof { user, methods, bound: None, application_credential: None })
 }
 
 fn find_user(state: &CloudState, requested: &Value) -> Option<User> {

@@ -106,6 +106,8 @@ fn matches(object: &Object, query: &Query) -> bool {
             "not-tags" => !values.any(|requested| has_tags(object, requested, true)),
             "not-tags-any" => !values.any(|requested| has_tags(object, requested, false)),
             "fixed_ips" => matches_addresses(object, query),
+            // Times of one form compare like texts.
+            "changed_since" => values.all(|since| text(object, "updated_at") >= since),
             // A filter on an attribute that the kind does not have is ignored, as in Neutron.
             _ => object.get(*key).is_none_or(|held| values.any(|requested| equals(held, requested))),
         }

@@ -29,6 +29,29 @@ fn mac_address() -> String {
     format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}")
 }
 
+/// Checks the attributes that only admins may set, and those that only the owner of the network may.
+fn check_policy(context: &Context<'_>, network: &Object, port: &Object) -> Result<(), Reply> {
+    let is_set = |key: &str| match port.get(key) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Object(fields)) => !fields.is_empty(),
+        _ => false,
+    };
+    let has_address = || list(port, "fixed_ips").iter().any(|fixed| fixed.get("ip_address").is_some());
+    let open = port.get("port_security_enabled") == Some(&json!(false));
+    let owns_network = context.caller.owns(text(network, "project_id"));
+    let refused = [
+        ("binding:host_id", is_set("binding:host_id")),
+        ("binding:profile", is_set("binding:profile")),
+        ("fixed_ips:ip_address", !owns_network && has_address()),
+        ("mac_address", !owns_network && is_set("mac_address")),
+        ("port_security_enabled", !owns_network && open),
+    ];
+    let refused = refused.into_iter().find(|(_, is_refused)| *is_refused && !context.caller.admin);
+    let Some((key, _)) = refused else { return Ok(()) };
+    let words = format!("(rule:create_port and rule:create_port:{key}) is disallowed by policy");
+    Err(refusal(StatusCode::FORBIDDEN, "PolicyNotAuthorized", &words))
+}
+
 /// `POST /ports`.
 pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut port = draft(context, ResourceKind::Port, defaults(), &["network_id"])?;
@@ -39,6 +62,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         let words = format!("Tenant {project} not allowed to create port on this network");
         return Err(refusal(StatusCode::FORBIDDEN, "HTTPForbidden", &words));
     }
+    check_policy(context, network, &port)?;
     check_quota(state, ResourceKind::Port, &project)?;
     let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
     let fixed_ips = allocate(state, &network_id, requested.as_deref())?;

@@ -21,7 +21,14 @@ pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, id: &str) ->
     let Some((name, details)) = body.into_iter().next() else {
         return Err(bad_request("There is no such action: None"));
     };
+    if !matches!(name.as_str(), "lock" | "unlock" | "os-getConsoleOutput") {
+        super::servers::check_unlocked(state, context, id)?;
+    }
     match name.as_str() {
+        "lock" | "unlock" => {
+            find_mut(state, context, id)?.locked = name == "lock";
+            Ok(Reply::empty(StatusCode::ACCEPTED))
+        }
         "reboot" => reboot(state, context, id, &object(details)),
         "rebuild" => rebuild(state, context, id, &object(details)),
         "os-start" => power(state, context, id, ServerTask::PowerOn),

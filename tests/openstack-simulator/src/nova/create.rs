@@ -245,6 +245,8 @@ fn draft(
         terminated: None,
         sequence: state.sequence,
         console: String::new(),
+        locked: false,
+        unreachable: false,
     })
 }
 

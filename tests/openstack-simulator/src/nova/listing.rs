@@ -38,6 +38,9 @@ const STATUSES: [&str; 19] = [
     "VERIFY_RESIZE",
 ];
 
+/// Query parameters that filter nothing.
+const PLAIN: [&str; 5] = ["limit", "marker", "sort_key", "sort_dir", "all_tenants"];
+
 /// Filters of one list call.
 struct Filters<'a> {
     query: &'a Query,
@@ -69,12 +72,14 @@ pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> H
     };
     let limit = limit(query)?;
     let page: Vec<&Server> = servers.iter().skip(start).take(limit).copied().collect();
-    let views: Vec<Value> =
-        page.iter()
-            .map(|server| {
-                if detail { view::full(state, server, context).into() } else { view::brief(server, context) }
-            })
-            .collect();
+    let views: Vec<Value> = page
+        .iter()
+        .map(|server| match (server.unreachable, detail) {
+            (true, _) => view::of_unreachable_cell(server, context),
+            (false, true) => view::full(state, server, context).into(),
+            (false, false) => view::brief(server, context),
+        })
+        .collect();
     let mut body = json!({"servers": views}).as_object().cloned().unwrap_or_default();
     // Nova adds a next page whenever the page is full, even if no servers are left.
     let is_full = page.len() == limit && limit > 0;
@@ -130,7 +135,10 @@ fn matches(state: &CloudState, server: &Server, filters: &Filters<'_>, context: 
     let query = filters.query;
     let project = filters.all_projects || server.project_id == context.caller.project_id;
     let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
+    // Only a list without filters has the servers of a cell that Nova cannot reach.
+    let is_plain = context.microversion >= 69 && query.keys().iter().all(|key| PLAIN.contains(key));
     project
+        && (!server.unreachable || is_plain)
         && (filters.deleted || !matches!(server.vm_state, VmState::SoftDeleted | VmState::Deleted))
         && filters.since.is_none_or(|since| server.updated >= since)
         && filters.before.is_none_or(|before| server.updated <= before)

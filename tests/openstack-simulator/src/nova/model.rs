@@ -189,6 +189,12 @@ pub(crate) struct Server {
     pub(crate) launched: Option<Timestamp>,
     pub(crate) terminated: Option<Timestamp>,
     pub(crate) sequence: u64,
+    /// Users other than admins cannot change the server.
+    #[serde(default)]
+    pub(crate) locked: bool,
+    /// Nova cannot reach the cell with the server.
+    #[serde(default)]
+    pub(crate) unreachable: bool,
     /// Lines that the guest has written to its console; empty unless a program plays the guest.
     #[serde(default)]
     pub(crate) console: String,

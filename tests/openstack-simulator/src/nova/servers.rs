@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::model::{InstanceAction, Pending, Server, ServerTask, VmState};
-use super::{bad_request, not_found, view};
+use super::{bad_request, conflict, not_found, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::set;
@@ -35,7 +35,13 @@ pub(super) fn find_mut<'a>(
 /// `GET /servers/{id}`.
 pub(super) fn get(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
-    Ok(Reply::ok(&json!({"server": view::full(state, server, context)})))
+    if !server.unreachable {
+        return Ok(Reply::ok(&json!({"server": view::full(state, server, context)})));
+    }
+    match context.microversion {
+        69.. => Ok(Reply::ok(&json!({"server": view::of_unreachable_cell(server, context)}))),
+        _ => Err(not_found(&format!("Instance {id} could not be found."))),
+    }
 }
 
 /// `PUT /servers/{id}`: changes its name and its description.
@@ -79,8 +85,17 @@ pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: ServerTask
     server.updated = context.now;
 }
 
+/// Returns an error for a user other than an admin if the server is locked.
+pub(super) fn check_unlocked(state: &CloudState, context: &Context<'_>, id: &str) -> Result<(), Reply> {
+    if find(state, context, id)?.locked && !context.caller.admin {
+        return Err(conflict(&format!("Instance {id} is locked")));
+    }
+    Ok(())
+}
+
 /// `DELETE /servers/{id}`. A second call during the deletion succeeds and changes nothing.
 pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
+    check_unlocked(state, context, id)?;
     if !state.keeps_deleted_servers {
         return purge(state, context, id);
     }

@@ -23,6 +23,14 @@ pub(super) fn brief(server: &Server, context: &Context<'_>) -> Value {
     json!({"id": server.id, "name": server.name, "links": links(context, &server.id)})
 }
 
+/// Returns what Nova knows of a server in a cell that it cannot reach.
+pub(super) fn of_unreachable_cell(server: &Server, context: &Context<'_>) -> Value {
+    json!({
+        "id": server.id, "status": "UNKNOWN", "tenant_id": server.project_id, "created": seconds(server.created),
+        "links": links(context, &server.id),
+    })
+}
+
 /// Returns a server in full.
 pub(super) fn full(state: &CloudState, server: &Server, context: &Context<'_>) -> Object {
     let mut view = basics(state, server, context);
@@ -95,7 +103,7 @@ fn extended(view: &mut Object, server: &Server, context: &Context<'_>) {
 
 fn newer(view: &mut Object, server: &Server, microversion: u32) {
     if microversion >= 9 {
-        set(view, "locked", false);
+        set(view, "locked", server.locked);
     }
     if microversion >= 19 {
         set(view, "description", json!(server.description));

@@ -57,6 +57,9 @@ fn plug(state: &mut CloudState, context: &Context<'_>, new: &mut Object) -> Resu
     let own = |object: &&Object| context.caller.owns(text(object, "project_id"));
     let (named, subnet) = (text(new, "vip_port_id").to_owned(), text(new, "vip_subnet_id").to_owned());
     let network = text(new, "vip_network_id").to_owned();
+    if !named.is_empty() && state.refuses_vip_ports {
+        return Err(invalid("use of vip_port_id is disallowed by this deployment's configuration."));
+    }
     let port = if !named.is_empty() {
         let missing = || refusal(StatusCode::BAD_REQUEST, &format!("Port {named} not found."));
         let port = state.find(ResourceKind::Port, &named).filter(own).ok_or_else(missing)?;

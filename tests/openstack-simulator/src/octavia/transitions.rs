@@ -1,6 +1,7 @@
 //! Transitions: every change of a load balancer or of its parts takes a while.
 
 use super::*;
+use crate::context::Fate;
 use crate::neutron::ports;
 use crate::object::{set, text};
 
@@ -43,7 +44,7 @@ pub(super) fn begin(
     }
     let until = context.after(context.options.load_balancer_time);
     let deletes = status == "PENDING_DELETE";
-    let transition = Transition { until, targets, fails: context.fails, deletes };
+    let transition = Transition { until, targets, fails: context.fate == Fate::Error, deletes };
     state.balancer_transitions.insert(load_balancer.to_owned(), transition);
     state.expect(until);
 }

@@ -8,6 +8,7 @@ mod identity;
 mod load_balancers;
 mod network;
 mod network_refusals;
+mod obstacles;
 mod persistence;
 mod quotas;
 mod server_refusals;

@@ -134,3 +134,18 @@ async fn invalid_bodies_are_refused() {
     }
     assert!(simulator.inventory("demo").is_empty());
 }
+
+#[tokio::test]
+async fn attributes_of_admins_are_refused_with_the_name_of_the_rule() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let network = client.id_of(&format!("{NETWORK}/networks"), "private").await;
+    for (key, value) in
+        [("binding:host_id", json!("h")), ("binding:profile", json!({"capabilities": ["switchdev"]}))]
+    {
+        let port = json!({"port": {"network_id": network, key: value}});
+        let refused = client.post(&format!("{NETWORK}/ports"), port).await;
+        assert_eq!((refused.status, kind(&refused)), (403, json!("PolicyNotAuthorized")));
+        assert!(refused.message().contains(&format!("rule:create_port:{key}")), "{}", refused.message());
+    }
+}

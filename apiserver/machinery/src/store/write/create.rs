@@ -6,7 +6,7 @@ use super::metadata_rules::{self, Previous};
 use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
-use super::{identity, insert};
+use super::{identity, insert, used_objects};
 use crate::metadata;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -67,6 +67,7 @@ impl ObjectStore {
         forget_deletion(&mut object);
         self.assign_managers(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
+        used_objects::check(kind, &object, None, options).await?;
         // Other errors of the object are reported first.
         let dry_run = options.dry_run || versioned;
         let created = self.create_named(kind, &namespace, object, dry_run).await?;
@@ -117,6 +118,7 @@ impl ObjectStore {
         let warnings = drop_duplicate_owners(&mut object, true);
         kind.resource.strategy.canonicalize(&mut object);
         prepare(kind, &mut object);
+        used_objects::check(kind, &object, None, options).await?;
         let created = self.create_once(kind, &namespace, object, Origin::Applied, options.dry_run).await;
         Written::with_warnings(created, warnings)
     }

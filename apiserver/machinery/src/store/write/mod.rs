@@ -21,3 +21,4 @@ pub(crate) mod strict_decoding;
 pub(crate) mod swap;
 pub(crate) mod unknown_outcome;
 pub(crate) mod update;
+pub(crate) mod used_objects;

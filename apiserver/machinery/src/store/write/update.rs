@@ -9,7 +9,7 @@ use super::immutable_parts::{count_generation, keep_status, settle};
 use super::metadata_rules::Previous;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
-use super::{create, current_object, identity};
+use super::{create, current_object, identity, used_objects};
 use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
@@ -218,6 +218,9 @@ impl ObjectStore {
         warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
         current.clear(&mut new);
+        if how.target == Target::Object {
+            used_objects::check(kind, &new, Some(old), how.options).await?;
+        }
         let related = RelatedObjects::by(self);
         if let Err(error) = related.default(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));

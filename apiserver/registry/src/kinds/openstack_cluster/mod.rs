@@ -4,6 +4,7 @@ mod allocation_pools;
 mod security_groups;
 mod warnings;
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
@@ -13,7 +14,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::kinds::cluster::is_cidr;
-use crate::rules::immutable;
+use crate::rules::{immutable, used_identities};
 
 /// Strategy of OpenStackCluster.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,10 @@ pub(crate) struct OpenStackClusterStrategy;
 
 #[async_trait]
 impl Strategy for OpenStackClusterStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_identities::at(object, &["spec.identityRef", "spec.bastion.spec.identityRef"])
+    }
+
     /// An update can replace the controller's choices by the values in the status.
     fn reads_status(&self) -> bool {
         true

@@ -72,6 +72,18 @@ pub(in super::super) enum Step {
 }
 
 impl Step {
+    /// Returns true if the step, made twice, creates two resources.
+    pub(in super::super) fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateVipPort { .. }
+                | Self::Create
+                | Self::CreateListener { .. }
+                | Self::CreatePool { .. }
+                | Self::CreateMonitor { .. }
+        )
+    }
+
     /// Returns true if the step removes a part that Octavia could not change.
     pub(super) fn heals(&self) -> bool {
         matches!(
@@ -175,7 +187,10 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
     match balancer.provisioning_status.as_str() {
         ACTIVE => {}
         ERROR => return Some(health::heal(view, &balancer.id, worked)),
-        _ => return Some(health::pending(view, balancer)),
+        _ => {
+            let (reason, message) = health::pending(view.now, balancer);
+            return Some(Step::Wait { reason, message });
+        }
     }
     if !balancer.admin_state_up {
         return Some(Step::Enable { id: balancer.id.clone() });

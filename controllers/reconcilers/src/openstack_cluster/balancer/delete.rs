@@ -1,9 +1,11 @@
 //! Deletion of the load balancer and of the port of its address.
 
 use controllers_runtime::{Entry, ReconcileError};
+use jiff::Timestamp;
 
 use super::super::act::gone;
 use super::super::observe::Observer;
+use super::health;
 
 /// Deletes the load balancer with its parts. Waits until Octavia has finished.
 pub(in super::super) async fn balancer(
@@ -16,10 +18,9 @@ pub(in super::super) async fn balancer(
         result => result?,
     };
     let Some(found) = found else { return Ok(None) };
-    let status = found.provisioning_status.as_str();
-    if status.starts_with("PENDING") {
-        let message = format!("load balancer {} ({}) is in {status}", found.name, found.id);
-        return Err(ReconcileError::waiting("LoadBalancerPending", message));
+    if found.provisioning_status.starts_with("PENDING") {
+        let (reason, message) = health::pending(Timestamp::now(), &found);
+        return Err(ReconcileError::waiting(reason, message));
     }
     gone(observer.cloud.delete_load_balancer(&found.id).await).map_err(super::busy::busy)?;
     Ok(Some(format!("deleted load balancer {} ({})", found.name, found.id)))

@@ -18,19 +18,19 @@ const SILENCE: Duration = Duration::from_mins(5);
 /// Time after which a change counts as stuck: Octavia takes minutes at most.
 const LONGEST_CHANGE: Duration = Duration::from_mins(15);
 
-/// Returns the wait for a load balancer that Octavia changes.
-pub(super) fn pending(view: &BalancerView, balancer: &LoadBalancer) -> Step {
-    let (name, status) = (&balancer.name, &balancer.provisioning_status);
+/// Returns the reason and message of the wait for a load balancer that Octavia changes.
+pub(super) fn pending(now: jiff::Timestamp, balancer: &LoadBalancer) -> (&'static str, String) {
+    let LoadBalancer { name, id, provisioning_status: status, .. } = balancer;
     let since: Option<jiff::Timestamp> = balancer.changed_at.parse().ok();
-    match since.filter(|since| is_over(*since, view.now, LONGEST_CHANGE)) {
-        None => Step::Wait { reason: PENDING, message: format!("load balancer {name} is in {status}") },
+    match since.filter(|since| is_over(*since, now, LONGEST_CHANGE)) {
+        None => (PENDING, format!("load balancer {name} ({id}) is in {status}")),
         Some(since) => {
             let message = format!(
-                "load balancer {name} ({}) of provider {:?} has been in {status} since {since}. \
+                "load balancer {name} ({id}) of provider {:?} has been in {status} since {since}. \
                  Only the operator of the cloud can end that, by setting it to ERROR",
-                balancer.id, balancer.provider
+                balancer.provider
             );
-            Step::Wait { reason: STUCK, message }
+            (STUCK, message)
         }
     }
 }
@@ -77,4 +77,34 @@ pub(super) fn broken_part(view: &BalancerView) -> Option<Step> {
         .or_else(|| Some(Step::RemoveBrokenMonitor(monitor()?.id.clone())))
         .or_else(|| Some(Step::RemoveBrokenPool(pool()?.pool.id.clone())))
         .or_else(|| Some(Step::RemoveBrokenListener(listener()?.id.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r8_9_a_change_of_more_than_a_quarter_of_an_hour_is_stuck_also_while_the_cluster_is_deleted() {
+        let text = str::to_owned;
+        let balancer = LoadBalancer {
+            id: text("1"),
+            name: text("lb"),
+            provider: text("amphora"),
+            provisioning_status: text("PENDING_UPDATE"),
+            changed_at: text("2026-01-01T00:00:00Z"),
+            ..LoadBalancer::default()
+        };
+        for (now, expected, words) in [
+            ("2026-01-01T00:14:59Z", PENDING, "lb (1) is in PENDING_UPDATE"),
+            (
+                "2026-01-01T00:15:00Z",
+                STUCK,
+                "since 2026-01-01T00:00:00Z. Only the operator of the cloud can end that",
+            ),
+        ] {
+            let (reason, message) = pending(now.parse().unwrap(), &balancer);
+            assert_eq!(reason, expected);
+            assert!(message.contains(words), "{message}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ impl Actor<'_> {
                 step => step,
             };
             let (reason, attempt) = step.attempt(&self.bastion_name(observed));
-            let result = self.step_of_bastion(step, object, observed).await;
+            let result = self.once(step, &attempt, object, observed).await;
             match result.map_err(|error| error.during(|| attempt)) {
                 Ok(event) => events.extend(event),
                 Err(error) if is_refusal(&error) => {
@@ -50,6 +50,22 @@ impl Actor<'_> {
         }
         observed.bastion.progress = Progress::Waiting("BastionCreateFailed", crate::endless().to_string());
         Ok(events)
+    }
+
+    /// Makes a step, unless it creates a resource and the answer to the same call was lost a moment ago.
+    async fn once(
+        &self,
+        step: Step,
+        attempt: &str,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
+        if !matches!(step, Step::CreateFloatingIp { .. }) {
+            return self.step_of_bastion(step, object, observed).await;
+        }
+        observed.lost_calls.check(attempt, Timestamp::now())?;
+        let made = self.step_of_bastion(step, object, observed).await;
+        observed.lost_calls.note(attempt, made, Timestamp::now())
     }
 
     fn bastion_name(&self, observed: &Observed) -> String {

@@ -1,0 +1,192 @@
+//! Create calls whose answers were lost: later passes look for the resource before they repeat the call.
+//!
+//! A list of the cloud may lag behind its database. So a pass that does not find the resource does not prove that the
+//! call had no effect. The calls are in an annotation, so that the wait survives a restart.
+
+use std::time::Duration;
+
+use controllers_infrastructure::{CloudError, ErrorClass};
+use controllers_runtime::ReconcileError;
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use serde::{Deserialize, Serialize};
+
+/// Annotation with the calls: a JSON array. It is absent on almost every object.
+pub(crate) const ANNOTATION: &str = "capstan.dev/lost-calls";
+
+/// Interval before the first look.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
+/// Time in which passes only look. Passes after 2, 4 and 8 seconds are in it. Unit: seconds.
+const LOOKING: i64 = 15;
+
+/// Create call whose answer was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LostCall {
+    /// The attempt, with the name of the resource.
+    attempt: String,
+    /// Time at which the answer was missed. Unit: seconds since 1970.
+    at: i64,
+    /// Error of the call.
+    cause: String,
+}
+
+impl LostCall {
+    /// Returns true while its effect may still appear. The clock of another replica may be behind; a time that is further
+    /// off does not count.
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.as_second().saturating_sub(self.at).abs() < LOOKING
+    }
+}
+
+/// Create calls of an object whose answers were lost, at most one per attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct LostCalls(Vec<LostCall>);
+
+impl LostCalls {
+    /// Reads the lost calls of an object. A text that cannot be parsed counts as none.
+    pub(crate) fn of<K: Resource>(object: &K) -> Self {
+        let text = object.annotations().get(ANNOTATION);
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// Returns the value of the annotation; `None` without lost calls.
+    pub(crate) fn text(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// Forgets all calls: nothing is missing any more.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Refuses to repeat a call while its effect may still appear. A pass gets here only if it did not find the resource.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown`, with the error of the lost call.
+    pub(crate) fn check(&self, attempt: &str, now: Timestamp) -> Result<(), ReconcileError> {
+        let known = self.0.iter().find(|lost| lost.attempt == attempt);
+        let Some(lost) = known.filter(|lost| lost.is_recent(now)) else { return Ok(()) };
+        let again = Timestamp::from_second(lost.at.saturating_add(LOOKING)).unwrap_or(now);
+        let message = format!(
+            "{}. The call may have taken effect. Capstan looks for the resource, and repeats the call at {again} if it \
+             finds none",
+            lost.cause
+        );
+        Err(CloudError::new(ErrorClass::Unknown, attempt, message).into())
+    }
+
+    /// Refuses to conclude that a resource was never created, while the effect of a lost call may still appear.
+    ///
+    /// # Errors
+    /// A wait that names the call.
+    pub(crate) fn check_absence(&self, now: Timestamp) -> Result<(), ReconcileError> {
+        let Some(lost) = self.0.iter().find(|lost| lost.is_recent(now)) else { return Ok(()) };
+        let message = format!(
+            "{}: {}. The call may have taken effect, so Capstan looks for the resource before it ends the deletion",
+            lost.attempt, lost.cause
+        );
+        Err(ReconcileError::waiting(ErrorClass::Unknown.reason(), message))
+    }
+
+    /// Notes whether the answer to a create call was lost. The first look is then due after two seconds.
+    pub(crate) fn note<T>(
+        &mut self,
+        attempt: &str,
+        made: Result<T, ReconcileError>,
+        now: Timestamp,
+    ) -> Result<T, ReconcileError> {
+        self.0.retain(|lost| lost.attempt != attempt);
+        made.map_err(|error| match error {
+            ReconcileError::Cloud(error) if is_lost(&error) => {
+                let (attempt, cause) = (attempt.to_owned(), error.message.clone());
+                self.0.push(LostCall { attempt, at: now.as_second(), cause });
+                let retry_after = Some(error.retry_after.unwrap_or_default().max(FIRST_LOOK));
+                CloudError { retry_after, ..error }.into()
+            }
+            error => error,
+        })
+    }
+}
+
+/// Returns true if the call may have taken effect: without an answer, after a failure inside the service or a proxy, and
+/// after a success that cannot be read.
+fn is_lost(error: &CloudError) -> bool {
+    match error.class {
+        ErrorClass::Unknown => true,
+        ErrorClass::Broken => error.status.is_some_and(|status| !(300..500).contains(&status)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{OpenStackMachine, OpenStackMachineSpec};
+
+    use super::*;
+
+    const ATTEMPT: &str = "create port \"m-0\"";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn failed(class: ErrorClass, status: Option<u16>) -> Result<(), ReconcileError> {
+        Err(CloudError { status, ..CloudError::new(class, "POST /ports", "no response in time") }.into())
+    }
+
+    #[test]
+    fn r2_6_a_lost_call_is_repeated_after_fifteen_seconds_of_looking() {
+        let mut lost = LostCalls::default();
+        let error = lost.note(ATTEMPT, failed(ErrorClass::Unknown, None), at(0)).unwrap_err();
+        assert!(matches!(error, ReconcileError::Cloud(error) if error.retry_after == Some(FIRST_LOOK)));
+        for (attempt, seconds, is_refused) in [
+            (ATTEMPT, 2, true),
+            (ATTEMPT, 14, true),
+            (ATTEMPT, 15, false),
+            (ATTEMPT, -3, true),
+            (ATTEMPT, -3600, false),
+            ("create port \"m-1\"", 2, false),
+        ] {
+            let checked = lost.check(attempt, at(seconds));
+            assert_eq!(checked.is_err(), is_refused, "{attempt} after {seconds} s: {checked:?}");
+        }
+        assert!(lost.check_absence(at(14)).is_err() && lost.check_absence(at(15)).is_ok());
+        let expected = "create port \"m-0\": no response in time. The call may have taken effect. Capstan looks for the \
+            resource, and repeats the call at 2027-01-15T08:00:15Z if it finds none";
+        assert_eq!(lost.check(ATTEMPT, at(2)).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn r2_6_lost_calls_survive_a_restart() {
+        let mut lost = LostCalls::default();
+        let _ = lost.note(ATTEMPT, failed(ErrorClass::Broken, Some(502)), at(0));
+        let _ = lost.note("create server \"m\"", failed(ErrorClass::Unknown, None), at(1));
+        let mut object = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        assert_eq!(LostCalls::of(&object), LostCalls::default());
+        object.annotations_mut().insert(ANNOTATION.to_owned(), lost.text().unwrap());
+        assert_eq!(LostCalls::of(&object), lost);
+        assert!(lost.note(ATTEMPT, Ok(()), at(16)).is_ok());
+        assert!(lost.check(ATTEMPT, at(2)).is_ok() && lost.check("create server \"m\"", at(2)).is_err());
+        lost.clear();
+        assert_eq!(lost.text(), None);
+    }
+
+    #[test]
+    fn r2_6_an_answer_that_proves_that_nothing_happened_is_not_lost() {
+        for (class, status, expected) in [
+            (ErrorClass::Unknown, None, true),
+            (ErrorClass::Broken, Some(500), true),
+            (ErrorClass::Broken, Some(202), true),
+            (ErrorClass::Broken, Some(404), false),
+            (ErrorClass::Broken, None, false),
+            (ErrorClass::Unreachable, None, false),
+            (ErrorClass::Throttled, Some(503), false),
+            (ErrorClass::Quota, Some(403), false),
+        ] {
+            let mut lost = LostCalls::default();
+            let _ = lost.note(ATTEMPT, failed(class, status), at(0));
+            assert_eq!(lost.text().is_some(), expected, "{class:?} {status:?}");
+        }
+    }
+}
