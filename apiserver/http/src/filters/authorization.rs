@@ -90,7 +90,10 @@ impl UserPermissions {
         user: &Arc<User>,
         proxied: bool,
     ) -> Option<Arc<dyn Permissions>> {
-        server.settings.requires_use.then(|| Arc::new(Self::new(server, user, proxied)) as _)
+        if !server.settings.requires_use {
+            return None;
+        }
+        Some(Arc::new(Self::new(server, user, proxied)))
     }
 }
 

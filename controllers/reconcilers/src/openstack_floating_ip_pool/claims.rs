@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    fn claim(metadata: serde_json::Value, cluster: Option<&str>) -> IPAddressClaim {
+    fn claim(metadata: &serde_json::Value, cluster: Option<&str>) -> IPAddressClaim {
         let pool = json!({"apiGroup": "g", "kind": "k", "name": "pool"});
         let object = json!({"apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim",
             "metadata": metadata, "spec": {"poolRef": pool, "clusterName": cluster}});
@@ -123,13 +123,13 @@ mod tests {
         let named = |name: &str| json!({"name": "c", "labels": {CLUSTER_NAME_LABEL: name}});
         let annotation = json!({"name": "c", "annotations": {"cluster.x-k8s.io/paused": ""}});
         let table = [
-            (claim(json!({"name": "c"}), None), false),
-            (claim(annotation, None), true),
-            (claim(json!({"name": "c"}), Some("runs")), false),
-            (claim(json!({"name": "c"}), Some("stops")), true),
-            (claim(json!({"name": "c"}), Some("gone")), true),
-            (claim(named("runs"), None), false),
-            (claim(named("stops"), None), true),
+            (claim(&json!({"name": "c"}), None), false),
+            (claim(&annotation, None), true),
+            (claim(&json!({"name": "c"}), Some("runs")), false),
+            (claim(&json!({"name": "c"}), Some("stops")), true),
+            (claim(&json!({"name": "c"}), Some("gone")), true),
+            (claim(&named("runs"), None), false),
+            (claim(&named("stops"), None), true),
         ];
         for (claim, expected) in table {
             assert_eq!(is_held(&claim, &clusters), expected, "{claim:?}");
@@ -147,7 +147,7 @@ mod tests {
     /// A client of v1beta1 saw no condition on a claim, whether it had an address or not.
     #[test]
     fn the_condition_is_there_for_clients_of_both_versions() {
-        let mut claim = claim(json!({"name": "c"}), None);
+        let mut claim = claim(&json!({"name": "c"}), None);
         set(&mut claim, not_ready("PoolExhausted", "full"));
         let status = claim.status.clone().unwrap();
         let old = status.deprecated.unwrap().v1beta1.unwrap().conditions.unwrap();
