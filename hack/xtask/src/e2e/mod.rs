@@ -91,8 +91,11 @@ const CLIENT_SCENARIOS: [Scenario; 19] = [
 /// Scenario in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
-/// Scenario of the provider alone, in a real OpenStack.
-const PROVIDER_SUITE: &str = "the OpenStack provider passes the provider suite";
+/// Test programs of one crate alone that use a real OpenStack: the sentence, the package and the program.
+const CLOUD_PROGRAMS: [(&str, &str, &str); 2] = [
+    ("the OpenStack provider passes the provider suite", "controllers-infrastructure-openstack", "openstack"),
+    ("the simulator responds to twenty requests like the real cloud", "tests-openstack-simulator", "script"),
+];
 
 const CLOUD_SCENARIOS: [CloudScenario; 4] = [
     (
@@ -321,7 +324,7 @@ fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -> anyhow::R
     if in_ci || arguments.only.is_some() {
         return Err(reason.context("cannot run scenarios in a real OpenStack"));
     }
-    outcome.skipped = CLOUD_SCENARIOS.len() + 1 + guests::COUNT;
+    outcome.skipped = CLOUD_SCENARIOS.len() + CLOUD_PROGRAMS.len() + guests::COUNT;
     eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
     Ok(false)
 }
@@ -334,7 +337,7 @@ fn start_openstack(has_emulation: bool) -> anyhow::Result<(OpenStack, Duration)>
     Ok((openstack, taken))
 }
 
-/// Runs the scenarios in a real OpenStack, and the provider's suite against it.
+/// Runs the scenarios in a real OpenStack, and the test programs that use one.
 fn in_openstack(
     lab: &Lab,
     openstack: &OpenStack,
@@ -343,11 +346,12 @@ fn in_openstack(
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
-    if PROVIDER_SUITE.contains(&arguments.scenario) {
-        one(lab, PROVIDER_SUITE, || openstack::suite(openstack, programs))?;
+    let is_selected = |sentence: &str| sentence.contains(&arguments.scenario);
+    for (sentence, package, name) in CLOUD_PROGRAMS.into_iter().filter(|(it, ..)| is_selected(it)) {
+        one(lab, sentence, || openstack::run_program(openstack, programs, package, name))?;
         outcome.passed += 1;
     }
-    for (name, scenario) in CLOUD_SCENARIOS.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
+    for (name, scenario) in CLOUD_SCENARIOS.iter().filter(|(name, _)| is_selected(name)) {
         one(lab, name, || scenario(lab, openstack))?;
         outcome.passed += 1;
     }

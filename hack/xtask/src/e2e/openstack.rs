@@ -103,11 +103,16 @@ impl Drop for OpenStack {
     }
 }
 
-/// Runs the provider suite against this cloud. Every provider passes it, and the simulator does, too.
-pub(super) fn suite(openstack: &OpenStack, programs: &[Program]) -> anyhow::Result<()> {
-    let is_suite =
-        |it: &&Program| it.package == "controllers-infrastructure-openstack" && it.name == "openstack";
-    let program = programs.iter().find(is_suite).context("the provider suite was not built")?;
+/// Runs a test program against this cloud.
+pub(super) fn run_program(
+    openstack: &OpenStack,
+    programs: &[Program],
+    package: &str,
+    name: &str,
+) -> anyhow::Result<()> {
+    let is_wanted = |it: &&Program| it.package == package && it.name == name;
+    let program =
+        programs.iter().find(is_wanted).with_context(|| format!("{package} {name} was not built"))?;
     let mut command = program.command();
     let output = command.env("CAPSTAN_OPENSTACK_CLOUDS", openstack.clouds_yaml()).output()?;
     if !output.status.success() {

@@ -84,10 +84,10 @@ pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> O
             set(&mut view, "subnets", json!(subnets));
         }
         ResourceKind::SecurityGroup => {
-            let rules = state
-                .table(ResourceKind::SecurityGroupRule)
-                .filter(|rule| text(rule, "security_group_id") == id);
-            let rules: Vec<&Object> = rules.collect();
+            // Neutron shows the number of a rule's record only inside a group.
+            let numbered = state.table(ResourceKind::SecurityGroupRule).enumerate();
+            let rules = numbered.filter(|(_, rule)| text(rule, "security_group_id") == id);
+            let rules: Vec<Object> = rules.map(|(number, rule)| with_number(rule, number)).collect();
             set(&mut view, "security_group_rules", json!(rules));
         }
         ResourceKind::FloatingIp => {
@@ -101,6 +101,12 @@ pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> O
         | ResourceKind::SecurityGroupRule => {}
     }
     view
+}
+
+fn with_number(rule: &Object, number: usize) -> Object {
+    let mut rule = rule.clone();
+    set(&mut rule, "standard_attr_id", json!(number));
+    rule
 }
 
 fn port_details(port: &Object) -> Value {

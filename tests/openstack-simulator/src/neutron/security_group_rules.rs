@@ -4,7 +4,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::resource::{body, check_quota, draft_of, find_own, reply, stamp, view};
+use super::resource::{body, check_quota, draft_of, find_own, stamp, view};
 use super::{ResourceKind, bad_request, conflict};
 use crate::address::Network;
 use crate::context::Context;
@@ -42,7 +42,10 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         return Ok(Reply::json(StatusCode::CREATED, &json!({"security_group_rules": rules})));
     }
     let id = add(state, context, body(context, kind)?)?;
-    reply(state, kind, &id, StatusCode::CREATED)
+    let mut rule = view(state, kind, state.find(kind, &id).ok_or_else(|| kind.missing(&id))?);
+    // Neutron shows the tags of a rule only in later responses.
+    rule.remove("tags");
+    Ok(Reply::json(StatusCode::CREATED, &json!({kind.singular(): rule})))
 }
 
 /// Adds all rules or none.

@@ -76,9 +76,11 @@ pub(crate) async fn send(
     body: &str,
 ) -> Option<ReceivedResponse> {
     let mut stream = TcpStream::connect(address).await.expect("a listener");
+    // Cinder refuses the version of another service.
+    let version = if path.contains("/v3/") { "" } else { "OpenStack-API-Version: compute 2.90\r\n" };
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nX-Auth-Token: {token}\r\n\
-         OpenStack-API-Version: compute 2.90\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+         {version}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.expect("a request");

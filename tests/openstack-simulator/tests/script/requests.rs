@@ -244,11 +244,11 @@ pub(crate) const SCRIPT: [Step; 20] = [
         (404, "could not be found"),
     ),
     refused(
-        "a volume in an absent zone",
+        "an absent volume",
         "volume",
-        ("POST", "/volumes"),
-        |_| json!({"volume": {"size": 1, "availability_zone": "az9"}}),
-        (400, "Availability zone 'az9' is invalid."),
+        ("GET", "/volumes/00000000-0000-4000-8000-000000000000"),
+        nothing,
+        (404, "Volume ID could not be found."),
     ),
     refused(
         "a load balancer of an absent provider",
