@@ -47,6 +47,9 @@ const MESSAGES_WITHOUT_FIELD: [&str; 3] = [
     "json: cannot unmarshal",
 ];
 
+/// Text of a 500 that upstream returns for a path that has nothing after `watch`.
+const PATH_WITHOUT_RESOURCE: &str = "failed to create RequestInfo";
+
 /// Checks that an error response is a `Status` with a message, and that it is no internal error.
 pub(crate) fn check(response: &ReceivedResponse) -> Verdict {
     if response.code < 400 {
@@ -56,7 +59,8 @@ pub(crate) fn check(response: &ReceivedResponse) -> Verdict {
     }
     let code = response.code;
     if response.content_type().starts_with("text/plain") {
-        let is_wrong = response.body.is_empty() || code >= 500 && code != 503;
+        let is_known = code == 503 || response.text().contains(PATH_WITHOUT_RESOURCE);
+        let is_wrong = response.body.is_empty() || code >= 500 && !is_known;
         return demand(!is_wrong, || format!("{code} in plain text: {:?}", response.text()));
     }
     let status = status(response)?;
