@@ -42,15 +42,16 @@ async fn a_proxy_answers_with_its_own_page() {
     assert_eq!(client.get(NETWORKS).await.status, 200);
 }
 
+fn inject_into_next_post(simulator: &Simulator, effect: FaultEffect) {
+    let (method, count) = (Some("POST".to_owned()), Some(1));
+    simulator.inject(InjectedFault { method, count, ..InjectedFault::new(effect) });
+}
+
 #[tokio::test]
 async fn a_task_that_never_ends_stays_pending() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    simulator.inject(InjectedFault {
-        method: Some("POST".to_owned()),
-        count: Some(1),
-        ..InjectedFault::new(FaultEffect::PendingForever)
-    });
+    inject_into_next_post(&simulator, FaultEffect::PendingForever);
     let base = format!("/volume/v3/{}/volumes", client.project);
     let id = client.post(&base, json!({"volume": {"size": 1}})).await.id();
     tokio::time::sleep(std::time::Duration::from_millis(400)).await;
@@ -63,11 +64,7 @@ async fn a_task_that_never_ends_stays_pending() {
 async fn a_volume_that_ends_in_error_can_only_be_deleted() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    simulator.inject(InjectedFault {
-        method: Some("POST".to_owned()),
-        count: Some(1),
-        ..InjectedFault::new(FaultEffect::EndInError)
-    });
+    inject_into_next_post(&simulator, FaultEffect::EndInError);
     let base = format!("/volume/v3/{}/volumes", client.project);
     let path = format!("{base}/{}", client.post(&base, json!({"volume": {"size": 1}})).await.id());
     client.until(&path, |volume| volume["status"] == "error").await;
