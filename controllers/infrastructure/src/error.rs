@@ -88,7 +88,8 @@ pub struct CloudError {
     pub request_id: Option<String>,
     /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Interval before the next call that the cloud requested.
+    /// Interval before the next call that the cloud requested. Of an `Unknown` error: interval before the next look for
+    /// the effect of an earlier call.
     pub retry_after: Option<Duration>,
 }
 

@@ -14,10 +14,13 @@ use serde::{Deserialize, Serialize};
 /// Annotation with the calls: a JSON array. It is absent on almost every object.
 pub(crate) const ANNOTATION: &str = "capstan.dev/lost-calls";
 
-/// Interval before the first look.
+/// Interval before the first look. The requeue has the same one after a call without an answer.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
-/// Time in which passes only look. Passes after 2, 4 and 8 seconds are in it. Unit: seconds.
+/// Times of the later looks, after the answer was missed. The pass of the last one repeats the call. Unit: seconds.
+const LOOKS: [i64; 2] = [6, LOOKING];
+
+/// Time in which passes only look. Unit: seconds.
 const LOOKING: i64 = 15;
 
 /// Create call whose answer was lost.
@@ -35,7 +38,19 @@ impl LostCall {
     /// Returns true while its effect may still appear. The clock of another replica may be behind; a time that is further
     /// off does not count.
     fn is_recent(&self, now: Timestamp) -> bool {
-        now.as_second().saturating_sub(self.at).abs() < LOOKING
+        self.age(now).abs() < LOOKING
+    }
+
+    /// Unit: seconds.
+    fn age(&self, now: Timestamp) -> i64 {
+        now.as_second().saturating_sub(self.at)
+    }
+
+    /// Returns the interval before the next look.
+    fn next_look(&self, now: Timestamp) -> Duration {
+        let age = self.age(now).max(0);
+        let next = LOOKS.into_iter().find(|look| *look > age).unwrap_or(LOOKING);
+        Duration::from_secs(next.abs_diff(age))
     }
 }
 
@@ -73,7 +88,8 @@ impl LostCalls {
              finds none",
             lost.cause
         );
-        Err(CloudError::new(ErrorClass::Unknown, attempt, message).into())
+        let retry_after = Some(lost.next_look(now));
+        Err(CloudError { retry_after, ..CloudError::new(ErrorClass::Unknown, attempt, message) }.into())
     }
 
     /// Refuses to conclude that a resource was never created, while the effect of a lost call may still appear.
@@ -101,7 +117,8 @@ impl LostCalls {
             ReconcileError::Cloud(error) if is_lost(&error) => {
                 let (attempt, cause) = (attempt.to_owned(), error.message.clone());
                 self.0.push(LostCall { attempt, at: now.as_second(), cause });
-                let retry_after = Some(error.retry_after.unwrap_or_default().max(FIRST_LOOK));
+                let first_look = (error.class != ErrorClass::Unknown).then_some(FIRST_LOOK);
+                let retry_after = error.retry_after.max(first_look);
                 CloudError { retry_after, ..error }.into()
             }
             error => error,
@@ -138,7 +155,7 @@ mod tests {
     #[test]
     fn r2_6_a_lost_call_is_repeated_after_fifteen_seconds_of_looking() {
         let mut lost = LostCalls::default();
-        let error = lost.note(ATTEMPT, failed(ErrorClass::Unknown, None), at(0)).unwrap_err();
+        let error = lost.note(ATTEMPT, failed(ErrorClass::Broken, Some(502)), at(0)).unwrap_err();
         assert!(matches!(error, ReconcileError::Cloud(error) if error.retry_after == Some(FIRST_LOOK)));
         for (attempt, seconds, is_refused) in [
             (ATTEMPT, 2, true),
@@ -151,6 +168,11 @@ mod tests {
             let checked = lost.check(attempt, at(seconds));
             assert_eq!(checked.is_err(), is_refused, "{attempt} after {seconds} s: {checked:?}");
         }
+        let next = |seconds| match lost.check(ATTEMPT, at(seconds)) {
+            Err(ReconcileError::Cloud(error)) => error.retry_after.map(|interval| interval.as_secs()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([next(2), next(6), next(14), next(-3)], [Some(4), Some(9), Some(1), Some(6)]);
         assert!(lost.check_absence(at(14)).is_err() && lost.check_absence(at(15)).is_ok());
         let expected = "create port \"m-0\": no response in time. The call may have taken effect. Capstan looks for the \
             resource, and repeats the call at 2027-01-15T08:00:15Z if it finds none";

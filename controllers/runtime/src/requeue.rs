@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use controllers_infrastructure::ErrorClass;
+use controllers_infrastructure::{CloudError, ErrorClass};
 use kube::{Resource, ResourceExt};
 
 use crate::ReconcileError;
@@ -127,6 +127,12 @@ impl RequeuePolicy {
                 self.backoff.reset(&uid);
                 Requeue::from(interval)
             }
+            // A look for the effect of a lost call: another call has not failed.
+            Err(ReconcileError::Cloud(CloudError {
+                class: ErrorClass::Unknown,
+                retry_after: Some(interval),
+                ..
+            })) => Requeue::Retry(interval),
             Err(ReconcileError::Cloud(error)) => {
                 let unknown = if error.class == ErrorClass::Unknown { UNKNOWN } else { Duration::ZERO };
                 Requeue::Retry(self.backoff.failed(&uid, error.retry_after.unwrap_or(unknown)))
@@ -144,7 +150,6 @@ impl RequeuePolicy {
 #[cfg(test)]
 mod tests {
     use apiserver_types::{OpenStackMachine, OpenStackMachineSpec};
-    use controllers_infrastructure::CloudError;
 
     use super::*;
 
@@ -168,8 +173,21 @@ mod tests {
         let mut machine = OpenStackMachine::new("m", OpenStackMachineSpec::default());
         machine.metadata.uid = Some("u".to_owned());
         let lost = CloudError::new(ErrorClass::Unknown, "create server", "no response in time");
-        let requeue = RequeuePolicy::default().after(&machine, Err(lost.into()), None).unwrap();
+        let policy = RequeuePolicy::default();
+        let requeue = policy.after(&machine, Err(lost.into()), None).unwrap();
         assert_eq!(requeue, Requeue::Retry(Duration::from_secs(2)));
+        let later = Some(Duration::from_secs(9));
+        let look = || CloudError {
+            retry_after: later,
+            ..CloudError::new(ErrorClass::Unknown, "create server", "502 Bad Gateway")
+        };
+        for _ in 0..5 {
+            let requeue = policy.after(&machine, Err(look().into()), None).unwrap();
+            assert_eq!(requeue.interval(), later, "looks do not make the backoff longer");
+        }
+        let failed = CloudError::new(ErrorClass::Broken, "create server", "502 Bad Gateway");
+        let requeue = policy.after(&machine, Err(failed.into()), None).unwrap();
+        assert_eq!(requeue, Requeue::Retry(Duration::from_secs(2)), "it is the second failure");
     }
 
     #[test]

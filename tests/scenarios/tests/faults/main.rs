@@ -2,7 +2,7 @@
 //! once during a change, and once during its deletion. All succeed in the end.
 //!
 //! A part of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
-//! and `CAPSTAN_FAULTS=all` runs all of them.
+//! `CAPSTAN_FAULTS=all` runs all of them, and `CAPSTAN_FAULTS=317` the one of this number.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cluster_run;
@@ -109,8 +109,12 @@ fn cases(runs: &[CleanRun]) -> VecDeque<Case> {
 
 /// Returns the cases of this run.
 fn selected(cases: VecDeque<Case>) -> VecDeque<Case> {
-    if std::env::var("CAPSTAN_FAULTS").is_ok_and(|which| which == "all") {
+    let which = std::env::var("CAPSTAN_FAULTS").unwrap_or_default();
+    if which == "all" {
         return cases;
+    }
+    if let Ok(number) = which.parse::<usize>() {
+        return cases.into_iter().filter(|case| case.number == number).collect();
     }
     let given = std::env::var("CAPSTAN_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| usize::try_from(std::process::id()).unwrap_or_default());
