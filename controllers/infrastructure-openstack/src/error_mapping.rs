@@ -21,6 +21,8 @@ pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
             class => class,
         },
         operation: operation.to_owned(),
+        step: None,
+        service: None,
         message: sentence(status, &words),
         request_id: request_id(answer.headers()),
         status: Some(status.as_u16()),
@@ -111,14 +113,10 @@ fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
     }
 }
 
+/// Returns the message without the status code, with which the page of a proxy begins.
 fn sentence(status: StatusCode, words: &Words) -> String {
-    // The page of a proxy or a framework says little; its status code says more.
-    let number = status.as_str();
-    if words.json || words.message.contains(number) {
-        words.message.clone()
-    } else {
-        format!("{number}: {}", words.message)
-    }
+    let rest = words.message.strip_prefix(status.as_str()).map(str::trim_start);
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(&words.message).to_owned()
 }
 
 /// Parses `Retry-After` in seconds: no OpenStack service sends the date form.
@@ -252,7 +250,7 @@ mod tests {
     fn an_html_error_page_becomes_a_short_message() {
         let html = "<html><body><h1>Bad Gateway</h1><hr>nginx</body></html>";
         let error = refused("GET /servers", &answer(502, Some("7"), html));
-        assert_eq!(error.to_string(), "GET /servers: 502: Bad Gateway nginx (request id req-1)");
+        assert_eq!(error.to_string(), "GET /servers: 502: Bad Gateway nginx (request req-1)");
         assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
     }
 }

@@ -24,6 +24,9 @@ use crate::session::Session;
 use crate::time::utc;
 use crate::trust;
 
+/// Name of the service in errors.
+pub(crate) const KEYSTONE: &str = "Keystone";
+
 /// Attempt, as errors name it.
 pub(crate) const OPERATION: &str = "log in";
 
@@ -167,14 +170,16 @@ fn nobody(config: &CloudConfig, cloud: &str) -> CloudResult<AsyncOpenStack> {
 async fn probe_keystone(probe: &AsyncOpenStack, auth_url: &str) -> CloudResult<()> {
     let operation = format!("GET {auth_url}");
     let request = http::Request::builder().uri(auth_url).header(header::ACCEPT, "application/json");
-    let answer =
-        probe.rest_async(request, Vec::new()).await.map_err(|error| unanswered(&operation, true, &error))?;
+    let answer = probe
+        .rest_async(request, Vec::new())
+        .await
+        .map_err(|error| unanswered(&operation, true, &error).of_service(KEYSTONE))?;
     let status = answer.status();
     if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-        return Err(refused(&operation, &answer));
+        return Err(refused(&operation, &answer).of_service(KEYSTONE));
     }
     if status.is_success() && serde_json::from_slice::<Value>(answer.body()).is_err() {
-        return Err(unreadable(&operation, &answer, "this is not Keystone"));
+        return Err(unreadable(&operation, &answer, "this is not Keystone").of_service(KEYSTONE));
     }
     Ok(())
 }
@@ -204,15 +209,20 @@ async fn application_credential_id(
         .method(http::Method::POST)
         .uri(format!("{root}/auth/tokens?nocatalog"))
         .header(header::CONTENT_TYPE, "application/json");
-    let answer =
-        probe.rest_async(request, body).await.map_err(|error| unanswered(OPERATION, true, &error))?;
+    let answer = probe
+        .rest_async(request, body)
+        .await
+        .map_err(|error| unanswered(OPERATION, true, &error).of_service(KEYSTONE))?;
     if !answer.status().is_success() {
-        return Err(refused(OPERATION, &answer));
+        return Err(refused(OPERATION, &answer).of_service(KEYSTONE));
     }
     let token: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     match token.pointer("/token/application_credential/id").and_then(Value::as_str) {
         Some(id) => Ok(id.to_owned()),
-        None => Err(unreadable(OPERATION, &answer, "the token names no application credential")),
+        None => {
+            Err(unreadable(OPERATION, &answer, "the token names no application credential")
+                .of_service(KEYSTONE))
+        }
     }
 }
 
@@ -306,7 +316,8 @@ pub(crate) fn failed(error: &OpenStackError) -> CloudError {
         // Its other errors are about files and plugins, and quote no values.
         other => (ErrorClass::Broken, None, root_cause(other)),
     };
-    CloudError { status, ..CloudError::new(class, OPERATION, message) }
+    let service = status.map(|_| KEYSTONE);
+    CloudError { service, status, ..CloudError::new(class, OPERATION, message) }
 }
 
 const fn login_class(status: u16) -> ErrorClass {

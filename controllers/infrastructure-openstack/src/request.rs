@@ -22,6 +22,17 @@ impl Service {
     /// Every service, in the order of their limiters.
     pub(crate) const ALL: [Self; 5] =
         [Self::Compute, Self::Network, Self::Image, Self::Volume, Self::LoadBalancer];
+
+    /// Returns the name of the project, by which operators know the service.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "Nova",
+            Self::Network => "Neutron",
+            Self::Image => "Glance",
+            Self::Volume => "Cinder",
+            Self::LoadBalancer => "Octavia",
+        }
+    }
 }
 
 /// One call.

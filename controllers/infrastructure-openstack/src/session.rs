@@ -120,9 +120,9 @@ impl Session {
         interpret: impl FnOnce(Value) -> serde_json::Result<T> + Send,
     ) -> CloudResult<T> {
         let answer = self.send(request).await?;
-        serde_json::from_slice(answer.body())
-            .and_then(interpret)
-            .map_err(|error| unreadable(&request.operation(), &answer, &error.to_string()))
+        serde_json::from_slice(answer.body()).and_then(interpret).map_err(|error| {
+            unreadable(&request.operation(), &answer, &error.to_string()).of_service(request.service.name())
+        })
     }
 
     /// Makes a call and ignores the body of its response. Returns its request id.
@@ -181,7 +181,8 @@ impl Session {
                 judge(request, answer)
             }
             Err(error) => {
-                let error = unanswered(&request.operation(), request.is_read(), &error);
+                let error = unanswered(&request.operation(), request.is_read(), &error)
+                    .of_service(request.service.name());
                 tracing::debug!(method = %request.method, path = request.path, ms, error = error.message, "cloud call got no response");
                 (Err(error), Verdict::Failed)
             }
@@ -227,8 +228,9 @@ impl Session {
         let request = Request::get(Service::Compute, "/");
         let url = self.endpoints.compute_versions()?;
         let answer = self.exchange(&request, &url, None).await?;
-        let versions: Value = serde_json::from_slice(answer.body())
-            .map_err(|error| unreadable(&request.operation(), &answer, &error.to_string()))?;
+        let versions: Value = serde_json::from_slice(answer.body()).map_err(|error| {
+            unreadable(&request.operation(), &answer, &error.to_string()).of_service(request.service.name())
+        })?;
         let highest = versions.pointer("/version/version").and_then(Value::as_str).unwrap_or_default();
         match highest.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()) {
             Some(minor) if minor >= NOVA_NEEDED => Ok(minor.min(NOVA_WANTED)),
@@ -280,7 +282,7 @@ fn judge(request: &Request, answer: Response<Bytes>) -> (CloudResult<Response<By
     if answer.status().is_success() {
         return (Ok(answer), Verdict::Fine);
     }
-    let error = refused(&request.operation(), &answer);
+    let error = refused(&request.operation(), &answer).of_service(request.service.name());
     let verdict = match answer.status().as_u16() {
         429 | 503 => Verdict::TooMany(error.retry_after),
         500.. => Verdict::Failed,

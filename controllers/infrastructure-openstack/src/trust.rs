@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::clouds_yaml::Login;
 use crate::error_mapping::{refused, unanswered, unreadable};
-use crate::login::{OPERATION, failed, user_domain, versioned};
+use crate::login::{KEYSTONE, OPERATION, failed, user_domain, versioned};
 
 /// Header of Keystone with a new token.
 const TOKEN: &str = "x-subject-token";
@@ -30,20 +30,22 @@ pub(crate) async fn log_in(
         .method(http::Method::POST)
         .uri(format!("{}/auth/tokens", versioned(auth_url)))
         .header(header::CONTENT_TYPE, "application/json");
-    let answer =
-        probe.rest_async(request, body).await.map_err(|error| unanswered(OPERATION, true, &error))?;
+    let answer = probe
+        .rest_async(request, body)
+        .await
+        .map_err(|error| unanswered(OPERATION, true, &error).of_service(KEYSTONE))?;
     if !answer.status().is_success() {
-        let error = refused(OPERATION, &answer);
+        let error = refused(OPERATION, &answer).of_service(KEYSTONE);
         // Keystone does not say that a trust has ended, or that the trustor has lost its roles.
         let message = format!("{} (trust {trust})", error.message);
         return Err(CloudError { message, ..error });
     }
     let token = answer.headers().get(TOKEN).and_then(|token| token.to_str().ok());
     let Some(token) = token.map(str::to_owned) else {
-        return Err(unreadable(OPERATION, &answer, "the answer has no token"));
+        return Err(unreadable(OPERATION, &answer, "the answer has no token").of_service(KEYSTONE));
     };
     let auth_info = serde_json::from_slice(answer.body())
-        .map_err(|error| unreadable(OPERATION, &answer, &error.to_string()))?;
+        .map_err(|error| unreadable(OPERATION, &answer, &error.to_string()).of_service(KEYSTONE))?;
     let token = AuthToken { token: token.into(), auth_info: Some(auth_info) };
     let auth = Auth::AuthToken(Box::new(token));
     let mut client = AsyncOpenStack::new_impl(config, auth).map_err(|error| failed(&error))?;

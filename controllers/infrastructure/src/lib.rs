@@ -12,5 +12,5 @@ pub mod suite;
 
 pub use cloud::{Cloud, CloudConnector, Connection};
 pub use credentials::Credentials;
-pub use error::{CloudError, CloudResult, ErrorClass};
+pub use error::{CloudError, CloudResult, ErrorClass, FailedStep, OPENSTACK_ERROR};
 pub use resources::*;

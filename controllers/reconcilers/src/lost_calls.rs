@@ -115,7 +115,7 @@ impl LostCalls {
         self.0.retain(|lost| lost.attempt != attempt);
         made.map_err(|error| match error {
             ReconcileError::Cloud(error) if is_lost(&error) => {
-                let (attempt, cause) = (attempt.to_owned(), error.message.clone());
+                let (attempt, cause) = (attempt.to_owned(), error.words());
                 self.0.push(LostCall { attempt, at: now.as_second(), cause });
                 let first_look = (error.class != ErrorClass::Unknown).then_some(FIRST_LOOK);
                 let retry_after = error.retry_after.max(first_look);
@@ -174,7 +174,7 @@ mod tests {
         };
         assert_eq!([next(2), next(6), next(14), next(-3)], [Some(4), Some(9), Some(1), Some(6)]);
         assert!(lost.check_absence(at(14)).is_err() && lost.check_absence(at(15)).is_ok());
-        let expected = "create port \"m-0\": no response in time. The call may have taken effect. Capstan looks for the \
+        let expected = "create port \"m-0\": 502: no response in time. The call may have taken effect. Capstan looks for the \
             resource, and repeats the call at 2027-01-15T08:00:15Z if it finds none";
         assert_eq!(lost.check(ATTEMPT, at(2)).unwrap_err().to_string(), expected);
     }

@@ -1,6 +1,6 @@
 //! Error of a reconcile pass.
 
-use controllers_infrastructure::{CloudError, ErrorClass};
+use controllers_infrastructure::{CloudError, ErrorClass, FailedStep};
 
 /// Error of a reconcile pass.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +53,29 @@ impl ReconcileError {
         }
     }
 
+    /// Returns the same error as that of a step with reasons of its own.
+    #[must_use]
+    pub fn of_step(self, step: Option<FailedStep>) -> Self {
+        match self {
+            Self::Cloud(error) => Self::Cloud(CloudError { step, ..error }),
+            other => other,
+        }
+    }
+
     /// Returns the CamelCase word for a condition's `reason`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Cloud(error) => error.class.reason(),
+            Self::Cloud(error) => error.reason(),
             Self::Api(_) => "APIFailure",
             Self::Waiting { reason, .. } => reason,
+        }
+    }
+
+    /// Returns the CamelCase word for an Event: the step that failed, or the reason.
+    pub fn event_reason(&self) -> &'static str {
+        match self {
+            Self::Cloud(error) => error.event_reason(),
+            other => other.reason(),
         }
     }
 

@@ -271,7 +271,7 @@ pub(crate) async fn connect(
     let secrets = context.secrets.as_ref();
     let credentials = read_credentials(&context.client, secrets, &namespace, identity).await;
     let credentials = credentials.map_err(|error| match error {
-        ReconcileError::Cloud(error) => missing(error.message),
+        ReconcileError::Cloud(error) => missing(error.words()),
         other => other,
     })?;
     Ok(context.connector.connect(&credentials).await?)

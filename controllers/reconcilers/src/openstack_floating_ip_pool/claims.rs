@@ -47,7 +47,7 @@ pub(super) async fn report_failure(
 ) -> Result<(), ReconcileError> {
     // The id of the request is in the condition of the pool: with it, the message would differ in each pass.
     let message = match error {
-        ReconcileError::Cloud(error) => format!("{}: {}", error.operation, error.message),
+        ReconcileError::Cloud(error) => format!("{}: {}", error.operation, error.words()),
         other => other.to_string(),
     };
     for claim in observed.claims.iter().filter(|claim| claim.waits()) {
