@@ -142,7 +142,7 @@ pub(crate) async fn delete(
     match result {
         Err(error) if error.class == ErrorClass::Conflict => Err(refusal(message(&[duplicate]))),
         Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(("DuplicateDeleted", format!("deleted {} {id}, of which there was another", duplicate.kind))),
+        _ => Ok(("DeletedDuplicate", format!("deleted {} {id}, of which there was another", duplicate.kind))),
     }
 }
 

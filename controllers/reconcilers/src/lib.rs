@@ -48,6 +48,7 @@ mod project;
 mod queries;
 mod replica_counts;
 mod replica_status;
+mod resource_events;
 mod retries;
 mod selectors;
 mod summary;

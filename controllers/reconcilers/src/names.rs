@@ -27,6 +27,8 @@ pub(crate) const SUBPORT: &str = "subport";
 pub(crate) const SERVER: &str = "server";
 /// Cinder volume.
 pub(crate) const VOLUME: &str = "volume";
+/// Nova server group. Its name says whose it is, so it is not in the journal.
+pub(crate) const SERVER_GROUP: &str = "server-group";
 /// Octavia load balancer, with its parts.
 pub(crate) const LOAD_BALANCER: &str = "load-balancer";
 /// Neutron port of a load balancer's address.

@@ -42,7 +42,7 @@ async fn a_refused_call_is_retried_with_backoff() {
     assert!(attempts() <= 3, "{} attempts", attempts());
     let events: Api<Event> = Api::namespaced(world.admin(), NAMESPACE);
     let events = events.list(&ListParams::default()).await.unwrap();
-    let reported = events.iter().filter(|event| event.reason.as_deref() == Some("QuotaExceeded"));
+    let reported = events.iter().filter(|event| event.reason.as_deref() == Some("FailedCreateServer"));
     assert_eq!(reported.count(), 1, "a repeated Event must be counted, not recorded again");
     // It succeeds when the cause is removed, within the longest interval.
     world.cloud.clear_faults();

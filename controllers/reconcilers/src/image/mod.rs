@@ -111,7 +111,7 @@ impl ImageReconciler {
             Ok(outcome) => outcome,
             Err(error) => {
                 let (events, text) = (&self.context.events, error.to_string());
-                events.record(object, Severity::Warning, error.reason(), &text).await;
+                events.record(object, Severity::Warning, error.event_reason(), &text).await;
                 return Err(error);
             }
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver_types::{Image, ImageProperties};
-use controllers_infrastructure::{Cloud, NewImage};
+use controllers_infrastructure::{Cloud, FailedStep, NewImage, OPENSTACK_ERROR};
 use controllers_runtime::{OwnershipTag, ReconcileError, Severity};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
@@ -54,10 +54,13 @@ impl ImageReconciler {
         finalizers::add_with_tag(api, object, FINALIZER).await?;
         let new = new_image(object, &OwnershipTag::of(object));
         let created = cloud.create_image(&new).await;
-        let image = created
-            .map_err(|error| ReconcileError::from(error).during(|| format!("create image {:?}", new.name)))?;
+        let failure = FailedStep::new(OPENSTACK_ERROR, "FailedCreateImage");
+        let image = created.map_err(|error| {
+            let error = ReconcileError::from(error).during(|| format!("create image {:?}", new.name));
+            error.of_step(Some(failure))
+        })?;
         let message = format!("created image {} ({})", image.name, image.id);
-        self.context.events.record(object, Severity::Normal, "ImageCreated", &message).await;
+        self.context.events.record(object, Severity::Normal, "CreatedImage", &message).await;
         self.import(cloud, object, &image.id).await
     }
 
@@ -71,7 +74,8 @@ impl ImageReconciler {
         let content = object.spec.resource.as_ref().and_then(|resource| resource.content.as_ref());
         let url = content.map(|content| content.download.url.clone()).unwrap_or_default();
         cloud.import_image(id, &url).await.map_err(|error| {
-            ReconcileError::from(error).during(|| format!("fetch the content of image {id}"))
+            let error = ReconcileError::from(error).during(|| format!("fetch the content of image {id}"));
+            error.of_step(Some(FailedStep::new(OPENSTACK_ERROR, "FailedImportImage")))
         })?;
         Ok(Outcome::Importing(format!("Glance fetches the content of image {id}")))
     }
@@ -91,12 +95,13 @@ impl ImageReconciler {
                 match cloud.delete_image(&image.id).await {
                     Err(error) if !error.is_not_found() => {
                         let attempt = || format!("delete image {} ({})", image.name, image.id);
-                        return Err(ReconcileError::from(error).during(attempt));
+                        let failure = FailedStep::new(OPENSTACK_ERROR, "FailedDeleteImage");
+                        return Err(ReconcileError::from(error).during(attempt).of_step(Some(failure)));
                     }
                     _ => {}
                 }
                 let message = format!("deleted image {} ({})", image.name, image.id);
-                self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                self.context.events.record(object, Severity::Normal, "DeletedImage", &message).await;
             }
         }
         finalizers::remove(api, object, FINALIZER).await

@@ -65,7 +65,7 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
         let EndpointWish::LoadBalancer(wish) = &self.desired.endpoint else { return Ok(None) };
-        let (attempt, creates) = (step.attempt(&wish.name), step.creates());
+        let (attempt, failure, creates) = (step.attempt(&wish.name), step.failure(), step.creates());
         if creates {
             observed.lost_calls.check(&attempt, Timestamp::now())?;
         }
@@ -73,7 +73,7 @@ impl Actor<'_> {
         if creates {
             made = observed.lost_calls.note(&attempt, made, Timestamp::now());
         }
-        made.map_err(|error| balancer::busy::busy(error.during(|| attempt)))
+        made.map_err(|error| balancer::busy::busy(error.during(|| attempt).of_step(Some(failure))))
     }
 
     /// Makes another step, unless it creates a resource and the answer to the same call was lost a moment ago.
@@ -87,7 +87,7 @@ impl Actor<'_> {
             // A tag is noted before it is applied, so that it is removed with the spec's.
             self.write_journal(object, observed).await?;
         }
-        let (attempt, creates) = (step.attempt(self.desired), step.creates());
+        let (attempt, failure, creates) = (step.attempt(self.desired), step.failure(), step.creates());
         if creates {
             observed.lost_calls.check(&attempt, Timestamp::now())?;
         }
@@ -95,7 +95,7 @@ impl Actor<'_> {
         if creates {
             made = observed.lost_calls.note(&attempt, made, Timestamp::now());
         }
-        made.map_err(|error| error.during(|| attempt))
+        made.map_err(|error| error.during(|| attempt).of_step(failure))
     }
 
     async fn in_cloud(&self, step: Step, observed: &mut Observed) -> Result<EventText, ReconcileError> {
@@ -107,14 +107,14 @@ impl Actor<'_> {
                 for known in observed.subnets.iter_mut().filter(|known| known.id == subnet) {
                     known.dns_nameservers.clone_from(&nameservers);
                 }
-                Some(("SubnetChanged", format!("set DNS servers of subnet {subnet} to {nameservers:?}")))
+                Some(("UpdatedSubnet", format!("set DNS servers of subnet {subnet} to {nameservers:?}")))
             }
             Step::SetPools { subnet, pools } => {
                 self.cloud.set_allocation_pools(&subnet, &pools).await?;
                 for known in observed.subnets.iter_mut().filter(|known| known.id == subnet) {
                     known.allocation_pools.clone_from(&pools);
                 }
-                Some(("SubnetChanged", format!("set the allocation pools of subnet {subnet}")))
+                Some(("UpdatedSubnet", format!("set the allocation pools of subnet {subnet}")))
             }
             Step::CreateRouter { external } => self.create_router(observed, external).await?,
             Step::Connect { router, subnet } => {
@@ -139,7 +139,7 @@ impl Actor<'_> {
                 if let Some(group) = observed.groups.get_mut(&role) {
                     group.rules.retain(|rule| rule.id != id);
                 }
-                Some(("SecurityGroupRuleRemoved", format!("removed rule {id}, which the spec does not name")))
+                Some(("DeletedSecurityGroupRule", format!("removed rule {id}, which the spec does not name")))
             }
             Step::ReserveAddress { network, subnet } => {
                 self.reserve_address(observed, network, subnet).await?
@@ -210,7 +210,7 @@ impl Actor<'_> {
         observed.journal.learn(names::NETWORK, &name, &network.id);
         let message = format!("created network {name} ({})", network.id);
         observed.network = Some(network);
-        Ok(Some(("NetworkCreated", message)))
+        Ok(Some(("CreatedNetwork", message)))
     }
 
     async fn create_subnet(
@@ -237,7 +237,7 @@ impl Actor<'_> {
         // Neutron may return the servers in another order; the requested one is in force.
         observed.subnets =
             vec![controllers_infrastructure::Subnet { dns_nameservers: dns_nameservers.clone(), ..subnet }];
-        Ok(Some(("SubnetCreated", message)))
+        Ok(Some(("CreatedSubnet", message)))
     }
 
     async fn create_router(
@@ -256,7 +256,7 @@ impl Actor<'_> {
         observed.journal.learn(names::ROUTER, &name, &router.id);
         let message = format!("created router {name} ({})", router.id);
         observed.router = Some(router);
-        Ok(Some(("RouterCreated", message)))
+        Ok(Some(("CreatedRouter", message)))
     }
 
     async fn create_group(&self, observed: &mut Observed, role: Role) -> Result<EventText, ReconcileError> {
@@ -265,7 +265,7 @@ impl Actor<'_> {
         observed.journal.learn(names::SECURITY_GROUP, &wish.name, &group.id);
         let message = format!("created security group {} ({})", wish.name, group.id);
         observed.groups.insert(role, group);
-        Ok(Some(("SecurityGroupCreated", message)))
+        Ok(Some(("CreatedSecurityGroup", message)))
     }
 
     /// Creates a port at the fixed address of the API. Nodes answer at the address; nothing uses the port.
@@ -282,7 +282,7 @@ impl Actor<'_> {
         observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
         let message = format!("created port {} ({}), which keeps {}", new.name, port.id, wish.address);
         observed.reserved = Some(port);
-        Ok(Some(("PortCreated", message)))
+        Ok(Some(("CreatedPort", message)))
     }
 
     async fn create_floating_ip(
@@ -297,7 +297,7 @@ impl Actor<'_> {
         observed.journal.learn(names::FLOATING_IP, &self.desired.name, &floating_ip.id);
         let message = format!("allocated floating IP {} ({})", floating_ip.address, floating_ip.id);
         observed.floating_ip = Some(floating_ip);
-        Ok(Some(("FloatingIPCreated", message)))
+        Ok(Some(("CreatedFloatingIP", message)))
     }
 
     async fn set_endpoint(

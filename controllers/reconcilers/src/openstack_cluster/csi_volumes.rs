@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::act::gone;
 use super::leftovers::BLOCKED;
 use crate::names;
+use crate::resource_events::deletion_error;
 
 /// Annotation with what is known of the workload cluster only while it lives.
 pub(super) const WORKLOAD: &str = "capstan.dev/workload";
@@ -203,7 +204,7 @@ fn next_step<'a>(volume: &Volume, snapshots: &'a [Snapshot]) -> Step<'a> {
 pub(super) async fn delete(
     cloud: &Arc<dyn Cloud>,
     volumes: &[Volume],
-    made: &mut Vec<String>,
+    made: &mut Vec<(&'static str, String)>,
 ) -> Result<(), ReconcileError> {
     if volumes.is_empty() {
         return Ok(());
@@ -215,18 +216,19 @@ pub(super) async fn delete(
     let (mut waiting, mut blocked) = (None, None);
     for volume in volumes {
         let title = format!("volume {} ({})", volume.name, volume.id);
-        let attempt = |error: ReconcileError| error.during(|| format!("delete {title}"));
+        let attempt = |error| deletion_error(names::VOLUME, &volume.name, error);
         let why = match next_step(volume, &snapshots) {
             Step::DeleteSnapshots(own) => {
                 for snapshot in own {
                     gone(cloud.delete_snapshot(&snapshot.id).await).map_err(attempt)?;
-                    made.push(format!("deleted snapshot {} ({}) of {title}", snapshot.name, snapshot.id));
+                    let message = format!("deleted snapshot {} ({}) of {title}", snapshot.name, snapshot.id);
+                    made.push(("DeletedSnapshot", message));
                 }
                 "to lose its snapshots"
             }
             Step::Delete => {
                 gone(cloud.delete_volume(&volume.id).await).map_err(attempt)?;
-                made.push(format!("deleted {title} of the workload cluster"));
+                made.push(("DeletedVolume", format!("deleted {title} of the workload cluster")));
                 "to be deleted"
             }
             Step::Wait(why) => why,

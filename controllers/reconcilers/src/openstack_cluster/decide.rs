@@ -1,6 +1,8 @@
 //! Decision on the next step of an OpenStackCluster.
 
-use controllers_infrastructure::{FloatingIp, NewSecurityGroupRule, SecurityGroupRule, TaggedKind};
+use controllers_infrastructure::{
+    FailedStep, FloatingIp, NewSecurityGroupRule, SecurityGroupRule, TaggedKind,
+};
 use controllers_runtime::OwnershipTag;
 
 use super::applied_rules::is_removable;
@@ -11,6 +13,7 @@ use super::rules::{Role, same_traffic};
 use crate::applied_tags::{self, TagChange};
 use crate::cidrs;
 use crate::duplicates::{AMBIGUOUS, Duplicate, Remedy, remedy};
+use crate::resource_events::failed_deletion;
 
 /// Next step of an OpenStackCluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +68,32 @@ impl Step {
                 | Self::ReserveAddress { .. }
                 | Self::CreateFloatingIp { .. }
         )
+    }
+
+    /// Returns the reasons of the conditions and Events if the step fails.
+    pub(super) fn failure(&self) -> Option<FailedStep> {
+        let (condition, event) = match self {
+            Self::CreateNetwork => ("NetworkCreateFailed", "FailedCreateNetwork"),
+            Self::CreateSubnet { .. } => ("SubnetCreateFailed", "FailedCreateSubnet"),
+            Self::SetDnsNameservers { .. } | Self::SetPools { .. } => {
+                ("SubnetCreateFailed", "FailedUpdateSubnet")
+            }
+            Self::CreateRouter { .. } => ("RouterCreateFailed", "FailedCreateRouter"),
+            Self::Connect { .. } => ("RouterCreateFailed", "FailedConnectRouter"),
+            Self::CreateGroup(_) => ("SecurityGroupCreateFailed", "FailedCreateSecurityGroup"),
+            Self::AddRules { .. } => ("SecurityGroupCreateFailed", "FailedCreateSecurityGroupRule"),
+            Self::RemoveRule { .. } => ("SecurityGroupCreateFailed", "FailedDeleteSecurityGroupRule"),
+            Self::ReserveAddress { .. } => ("APIEndpointConfigFailed", "FailedCreatePort"),
+            Self::CreateFloatingIp { .. } => ("APIEndpointConfigFailed", "FailedCreateFloatingIP"),
+            Self::Balance(step) => return Some(step.failure()),
+            Self::DeleteDuplicate(it) => return Some(failed_deletion(it.kind)),
+            Self::Tag { .. }
+            | Self::Journal(_)
+            | Self::SetEndpoint { .. }
+            | Self::Wait { .. }
+            | Self::Nothing => return None,
+        };
+        Some(FailedStep::new(condition, event))
     }
 
     /// Describes the attempt in the cloud for errors, with the name of the resource.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::login::Login;
 use crate::lost_calls::LostCalls;
-use crate::{names, project};
+use crate::{names, project, resource_events};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
 const ORDER: [&str; 8] = [
@@ -121,11 +121,15 @@ impl OpenStackClusterReconciler {
         self.delete_server_groups(&observer, object, &cluster).await?;
         while let Some(entry) = next_entry(&observed.journal) {
             let deleted = match delete_entry(&observer, &entry).await {
-                Err(error) => Err(leftovers::blocked(&observer, &observed.journal, error).await),
+                Err(error) => {
+                    let error = leftovers::blocked(&observer, &observed.journal, error).await;
+                    Err(resource_events::deletion_error(&entry.kind, &entry.name, error))
+                }
                 result => result,
             };
             if let Some(message) = deleted? {
-                self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                let reason = resource_events::deleted(&entry.kind);
+                self.context.events.record(object, Severity::Normal, reason, &message).await;
                 // There may be a second one, of a create call whose response was lost: look again.
                 continue;
             }
@@ -194,8 +198,8 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = orphans::delete(cloud, orphans, &mut made).await;
-        for message in made {
-            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
         }
         result
     }
@@ -209,8 +213,8 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = csi_volumes::delete(cloud, &volumes.deleted, &mut made).await;
-        for message in made {
-            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
         }
         result
     }
@@ -229,9 +233,12 @@ impl OpenStackClusterReconciler {
         };
         let ours = |group: &ServerGroup| names::is_server_group_of(object, cluster, &group.name);
         for group in groups.into_iter().filter(ours) {
-            gone(observer.cloud.delete_server_group(&group.id).await)?;
+            let deleted = gone(observer.cloud.delete_server_group(&group.id).await);
+            deleted
+                .map_err(|error| resource_events::deletion_error(names::SERVER_GROUP, &group.name, error))?;
             let message = format!("deleted server group {} ({})", group.name, group.id);
-            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+            let reason = resource_events::deleted(names::SERVER_GROUP);
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
         }
         Ok(())
     }
@@ -246,8 +253,8 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = leftovers::delete(observer, actor, object, observed, &mut made).await;
-        for message in made {
-            self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
         }
         actor.write_journal(object, observed).await?;
         result

@@ -16,6 +16,7 @@ use super::act::{Actor, gone};
 use super::balancer::PENDING;
 use super::observe::{Observed, Observer};
 use crate::names;
+use crate::resource_events::deletion_error;
 
 /// Annotation with the ids of load balancers that are deleted with the cluster, separated by commas.
 const DELETE: &str = "capstan.dev/delete-leftovers";
@@ -118,7 +119,7 @@ pub(super) async fn delete(
     actor: &Actor<'_>,
     object: &mut OpenStackCluster,
     observed: &mut Observed,
-    made: &mut Vec<String>,
+    made: &mut Vec<(&'static str, String)>,
 ) -> Result<(), ReconcileError> {
     let found = find(observer, object, &observed.journal).await?;
     let named = named(object);
@@ -147,8 +148,10 @@ pub(super) async fn delete(
             actor.write_journal(object, observed).await?;
         }
         release_floating_ips(observer, balancer, made).await?;
-        gone(observer.cloud.delete_load_balancer(&balancer.id).await).map_err(super::balancer::busy::busy)?;
-        made.push(format!("deleted {title} of a Service"));
+        gone(observer.cloud.delete_load_balancer(&balancer.id).await).map_err(|error| {
+            super::balancer::busy::busy(deletion_error(names::LOAD_BALANCER, &balancer.name, error))
+        })?;
+        made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
     }
     pending.map_or(Ok(()), |message| Err(ReconcileError::waiting(PENDING, message)))
 }
@@ -181,7 +184,7 @@ async fn claim_groups(
 async fn release_floating_ips(
     observer: &Observer<'_>,
     balancer: &LoadBalancer,
-    made: &mut Vec<String>,
+    made: &mut Vec<(&'static str, String)>,
 ) -> Result<(), ReconcileError> {
     if balancer.vip_port_id.is_empty() {
         return Ok(());
@@ -190,7 +193,8 @@ async fn release_floating_ips(
     for ip in observer.cloud.floating_ips(&query).await? {
         if ip.description.starts_with("Floating IP for Kubernetes external service") {
             gone(observer.cloud.delete_floating_ip(&ip.id).await)?;
-            made.push(format!("released floating IP {} ({}) of a Service", ip.address, ip.id));
+            let message = format!("released floating IP {} ({}) of a Service", ip.address, ip.id);
+            made.push(("DeletedFloatingIP", message));
         } else {
             gone(observer.cloud.associate_floating_ip(&ip.id, None).await)?;
         }

@@ -197,7 +197,7 @@ impl OpenStackClusterReconciler {
     async fn record(&self, object: &OpenStackCluster, error: &ReconcileError) {
         if let ReconcileError::Cloud(error) = error {
             let events = &self.context.events;
-            events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
+            events.record(object, Severity::Warning, error.event_reason(), &error.to_string()).await;
         }
     }
 }

@@ -10,6 +10,7 @@ use controllers_runtime::ReconcileError;
 
 use super::act::gone;
 use crate::names;
+use crate::resource_events::deletion_error;
 
 /// Reason of a deletion that waits for them.
 pub(super) const WAITING: &str = "WaitingForLeftovers";
@@ -69,12 +70,16 @@ fn unless_absent<T>(result: Result<Vec<T>, CloudError>) -> Result<Vec<T>, CloudE
 pub(super) async fn delete(
     cloud: &Arc<dyn Cloud>,
     orphans: &Orphans,
-    made: &mut Vec<String>,
+    made: &mut Vec<(&'static str, String)>,
 ) -> Result<(), ReconcileError> {
     for server in &orphans.servers {
         if server.task_state.as_deref() != Some("deleting") {
-            gone(cloud.delete_server(&server.id).await)?;
-            made.push(format!("deleted server {} ({}) of a machine that is gone", server.name, server.id));
+            let deleted = gone(cloud.delete_server(&server.id).await);
+            deleted.map_err(|error| deletion_error(names::SERVER, &server.name, error))?;
+            made.push((
+                "DeletedServer",
+                format!("deleted server {} ({}) of a machine that is gone", server.name, server.id),
+            ));
         }
     }
     if let Some(server) = orphans.servers.first() {
@@ -84,19 +89,28 @@ pub(super) async fn delete(
         if !trunk.subports.is_empty() {
             cloud.remove_subports(&trunk.id, &trunk.subports).await?;
         }
-        gone(cloud.delete_trunk(&trunk.id).await)?;
-        made.push(format!("deleted trunk {} ({}) of a machine that is gone", trunk.name, trunk.id));
+        let deleted = gone(cloud.delete_trunk(&trunk.id).await);
+        deleted.map_err(|error| deletion_error(names::TRUNK, &trunk.name, error))?;
+        made.push((
+            "DeletedTrunk",
+            format!("deleted trunk {} ({}) of a machine that is gone", trunk.name, trunk.id),
+        ));
     }
     for port in &orphans.ports {
-        gone(cloud.delete_port(&port.id).await)?;
-        made.push(format!("deleted port {} ({}) of a machine that is gone", port.name, port.id));
+        let deleted = gone(cloud.delete_port(&port.id).await);
+        deleted.map_err(|error| deletion_error(names::PORT, &port.name, error))?;
+        made.push((
+            "DeletedPort",
+            format!("deleted port {} ({}) of a machine that is gone", port.name, port.id),
+        ));
     }
     let mut pending = None;
     for volume in &orphans.volumes {
         let title = format!("volume {} ({})", volume.name, volume.id);
         if matches!(volume.status.as_str(), "available" | "error") {
-            gone(cloud.delete_volume(&volume.id).await)?;
-            made.push(format!("deleted {title} of a machine that is gone"));
+            let deleted = gone(cloud.delete_volume(&volume.id).await);
+            deleted.map_err(|error| deletion_error(names::VOLUME, &volume.name, error))?;
+            made.push(("DeletedVolume", format!("deleted {title} of a machine that is gone")));
         }
         pending = Some(title);
     }

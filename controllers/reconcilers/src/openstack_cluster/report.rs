@@ -5,7 +5,7 @@ use apiserver_types::{
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
     condition, set_condition,
 };
-use controllers_infrastructure::{Network, Subnet};
+use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::ReconcileError;
 
 use super::balancer::{BROKEN, DEGRADED, ERROR};
@@ -129,14 +129,22 @@ fn ready(unready: Option<&str>, parts: &[Condition], ending: &Ending<'_>, now: &
 /// Returns the reason of a part that an error has stopped.
 fn reason_of(kind: &str, desired: &Desired, error: &ReconcileError) -> &'static str {
     let balanced = matches!(desired.endpoint, EndpointWish::LoadBalancer(_));
+    if kind == "APIEndpointReady" && balanced && is_without_permission(error) {
+        return "LoadBalancerUnavailable";
+    }
     match (kind, error.reason()) {
         ("NetworkReady", "NotFound") => "NetworkNotFound",
         ("NetworkReady", "Ambiguous") => "NetworkAmbiguous",
         ("APIEndpointReady", "QuotaExceeded") if balanced => "LoadBalancerQuota",
-        // Octavia's permissions are a role of their own, and not every cloud has Octavia.
-        ("APIEndpointReady", "Forbidden" | "CredentialsInvalid") if balanced => "LoadBalancerUnavailable",
         (_, reason) => reason,
     }
+}
+
+/// Returns true for a user without permission. Octavia's permissions are a role of their own, and not every cloud has
+/// Octavia.
+fn is_without_permission(error: &ReconcileError) -> bool {
+    let ReconcileError::Cloud(error) = error else { return false };
+    matches!(error.class, ErrorClass::Forbidden | ErrorClass::Credentials)
 }
 
 fn holds(conditions: &[Condition], kind: &str) -> bool {

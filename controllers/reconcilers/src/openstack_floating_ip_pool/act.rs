@@ -6,7 +6,7 @@ use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
     IPAddressNameReference, IPAddressSpec, OpenStackFloatingIPPool,
 };
-use controllers_infrastructure::{Cloud, FloatingIp, NewFloatingIp, TaggedKind};
+use controllers_infrastructure::{Cloud, FailedStep, FloatingIp, NewFloatingIp, OPENSTACK_ERROR, TaggedKind};
 use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError, now};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -16,7 +16,8 @@ use serde_json::json;
 
 use super::decide::{Claim, HeldAddress, Member, Observed, RESERVATION, Step};
 use super::{ADDRESS_FINALIZER, KIND, claims, observe};
-use crate::lost_calls;
+use crate::resource_events::deletion_error;
+use crate::{lost_calls, names};
 
 /// Writer of a pass.
 pub(super) struct Actor<'a> {
@@ -49,7 +50,7 @@ impl Actor<'_> {
             Step::Delete(ip) => {
                 self.delete(&ip).await?;
                 observed.members.retain(|member| member.ip.id != ip.id);
-                Ok(Some(("Deleted", format!("deleted floating IP {}", ip.address))))
+                Ok(Some(("DeletedFloatingIP", format!("deleted floating IP {}", ip.address))))
             }
             Step::Unreserve(uid) => {
                 observed.journal.strike(RESERVATION, &uid);
@@ -99,7 +100,7 @@ impl Actor<'_> {
     async fn delete(&self, ip: &FloatingIp) -> Result<(), ReconcileError> {
         match self.cloud.delete_floating_ip(&ip.id).await {
             Err(error) if !error.is_not_found() => {
-                Err(ReconcileError::from(error).during(|| format!("delete floating IP {}", ip.address)))
+                Err(deletion_error(names::FLOATING_IP, &ip.address, error.into()))
             }
             _ => Ok(()),
         }
@@ -119,10 +120,11 @@ impl Actor<'_> {
         let made = self.cloud.create_floating_ip(&new).await;
         let made = observed.lost_calls.note(&attempt, made.map_err(ReconcileError::from), Timestamp::now());
         self.write_lost_calls(pool, observed).await?;
-        let ip = made.map_err(|error| error.during(|| attempt))?;
+        let failure = FailedStep::new(OPENSTACK_ERROR, "FailedCreateFloatingIP");
+        let ip = made.map_err(|error| error.during(|| attempt).of_step(Some(failure)))?;
         let message = format!("allocated floating IP {}", ip.address);
         observed.members.push(Member { given: false, ip });
-        Ok(Some(("FloatingIPAllocated", message)))
+        Ok(Some(("CreatedFloatingIP", message)))
     }
 
     /// Tags a floating IP of upstream's pool, so that no other pool of that name takes it.

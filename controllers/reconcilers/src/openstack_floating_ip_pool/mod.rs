@@ -97,7 +97,7 @@ impl OpenStackFloatingIPPoolReconciler {
         let result = Box::pin(self.pass(&api, &mut stored)).await;
         if let Err(ReconcileError::Cloud(error)) = &result {
             let events = &self.context.events;
-            events.record(&stored, Severity::Warning, error.class.reason(), &error.to_string()).await;
+            events.record(&stored, Severity::Warning, error.event_reason(), &error.to_string()).await;
         }
         // Claims and addresses are other objects, so a pass is never skipped: only its retry is put off.
         self.requeue.after(&stored, result, None)

@@ -52,7 +52,7 @@ impl Actor<'_> {
         let Some(attempt) = step.attempt(&self.desired.name) else {
             return self.make(step, object, observed).await;
         };
-        let creates = step.creates();
+        let (failure, creates) = (step.failure(), step.creates());
         if creates {
             observed.lost_calls.check(&attempt, observed.now)?;
         }
@@ -60,7 +60,7 @@ impl Actor<'_> {
         if creates {
             made = observed.lost_calls.note(&attempt, made, Timestamp::now());
         }
-        made.map_err(|error| remedies::with_remedy(error.during(|| attempt)))
+        made.map_err(|error| remedies::with_remedy(error.during(|| attempt).of_step(failure)))
     }
 
     async fn make(
@@ -101,13 +101,13 @@ impl Actor<'_> {
                 let change = PortUpdate { allowed_address_pairs: Some(pairs), security_groups: None };
                 let port = self.cloud.update_port(&id, &change).await?;
                 observed.ports.insert(name.clone(), port);
-                Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
+                Ok(Some(("UpdatedPort", format!("set the allowed address pairs of port {name} ({id})"))))
             }
             Step::TagServer { id, change } => {
                 self.write_journal(object, observed, false).await?;
                 self.cloud.change_tags(TaggedKind::Server, &id, &change.added, &change.removed).await?;
                 observed.server.iter_mut().for_each(|server| change.apply(&mut server.tags));
-                Ok(Some(("ServerTagged", format!("changed the tags of server {id}"))))
+                Ok(Some(("UpdatedServer", format!("changed the tags of server {id}"))))
             }
             Step::CreateServer => self.create_server(object, observed).await,
             Step::DeleteBrokenVolume { name, id, status } => {
@@ -173,7 +173,7 @@ impl Actor<'_> {
         observed.endpoint_holder = Holder::Settled;
         Ok(Some(match from {
             Some(why) => ("APIEndpointMoved", format!("{text}, because {why}")),
-            None => ("FloatingIPAssociated", text),
+            None => ("AssociatedFloatingIP", text),
         }))
     }
 
@@ -196,7 +196,7 @@ impl Actor<'_> {
         observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
         let message = format!("created volume {} ({}) for {}", wish.name, volume.id, object.name_any());
         observed.volumes.insert(wish.name, volume);
-        Ok(Some(("VolumeCreated", message)))
+        Ok(Some(("CreatedVolume", message)))
     }
 
     async fn create_port(
@@ -208,7 +208,7 @@ impl Actor<'_> {
         observed.journal.learn(names::PORT, &spec.name, &port.id);
         let message = format!("created port {} ({})", spec.name, port.id);
         observed.ports.insert(spec.name, port);
-        Ok(Some(("PortCreated", message)))
+        Ok(Some(("CreatedPort", message)))
     }
 
     async fn create_trunk(
@@ -222,7 +222,7 @@ impl Actor<'_> {
         observed.journal.learn(names::TRUNK, &name, &trunk.id);
         let message = format!("created trunk {name} ({})", trunk.id);
         observed.trunks.insert(name, trunk);
-        Ok(Some(("TrunkCreated", message)))
+        Ok(Some(("CreatedTrunk", message)))
     }
 
     /// Returns the metadata of a volume: the ownership tag, and the tags, which Cinder does not have.
@@ -258,7 +258,7 @@ impl Actor<'_> {
             tags: new.tags,
             ..Server::default()
         });
-        Ok(Some(("ServerCreated", message)))
+        Ok(Some(("CreatedServer", message)))
     }
 
     fn new_server(&self, object: &OpenStackMachine, observed: &Observed) -> NewServer {
@@ -306,8 +306,9 @@ impl Actor<'_> {
             Some(group) => anti_affinity::unsatisfiable(attempt, &message, &group),
             None => CloudError::new(class, attempt, message),
         };
+        let error = CloudError { step: Step::CreateServer.failure(), ..error };
         // Counted first, so that no attempt is forgotten.
-        observed.failed_builds.note(&fault, error.class.reason(), observed.now);
+        observed.failed_builds.note(&fault, error.reason(), observed.now);
         self.note_failed_build(object, observed).await?;
         match self.cloud.delete_server(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{Cloud, CloudError, ErrorClass, ServerGroup};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, FailedStep, ServerGroup};
 use controllers_runtime::ReconcileError;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -88,7 +88,8 @@ impl OpenStackMachineReconciler {
         lost_calls.check(&attempt, Timestamp::now())?;
         let created = cloud.create_server_group(&wish.name, wish.policy).await;
         let created = lost_calls.note(&attempt, created.map_err(ReconcileError::from), Timestamp::now());
-        created.map(|group| group.id).map_err(|error| error.during(|| attempt))
+        let failure = FailedStep::new("InstanceCreateFailed", "FailedCreateServerGroup");
+        created.map(|group| group.id).map_err(|error| error.during(|| attempt).of_step(Some(failure)))
     }
 }
 

@@ -7,7 +7,7 @@ mod tags;
 use std::collections::{BTreeMap, BTreeSet};
 
 use apiserver_types::{OpenStackMachine, ResolvedPortSpec};
-use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Trunk, Volume};
+use controllers_infrastructure::{AddressPair, FailedStep, FloatingIp, Port, Server, Trunk, Volume};
 use controllers_runtime::{Journal, OwnershipTag};
 use jiff::Timestamp;
 
@@ -17,6 +17,7 @@ use crate::applied_tags::TagChange;
 use crate::duplicates::{Duplicate, Remedy, remedy};
 use crate::lost_calls::LostCalls;
 use crate::names;
+use crate::resource_events::failed_deletion;
 
 /// Desired cloud resources of a machine, with ids.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -185,6 +186,24 @@ impl Step {
             self,
             Self::CreateVolume(_) | Self::CreatePort(_) | Self::CreateTrunk { .. } | Self::CreateServer
         )
+    }
+
+    /// Returns the reasons of the conditions and Events if the step fails.
+    pub(super) fn failure(&self) -> Option<FailedStep> {
+        let (condition, event) = match self {
+            Self::CreateVolume(_) => ("InstanceCreateFailed", "FailedCreateVolume"),
+            Self::DeleteBrokenVolume { .. } => ("InstanceCreateFailed", "FailedDeleteVolume"),
+            Self::CreatePort(_) => ("PortCreateFailed", "FailedCreatePort"),
+            Self::CreateTrunk { .. } => ("PortCreateFailed", "FailedCreateTrunk"),
+            Self::SetAddressPairs { .. } => ("PortCreateFailed", "FailedUpdatePort"),
+            Self::CreateServer => ("InstanceCreateFailed", "FailedCreateServer"),
+            // The server could not be built, or it cannot be deleted to build another one.
+            Self::DeleteBroken { .. } => ("InstanceCreateFailed", "FailedCreateServer"),
+            Self::TakeEndpoint { .. } => ("FloatingIPError", "FailedAssociateFloatingIP"),
+            Self::DeleteDuplicate(it) => return Some(failed_deletion(it.kind)),
+            _ => return None,
+        };
+        Some(FailedStep::new(condition, event))
     }
 
     /// Describes the attempt in the cloud for errors, with the name of the resource.

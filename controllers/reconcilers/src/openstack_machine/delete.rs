@@ -13,6 +13,7 @@ use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
 use super::{OpenStackMachineReconciler, act, delete_trunk, desired, observe, pool_address, report};
 use crate::openstack_cluster::has_load_balancer;
+use crate::resource_events::{self, deletion_error};
 use crate::{names, project};
 
 /// Interval of a deletion in progress: Nova takes a few seconds.
@@ -73,7 +74,8 @@ impl OpenStackMachineReconciler {
         }
         let network = network_of(cluster);
         while let Some(entry) = next_entry(&observed) {
-            match delete_entry(&observer, object, &observed, &entry, network.as_deref()).await? {
+            let deleted = delete_entry(&observer, object, &observed, &entry, network.as_deref()).await;
+            match deleted.map_err(|error| deletion_error(&entry.kind, &entry.name, error))? {
                 Gone::First(subports) => {
                     for id in subports {
                         observed.journal.learn(names::SUBPORT, &id, &id);
@@ -90,8 +92,7 @@ impl OpenStackMachineReconciler {
                 }
                 // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
-                    let events = &self.context.events;
-                    objects.record(events, object, Severity::Normal, "Deleted", &message).await;
+                    self.record_deletion(objects, object, &entry, &message).await;
                 }
                 Gone::Yes(None) => {
                     if entry.id.is_none()
@@ -101,6 +102,12 @@ impl OpenStackMachineReconciler {
                         report::report_stopped(object, &error, &now());
                         *object = objects.write_status(&before, object).await?;
                         return Ok(Some(POLL));
+                    }
+                    if let Some(id) = &entry.id
+                        && is_slow(&entry.kind)
+                    {
+                        let message = format!("deleted {} {} ({id})", entry.kind, entry.name);
+                        self.record_deletion(objects, object, &entry, &message).await;
                     }
                     observed.journal.strike(&entry.kind, &entry.name);
                     act::write_journal(objects, object, &observed).await?;
@@ -115,6 +122,17 @@ impl OpenStackMachineReconciler {
 }
 
 impl OpenStackMachineReconciler {
+    async fn record_deletion(
+        &self,
+        objects: &ServerObjects,
+        object: &OpenStackMachine,
+        entry: &Entry,
+        message: &str,
+    ) {
+        let reason = resource_events::deleted(&entry.kind);
+        objects.record(&self.context.events, object, Severity::Normal, reason, message).await;
+    }
+
     /// Returns true if the load balancer still sends connections to the machine. The cluster's reconciler
     /// removes it. One in ERROR cannot be changed, and the machine does not wait for it.
     async fn is_member(
@@ -145,6 +163,11 @@ impl OpenStackMachineReconciler {
 fn network_of(cluster: Option<&OpenStackCluster>) -> Option<String> {
     let network = cluster?.status.as_ref()?.network.as_ref()?;
     Some(network.id.clone())
+}
+
+/// Returns true for a kind whose deletion goes on after the call. A later pass finds that the resource is gone.
+fn is_slow(kind: &str) -> bool {
+    matches!(kind, names::SERVER | names::VOLUME)
 }
 
 /// Result of the deletion of an entry.

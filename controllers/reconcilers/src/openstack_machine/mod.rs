@@ -173,7 +173,7 @@ impl OpenStackMachineReconciler {
             *object = objects.write_status(&before, object).await?;
         }
         if let ReconcileError::Cloud(error) = &error {
-            self.warn(objects, object, error.class.reason(), &error.to_string()).await;
+            self.warn(objects, object, error.event_reason(), &error.to_string()).await;
         }
         Err(error)
     }

@@ -4,7 +4,7 @@ use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
     IPAddressClaimSpec, OpenStackMachine,
 };
-use controllers_infrastructure::{FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery};
+use controllers_infrastructure::{FailedStep, FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery};
 use controllers_runtime::{ReconcileError, now};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PostParams};
@@ -155,7 +155,9 @@ pub(super) async fn associate(
     };
     let made = observer.cloud.take_floating_ip(&ip, &port, fixed.as_deref()).await;
     made.map_err(|error| {
-        ReconcileError::from(error).during(|| format!("associate floating IP {address} with port {port}"))
+        let attempt = || format!("associate floating IP {address} with port {port}");
+        let failure = FailedStep::new("FloatingIPError", "FailedAssociateFloatingIP");
+        ReconcileError::from(error).during(attempt).of_step(Some(failure))
     })?;
     Ok(Condition::new(CONDITION, ConditionStatus::True, "Ready", "", now()))
 }

@@ -213,6 +213,11 @@ fn state(server: &Server) -> (ConditionStatus, String, String) {
             let message = format!("Nova cannot say how server {} is at this time", server.id);
             (ConditionStatus::Unknown, "InstanceStateUnknown".to_owned(), message)
         }
+        "DELETED" | "SOFT_DELETED" => {
+            let message =
+                format!("Nova has deleted server {}. Delete the Machine to get another one", server.id);
+            (ConditionStatus::False, "InstanceDeleted".to_owned(), message)
+        }
         "ERROR" => {
             let fault = server.fault.as_deref().unwrap_or("Nova gives no reason");
             (

@@ -62,7 +62,7 @@ impl Actor<'_> {
                     known.port_id = Some(port.clone());
                 }
                 let message = format!("associated floating IP {floating_ip} with port {port}");
-                Ok(Some(("FloatingIPAssociated", message)))
+                Ok(Some(("AssociatedFloatingIP", message)))
             }
             step => {
                 if matches!(step, Step::SetTags { .. }) {
@@ -125,7 +125,7 @@ impl Actor<'_> {
         observed.journal.learn(names::VIP_PORT, &new.name, &port.id);
         let message = format!("created port {} ({}) for the load balancer", new.name, port.id);
         observed.balancing.vip_port = Some(port);
-        Ok(Some(("PortCreated", message)))
+        Ok(Some(("CreatedPort", message)))
     }
 
     async fn create_balancer(
@@ -166,7 +166,7 @@ impl Actor<'_> {
         observed.journal.learn(names::LOAD_BALANCER, &wish.name, &balancer.id);
         let message = format!("created load balancer {} ({})", wish.name, balancer.id);
         observed.balancing.balancer = Some(balancer);
-        Ok(Some(("LoadBalancerCreated", message)))
+        Ok(Some(("CreatedLoadBalancer", message)))
     }
 
     /// Returns the requested provider, or none with a warning if the cloud does not have it.
@@ -259,11 +259,11 @@ impl Actor<'_> {
             Step::SetCidrs { listener, cidrs } => {
                 observed.warnings.extend(clients::warnings(wish, observed));
                 cloud.set_allowed_cidrs(&listener, &cidrs).await?;
-                Some(("ListenerChanged", format!("set the allowed CIDRs of listener {listener}")))
+                Some(("UpdatedListener", format!("set the allowed CIDRs of listener {listener}")))
             }
             Step::SetIdleTimeout(listener) => {
                 cloud.set_idle_timeout(&listener, IDLE_TIMEOUT).await?;
-                Some(("ListenerChanged", format!("set the timeouts of listener {listener}")))
+                Some(("UpdatedListener", format!("set the timeouts of listener {listener}")))
             }
             Step::SetTags { id, tags } => {
                 cloud.set_tags(TaggedKind::LoadBalancer, &id, &tags).await?;
@@ -273,13 +273,13 @@ impl Actor<'_> {
                 let algorithm = if is_ovn(observed) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" };
                 let (name, tags) = (wish.part_name(port), self.tag.tags(None));
                 let new = NewPool { listener_id: listener, name, tags, algorithm: algorithm.to_owned() };
-                cloud.create_pool(&new).await?;
-                None
+                let pool = cloud.create_pool(&new).await?;
+                Some(("CreatedPool", format!("created pool {} ({})", new.name, pool.id)))
             }
             Step::CreateMonitor { pool, port } => self.create_monitor(wish, observed, pool, port).await?,
             Step::UpdateMonitor(id) => {
                 cloud.update_health_monitor(&id, &wish.times).await?;
-                Some(("HealthMonitorChanged", format!("changed health monitor {id}")))
+                Some(("UpdatedHealthMonitor", format!("changed health monitor {id}")))
             }
             Step::AddMembers { pool, port, backends } => {
                 self.add_members(wish, &pool, port, &backends).await?
@@ -295,7 +295,7 @@ impl Actor<'_> {
                         format!("{name} was the last member, so the API has no server behind its address");
                     observed.warnings.push(("LoadBalancerEmpty", message));
                 }
-                Some(("MemberRemoved", format!("removed {name} from the load balancer")))
+                Some(("DeletedMember", format!("removed {name} from the load balancer")))
             }
             step => self.remove_part(step).await?,
         })
@@ -308,25 +308,25 @@ impl Actor<'_> {
             Step::RemoveMonitor(id) => {
                 gone(cloud.delete_health_monitor(&id).await)?;
                 Some((
-                    "HealthMonitorRemoved",
+                    "DeletedHealthMonitor",
                     format!("removed health monitor {id}, which checks in another way"),
                 ))
             }
             Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {
                 gone(cloud.delete_listener(&id).await)?;
-                Some(("ListenerRemoved", format!("removed listener {id}")))
+                Some(("DeletedListener", format!("removed listener {id}")))
             }
             Step::RemovePool(id) | Step::RemoveBrokenPool(id) => {
                 gone(cloud.delete_pool(&id).await)?;
-                Some(("PoolRemoved", format!("removed pool {id}")))
+                Some(("DeletedPool", format!("removed pool {id}")))
             }
             Step::RemoveBrokenMember { pool, id } => {
                 gone(cloud.delete_member(&pool, &id).await)?;
-                Some(("MemberRemoved", format!("removed member {id}, which was in ERROR")))
+                Some(("DeletedMember", format!("removed member {id}, which was in ERROR")))
             }
             Step::RemoveBrokenMonitor(id) => {
                 gone(cloud.delete_health_monitor(&id).await)?;
-                Some(("HealthMonitorRemoved", format!("removed health monitor {id}, which was in ERROR")))
+                Some(("DeletedHealthMonitor", format!("removed health monitor {id}, which was in ERROR")))
             }
             _ => None,
         })
@@ -352,8 +352,9 @@ impl Actor<'_> {
             idle_timeout: (!ovn).then_some(IDLE_TIMEOUT),
         };
         let listener = self.cloud.create_listener(&new).await?;
+        let message = format!("created listener {name} ({})", listener.id);
         observed.balancing.listeners.push(listener);
-        Ok(Some(("ListenerCreated", format!("created listener {name}"))))
+        Ok(Some(("CreatedListener", message)))
     }
 
     async fn create_monitor(
@@ -370,7 +371,10 @@ impl Actor<'_> {
                 observed.balancing.no_monitors = true;
                 observed.warnings.push(("HealthMonitorUnsupported", error.to_string()));
             }
-            result => drop(result?),
+            result => {
+                let message = format!("created health monitor {} ({})", new.name, result?.id);
+                return Ok(Some(("CreatedHealthMonitor", message)));
+            }
         }
         Ok(None)
     }
@@ -390,7 +394,7 @@ impl Actor<'_> {
         };
         let added = backends.iter().zip(&new).take(added);
         let added = added.map(|(backend, new)| format!("{} at {}:{port}", backend.machine, new.address));
-        Ok(Some(("MemberAdded", format!("added {}", added.collect::<Vec<_>>().join(", ")))))
+        Ok(Some(("CreatedMember", format!("added {}", added.collect::<Vec<_>>().join(", ")))))
     }
 
     /// Sets an annotation of the cluster.

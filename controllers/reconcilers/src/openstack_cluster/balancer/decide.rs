@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use controllers_infrastructure::Listener;
+use controllers_infrastructure::{FailedStep, Listener};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
@@ -93,6 +93,28 @@ impl Step {
                 | Self::RemoveBrokenPool(_)
                 | Self::RemoveBrokenListener(_)
         )
+    }
+
+    /// Returns the reasons of the conditions and Events if the step fails.
+    pub(in super::super) fn failure(&self) -> FailedStep {
+        let event = match self {
+            Self::CreateVipPort { .. } => "FailedCreatePort",
+            Self::Create | Self::Replace { .. } => "FailedCreateLoadBalancer",
+            Self::Associate { .. } => "FailedAssociateFloatingIP",
+            Self::CreateListener { .. } => "FailedCreateListener",
+            Self::SetCidrs { .. } => "FailedUpdateListener",
+            Self::RemoveListener(_) | Self::RemoveBrokenListener(_) => "FailedDeleteListener",
+            Self::CreatePool { .. } => "FailedCreatePool",
+            Self::RemovePool(_) | Self::RemoveBrokenPool(_) => "FailedDeletePool",
+            Self::CreateMonitor { .. } => "FailedCreateHealthMonitor",
+            Self::UpdateMonitor(_) => "FailedUpdateHealthMonitor",
+            Self::RemoveMonitor(_) | Self::RemoveBrokenMonitor(_) => "FailedDeleteHealthMonitor",
+            Self::AddMembers { .. } => "FailedCreateMember",
+            Self::DrainMember { .. } => "FailedUpdateMember",
+            Self::RemoveMember { .. } | Self::RemoveBrokenMember { .. } => "FailedDeleteMember",
+            _ => "FailedUpdateLoadBalancer",
+        };
+        FailedStep::new(CONFIG_FAILED, event)
     }
 
     /// Describes the attempt in the cloud for errors.

@@ -63,7 +63,7 @@ mod tests {
         assert!(lost.contains("already allocated in subnet s. Delete that port"), "{lost}");
         assert!(of(ErrorClass::Conflict, Some("10.6.0.9"), None).starts_with("VIPLost"));
         assert_eq!(of(ErrorClass::Conflict, Some("10.6.0.9"), Some("203.0.113.5")), "any");
-        assert!(of(ErrorClass::Conflict, None, None).starts_with("Conflict"), "an address of the spec");
+        assert!(of(ErrorClass::Conflict, None, None).starts_with("OpenStackError"), "an address of the spec");
         assert!(of(ErrorClass::Quota, Some("10.6.0.9"), Some("203.0.113.5")).starts_with("QuotaExceeded"));
     }
 }

@@ -93,12 +93,12 @@ impl Actor<'_> {
                     known.port_id = Some(port.clone());
                 }
                 let message = format!("associated floating IP {floating_ip} with port {port} of the bastion");
-                Some(("FloatingIPAssociated", message))
+                Some(("AssociatedFloatingIP", message))
             }
             Step::Release { floating_ip } => {
                 gone(self.cloud.delete_floating_ip(&floating_ip).await)?;
                 observed.bastion.floating_ip = None;
-                Some(("Deleted", format!("released floating IP {floating_ip} of the bastion")))
+                Some(("DeletedFloatingIP", format!("released floating IP {floating_ip} of the bastion")))
             }
             Step::RemoveGroup { id, name } => {
                 match self.cloud.delete_security_group(&id).await {
@@ -109,7 +109,7 @@ impl Actor<'_> {
                     result => gone(result)?,
                 }
                 observed.bastion.retired_group = None;
-                Some(("Deleted", format!("deleted security group {name} ({id})")))
+                Some(("DeletedSecurityGroup", format!("deleted security group {name} ({id})")))
             }
             Step::Strike { kind, name } => {
                 observed.journal.strike(kind, &name);
@@ -141,7 +141,7 @@ impl Actor<'_> {
         let server = self.servers(object).create(&PostParams::default(), &server).await?;
         observed.bastion.server = Some(server);
         observed.bastion.foreign = false;
-        Ok(Some(("BastionCreated", format!("created OpenStackServer {}", wish.name))))
+        Ok(Some(("CreatedBastion", format!("created OpenStackServer {}", wish.name))))
     }
 
     async fn set_identity(
@@ -190,7 +190,7 @@ impl Actor<'_> {
         }
         observed.bastion.server = api.get_opt(&server.name_any()).await?;
         observed.bastion.port = None;
-        Ok(Some(("BastionDeleted", format!("deleted OpenStackServer {}: {why}", server.name_any()))))
+        Ok(Some(("DeletedBastion", format!("deleted OpenStackServer {}: {why}", server.name_any()))))
     }
 
     /// Records that a bastion in ERROR is replaced.
@@ -222,7 +222,7 @@ impl Actor<'_> {
         observed.journal.learn(names::FLOATING_IP, FLOATING_IP, &ip.id);
         let message = format!("allocated floating IP {} ({}) for the bastion", ip.address, ip.id);
         observed.bastion.floating_ip = Some(ip);
-        Ok(Some(("FloatingIPCreated", message)))
+        Ok(Some(("CreatedFloatingIP", message)))
     }
 }
 
