@@ -232,14 +232,16 @@ impl Session {
             unreadable(&request.operation(), &answer, &error.to_string()).of_service(request.service.name())
         })?;
         let highest = versions.pointer("/version/version").and_then(Value::as_str).unwrap_or_default();
-        match highest.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()) {
-            Some(minor) if minor >= NOVA_NEEDED => Ok(minor.min(NOVA_WANTED)),
-            _ => Err(CloudError::new(
-                ErrorClass::Broken,
-                request.operation(),
-                format!("Nova offers microversion {highest:?}, but 2.{NOVA_NEEDED} is the least we can use"),
-            )),
-        }
+        let (class, message) = match highest.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()) {
+            Some(minor) if minor >= NOVA_NEEDED => return Ok(minor.min(NOVA_WANTED)),
+            Some(minor) => {
+                let message =
+                    format!("the newest microversion is 2.{minor}, and Capstan needs 2.{NOVA_NEEDED}");
+                (ErrorClass::TooOld, message)
+            }
+            None => (ErrorClass::Broken, format!("microversion {highest:?} is none of Nova")),
+        };
+        Err(CloudError::new(class, request.operation(), message).of_service(request.service.name()))
     }
 }
 

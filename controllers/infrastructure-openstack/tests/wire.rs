@@ -58,8 +58,8 @@ async fn a_nova_that_is_too_old_is_an_error() {
     let (stub, cloud) = connected().await;
     stub.enqueue("GET /compute/v2.1/ ", response(200, r#"{"version":{"version":"2.42"}}"#));
     let error = cloud.servers().await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Broken);
-    assert!(error.message.contains(r#""2.42", but 2.58"#), "{error}");
+    assert_eq!(error.class, ErrorClass::TooOld);
+    assert!(error.message.contains("2.42, and Capstan needs 2.58"), "{error}");
 }
 
 #[tokio::test]

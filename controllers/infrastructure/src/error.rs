@@ -34,6 +34,8 @@ pub enum ErrorClass {
     InvalidSpec,
     /// The cloud failed (5xx), or its response is not that of its API.
     Broken,
+    /// The service is older than the oldest that Capstan supports.
+    TooOld,
     /// No response: the call may or may not have taken effect. Look before repeating it.
     Unknown,
     /// The cloud could not be reached; nothing was sent.
@@ -62,6 +64,7 @@ impl ErrorClass {
             Self::Invalid => "InvalidRequest",
             Self::InvalidSpec => "InvalidMachineSpec",
             Self::Broken => "CloudError",
+            Self::TooOld => "CloudTooOld",
             Self::Unknown => "OutcomeUnknown",
             Self::Unreachable => "CloudUnreachable",
             Self::Credentials => "CredentialsInvalid",
@@ -103,7 +106,7 @@ pub struct CloudError {
     /// Attempt, with the name of the object, e.g. `create server "m1"`.
     pub operation: String,
     /// Step of a controller that made the call, if it has reasons of its own.
-    pub step: Option<FailedStep>,
+    pub step: Option<Box<FailedStep>>,
     /// Project name of the service that was called, e.g. `Nova`; `None` if no call was made.
     pub service: Option<&'static str>,
     /// The cloud's own message, without markup; never a credential.
@@ -145,7 +148,7 @@ impl CloudError {
             self.class,
             ErrorClass::Conflict | ErrorClass::Forbidden | ErrorClass::Invalid | ErrorClass::Broken
         );
-        match self.step {
+        match &self.step {
             Some(step) if is_general || self.is_not_found() => step.condition,
             None if is_general => OPENSTACK_ERROR,
             _ => self.class.reason(),
@@ -154,7 +157,7 @@ impl CloudError {
 
     /// Returns the CamelCase word for an Event: the step that failed, or the reason.
     pub fn event_reason(&self) -> &'static str {
-        self.step.map_or_else(|| self.reason(), |step| step.event)
+        self.step.as_ref().map_or_else(|| self.reason(), |step| step.event)
     }
 
     /// Returns the service with its status code, and the cloud's own message: `Nova 403: Quota exceeded for cores`.
@@ -208,7 +211,8 @@ mod tests {
             (ErrorClass::Unknown, Some(CREATE), "OutcomeUnknown", "FailedCreateServer"),
         ];
         for (class, step, condition, event) in table {
-            let error = CloudError { step, ..CloudError::new(class, "create server", "no") };
+            let error =
+                CloudError { step: step.map(Box::new), ..CloudError::new(class, "create server", "no") };
             assert_eq!((error.reason(), error.event_reason()), (condition, event), "{class:?} {step:?}");
         }
     }

@@ -57,7 +57,7 @@ impl ReconcileError {
     #[must_use]
     pub fn of_step(self, step: Option<FailedStep>) -> Self {
         match self {
-            Self::Cloud(error) => Self::Cloud(CloudError { step, ..error }),
+            Self::Cloud(error) => Self::Cloud(CloudError { step: step.map(Box::new), ..error }),
             other => other,
         }
     }

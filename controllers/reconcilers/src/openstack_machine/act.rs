@@ -306,7 +306,7 @@ impl Actor<'_> {
             Some(group) => anti_affinity::unsatisfiable(attempt, &message, &group),
             None => CloudError::new(class, attempt, message),
         };
-        let error = CloudError { step: Step::CreateServer.failure(), ..error };
+        let error = CloudError { step: Step::CreateServer.failure().map(Box::new), ..error };
         // Counted first, so that no attempt is forgotten.
         observed.failed_builds.note(&fault, error.reason(), observed.now);
         self.note_failed_build(object, observed).await?;
