@@ -313,7 +313,12 @@ impl Actor<'_> {
         for replica in &observed.replicas {
             self.unhook(control_plane, replica).await?;
             if !replica.is_deleting() {
-                ownership::delete(&machines, &replica.name(), replica.machine.uid()).await?;
+                let name = replica.name();
+                if let Err(error) = ownership::delete(&machines, &name, replica.machine.uid()).await {
+                    let message = format!("Failed to delete Machine {name}: {error}");
+                    self.warn(control_plane, "FailedDelete", &message).await?;
+                    return Err(error);
+                }
                 let message = format!("Deleted Machine {}", replica.name());
                 self.tell(control_plane, "SuccessfulDelete", &message).await?;
             }

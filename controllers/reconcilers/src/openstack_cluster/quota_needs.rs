@@ -79,7 +79,8 @@ fn load_balancer(needs: &mut Needs, desired: &Desired, observed: &Observed) {
     }
     if observed.balancing.balancer.is_none() {
         needs.add(QuotaService::LoadBalancer, "load_balancer", 1, field);
-        for part in ["listener", "pool", "health_monitor"] {
+        // Each pool gets a member at least; how many there will be is decided by the control plane.
+        for part in ["listener", "pool", "health_monitor", "member"] {
             needs.add(QuotaService::LoadBalancer, part, number(wish.ports.len()), field);
         }
     }
@@ -111,7 +112,8 @@ mod tests {
         let amounts =
             ["network", "subnet", "router", "security_group", "floatingip", "load_balancer"].map(amount);
         assert_eq!(amounts, [1, 1, 1, 2, 1, 1]);
-        assert_eq!(["port", "listener", "pool", "health_monitor"].map(amount), [2, 2, 2, 2]);
+        let parts = ["port", "listener", "pool", "health_monitor", "member"].map(amount);
+        assert_eq!(parts, [2, 2, 2, 2, 2]);
         let rules: usize = desired.groups.iter().map(|group| group.rules.len() + 2).sum();
         assert_eq!(amount("security_group_rule"), number(rules));
         observed.network = Some(Network::default());

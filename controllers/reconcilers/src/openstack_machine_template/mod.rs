@@ -49,9 +49,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Interval in which a template is compared with the flavors of the cloud. An operator replaces a flavor rarely, and the
-/// next machine is refused sooner if it is gone.
-const RESYNC: Duration = Duration::from_hours(6);
+/// Interval in which a template is compared with flavor and image of the cloud, which other people change.
+const RESYNC: Duration = Duration::from_mins(10);
 
 /// Interval in which a template waits for the OpenStackCluster of its Cluster.
 const MISSING: Duration = Duration::from_mins(10);
