@@ -40,6 +40,7 @@ use controllers_runtime::{
 };
 use kube::{Api, ResourceExt};
 
+pub(crate) use balancer::health::is_given_up;
 use deletion_plan::Announced;
 use desired::{Desired, EndpointWish};
 use related::ObservedRelated;

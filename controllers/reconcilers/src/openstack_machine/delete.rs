@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{FloatingIpQuery, LoadBalancerQuery, Server};
+use controllers_infrastructure::{FloatingIpQuery, Server};
 use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now};
 use kube::ResourceExt;
 
@@ -12,7 +12,6 @@ use super::decide::Observed;
 use super::objects::ServerObjects;
 use super::observe::{Observer, is_unclaimed};
 use super::{OpenStackMachineReconciler, act, delete_trunk, desired, observe, pool_address, report};
-use crate::openstack_cluster::has_load_balancer;
 use crate::resource_events::{self, deletion_error};
 use crate::{names, project};
 
@@ -64,13 +63,10 @@ impl OpenStackMachineReconciler {
         observed.of_control_plane = machine.is_some_and(|machine| desired::is_control_plane(&machine))
             || object.labels().contains_key(names::CONTROL_PLANE_LABEL);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
-        if !cluster_is_going && self.is_member(&observer, object, cluster).await? {
+        if !cluster_is_going && self.is_member(objects, &observer, object, cluster).await? {
             let message = "waiting for the removal of the machine from the load balancer";
             let error = ReconcileError::waiting("Deleting", message);
-            let before = object.clone();
-            report::report_stopped(object, &error, &now());
-            *object = objects.write_status(&before, object).await?;
-            return Ok(Some(POLL));
+            return report_wait(objects, object, &error).await;
         }
         let network = network_of(cluster);
         while let Some(entry) = next_entry(&observed) {
@@ -85,10 +81,7 @@ impl OpenStackMachineReconciler {
                 Gone::NotYet(what) => {
                     let error =
                         ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
-                    let before = object.clone();
-                    report::report_stopped(object, &error, &now());
-                    *object = objects.write_status(&before, object).await?;
-                    return Ok(Some(POLL));
+                    return report_wait(objects, object, &error).await;
                 }
                 // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
@@ -98,10 +91,7 @@ impl OpenStackMachineReconciler {
                     if entry.id.is_none()
                         && let Err(error) = observed.lost_calls.check_absence(observed.now)
                     {
-                        let before = object.clone();
-                        report::report_stopped(object, &error, &now());
-                        *object = objects.write_status(&before, object).await?;
-                        return Ok(Some(POLL));
+                        return report_wait(objects, object, &error).await;
                     }
                     if let Some(id) = &entry.id
                         && is_slow(&entry.kind)
@@ -132,31 +122,18 @@ impl OpenStackMachineReconciler {
         let reason = resource_events::deleted(&entry.kind);
         objects.record(&self.context.events, object, Severity::Normal, reason, message).await;
     }
+}
 
-    /// Returns true if the load balancer still sends connections to the machine. The cluster's reconciler
-    /// removes it. One in ERROR cannot be changed, and the machine does not wait for it.
-    async fn is_member(
-        &self,
-        observer: &Observer<'_>,
-        object: &OpenStackMachine,
-        cluster: Option<&OpenStackCluster>,
-    ) -> Result<bool, ReconcileError> {
-        let uid = object.uid().unwrap_or_default();
-        let cluster = cluster
-            .filter(|cluster| cluster.metadata.deletion_timestamp.is_none() && has_load_balancer(cluster));
-        let status = cluster.and_then(|cluster| cluster.status.as_ref());
-        let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
-        let (Some(known), Some(cluster)) = (known, cluster) else { return Ok(false) };
-        let of_cluster = self.cloud_of_cluster(object, cluster, observer.cloud).await?;
-        let observer = Observer { cloud: &of_cluster, servers: observer.servers, tag: observer.tag };
-        let query = LoadBalancerQuery { id: Some(known.id.clone()), ..LoadBalancerQuery::default() };
-        let found = observer.cloud.load_balancers(&query).await?;
-        let usable = |status: &str| !matches!(status, "ERROR" | "DELETED" | "PENDING_DELETE");
-        if !found.iter().any(|balancer| usable(&balancer.provisioning_status)) {
-            return Ok(false);
-        }
-        observer.is_member(&known.id, &uid).await
-    }
+/// Reports what the deletion waits for.
+async fn report_wait(
+    objects: &ServerObjects,
+    object: &mut OpenStackMachine,
+    error: &ReconcileError,
+) -> Result<Option<Duration>, ReconcileError> {
+    let before = object.clone();
+    report::report_stopped(object, error, &now());
+    *object = objects.write_status(&before, object).await?;
+    Ok(Some(POLL))
 }
 
 /// Returns the id of the cluster's network.

@@ -15,6 +15,7 @@ mod delete_trunk;
 mod desired;
 mod failed_builds;
 mod fixed_address;
+mod membership;
 mod new_port;
 mod objects;
 mod observe;

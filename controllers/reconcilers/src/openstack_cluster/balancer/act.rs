@@ -14,7 +14,8 @@ use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
 use super::{
-    Backend, BalancerWish, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, Step, allowed_cidrs, clients, members,
+    Backend, BalancerWish, ENABLED, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, REPLACED, Step, allowed_cidrs,
+    clients, members,
 };
 use crate::names;
 
@@ -47,6 +48,8 @@ impl Actor<'_> {
                 self.fail_over(observed, &id).await
             }
             Step::Replace { id, why, failed } => {
+                self.annotate(object, REPLACED, &id).await?;
+                observed.balancing.replaced = Some(id.clone());
                 gone(self.cloud.delete_load_balancer(&id).await)?;
                 let message = format!("deleted load balancer {id} to create another one: {why}");
                 if failed {
@@ -68,6 +71,10 @@ impl Actor<'_> {
                 if matches!(step, Step::SetTags { .. }) {
                     // A tag is noted before it is applied, so that it is removed with the spec's.
                     self.write_journal(object, observed).await?;
+                }
+                if let Step::Enable { at, .. } = &step {
+                    self.annotate(object, ENABLED, &at.to_string()).await?;
+                    observed.balancing.enabled = Some(*at);
                 }
                 let failed = step.heals();
                 let event = self.change_parts(step, wish, observed).await?;
@@ -249,7 +256,7 @@ impl Actor<'_> {
     ) -> Result<EventText, ReconcileError> {
         let cloud = self.cloud;
         Ok(match step {
-            Step::Enable { id } => {
+            Step::Enable { id, .. } => {
                 cloud.enable_load_balancer(&id).await?;
                 Some(("LoadBalancerEnabled", format!("switched load balancer {id} on")))
             }

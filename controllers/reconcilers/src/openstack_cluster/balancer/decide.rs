@@ -21,7 +21,7 @@ pub(in super::super) enum Step {
     /// Create the load balancer.
     Create,
     /// Switch it on.
-    Enable { id: String },
+    Enable { id: String, at: Timestamp },
     /// Have Octavia build it anew behind its address.
     FailOver { id: String, at: Timestamp },
     /// Delete it, so that another one is created behind the same address.
@@ -210,12 +210,12 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
         ACTIVE => {}
         ERROR => return Some(health::heal(view, &balancer.id, worked)),
         _ => {
-            let (reason, message) = health::pending(view.now, balancer);
+            let (reason, message) = health::changing(view, balancer);
             return Some(Step::Wait { reason, message });
         }
     }
     if !balancer.admin_state_up {
-        return Some(Step::Enable { id: balancer.id.clone() });
+        return Some(health::switched_off(view, &balancer.id));
     }
     view.recreate.as_ref().map(|_| Step::Replace {
         id: balancer.id.clone(),

@@ -4,13 +4,19 @@ use std::time::Duration;
 
 use controllers_infrastructure::LoadBalancer;
 
-use super::{BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
+use super::{ACTIVE, BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
 
 /// Reason of a replacement.
 pub(super) const REQUESTED: &str = "the user requests another one";
 
 /// Interval between two failovers: one takes minutes, and cannot mend what the last one did not.
 const FAILOVER_INTERVAL: Duration = Duration::from_mins(30);
+
+/// Reason of a load balancer that another client deletes.
+const BEING_DELETED: &str = "LoadBalancerBeingDeleted";
+
+/// Interval in which a load balancer is switched on once.
+const ENABLE_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Time without an answer after which a broken load balancer is replaced.
 const SILENCE: Duration = Duration::from_mins(5);
@@ -35,6 +41,31 @@ pub(super) fn pending(now: jiff::Timestamp, balancer: &LoadBalancer) -> (&'stati
     }
 }
 
+/// Returns the reason and message of the wait for a load balancer of a cluster that stays.
+pub(super) fn changing(view: &BalancerView, balancer: &LoadBalancer) -> (&'static str, String) {
+    let LoadBalancer { name, id, provisioning_status: status, .. } = balancer;
+    let (reason, message) = pending(view.now, balancer);
+    if status != "PENDING_DELETE" || reason == STUCK || view.replaced.as_ref() == Some(id) {
+        return (reason, message);
+    }
+    let message = format!(
+        "another client deletes load balancer {name} ({id}). Capstan then creates another one behind the same address"
+    );
+    (BEING_DELETED, message)
+}
+
+/// Returns the step for a load balancer that another client has switched off. One who does it again has a reason.
+pub(super) fn switched_off(view: &BalancerView, id: &str) -> Step {
+    let Some(last) = view.enabled.filter(|last| !is_over(*last, view.now, ENABLE_INTERVAL)) else {
+        return Step::Enable { id: id.to_owned(), at: view.now };
+    };
+    let message = format!(
+        "another client has switched load balancer {id} off again, after Capstan switched it on at {last}. Capstan \
+         switches it on an hour after that. Stop that client"
+    );
+    Step::Wait { reason: "LoadBalancerDisabled", message }
+}
+
 /// Returns the step that heals a load balancer in ERROR. `worked` is true if it has ever been ACTIVE.
 pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
     let id = id.to_owned();
@@ -57,6 +88,12 @@ pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
          Annotate the OpenStackCluster with {RECREATE} to create another one behind the same address"
     );
     Step::Wait { reason: if view.answers { DEGRADED } else { BROKEN }, message }
+}
+
+/// Returns true if Octavia has had a load balancer in ERROR, or in one change, for so long that nothing waits for it.
+pub(crate) fn is_given_up(now: jiff::Timestamp, balancer: &LoadBalancer) -> bool {
+    let since = balancer.changed_at.parse().ok();
+    balancer.provisioning_status != ACTIVE && since.is_some_and(|since| is_over(since, now, LONGEST_CHANGE))
 }
 
 fn is_over(since: jiff::Timestamp, now: jiff::Timestamp, interval: Duration) -> bool {
@@ -105,6 +142,55 @@ mod tests {
             let (reason, message) = pending(now.parse().unwrap(), &balancer);
             assert_eq!(reason, expected);
             assert!(message.contains(words), "{message}");
+        }
+    }
+
+    fn at(time: &str) -> jiff::Timestamp {
+        format!("2026-01-01T{time}Z").parse().unwrap()
+    }
+
+    #[test]
+    fn a_deletion_by_another_client_is_told_from_our_own() {
+        let balancer = LoadBalancer {
+            id: "1".to_owned(),
+            provisioning_status: "PENDING_DELETE".to_owned(),
+            changed_at: "2026-01-01T00:00:00Z".to_owned(),
+            ..LoadBalancer::default()
+        };
+        let mut view = BalancerView { now: at("00:01:00"), ..BalancerView::default() };
+        assert_eq!(changing(&view, &balancer).0, "LoadBalancerBeingDeleted");
+        view.replaced = Some("1".to_owned());
+        assert_eq!(changing(&view, &balancer).0, PENDING);
+        view = BalancerView { now: at("00:15:00"), ..BalancerView::default() };
+        assert_eq!(changing(&view, &balancer).0, STUCK);
+    }
+
+    #[test]
+    fn a_load_balancer_is_switched_on_once_per_hour() {
+        let mut view = BalancerView { now: at("02:00:00"), ..BalancerView::default() };
+        for (enabled, expected) in [(None, true), (Some("01:00:01"), false), (Some("01:00:00"), true)] {
+            view.enabled = enabled.map(at);
+            let step = switched_off(&view, "1");
+            assert_eq!(matches!(step, Step::Enable { .. }), expected, "{enabled:?}: {step:?}");
+            let is_reported = matches!(step, Step::Wait { reason: "LoadBalancerDisabled", .. });
+            assert_eq!(is_reported, !expected, "{enabled:?}");
+        }
+    }
+
+    #[test]
+    fn r8_23_a_machine_waits_a_quarter_of_an_hour_for_a_load_balancer_that_cannot_change() {
+        let of = |status: &str| LoadBalancer {
+            provisioning_status: status.to_owned(),
+            changed_at: "2026-01-01T00:00:00Z".to_owned(),
+            ..LoadBalancer::default()
+        };
+        for (status, time, expected) in [
+            ("ERROR", "00:14:59", false),
+            ("ERROR", "00:15:00", true),
+            ("PENDING_UPDATE", "00:15:00", true),
+            ("ACTIVE", "09:00:00", false),
+        ] {
+            assert_eq!(is_given_up(at(time), &of(status)), expected, "{status} at {time}");
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) mod busy;
 mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
-mod health;
+pub(super) mod health;
 mod lost_address;
 mod members;
 pub(super) mod observe;
@@ -34,6 +34,12 @@ pub(super) use wish::BalancerWish;
 
 /// Annotation with the time of the last failover that was requested.
 pub(super) const FAILOVER: &str = "capstan.dev/load-balancer-failover";
+
+/// Annotation with the time at which Capstan last switched the load balancer on.
+pub(super) const ENABLED: &str = "capstan.dev/load-balancer-enabled";
+
+/// Annotation with the id of the load balancer that Capstan last deleted to create another one.
+pub(super) const REPLACED: &str = "capstan.dev/replaced-load-balancer";
 
 /// Annotation by which a user requests another load balancer behind the same address. Any new value does.
 pub(super) const RECREATE: &str = "capstan.dev/recreate-load-balancer";
@@ -100,6 +106,10 @@ pub(super) struct BalancerView {
     pub named_address: Option<String>,
     /// Last failover that was requested.
     pub failed_over: Option<Timestamp>,
+    /// Time at which it was last switched on.
+    pub enabled: Option<Timestamp>,
+    /// Id of the load balancer that was last deleted to create another one.
+    pub replaced: Option<String>,
     /// The user requests another load balancer.
     pub recreate: Option<String>,
     /// A broken load balancer still forwards connections.
@@ -128,6 +138,8 @@ impl BalancerView {
             last_address: known.map(|known| known.internal_ip.clone()),
             known_ip: known.map(|known| known.ip.clone()),
             failed_over: annotation(FAILOVER).and_then(|time| time.parse().ok()),
+            enabled: annotation(ENABLED).and_then(|time| time.parse().ok()),
+            replaced: annotation(REPLACED),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,
             now: Timestamp::now(),
