@@ -41,7 +41,7 @@ impl LostCall {
         self.age(now).abs() < LOOKING
     }
 
-    /// Unit: seconds.
+    /// Returns the time since the answer was missed. Unit: seconds.
     fn age(&self, now: Timestamp) -> i64 {
         now.as_second().saturating_sub(self.at)
     }
