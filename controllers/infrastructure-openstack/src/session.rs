@@ -120,9 +120,9 @@ impl Session {
         interpret: impl FnOnce(Value) -> serde_json::Result<T> + Send,
     ) -> CloudResult<T> {
         let answer = self.send(request).await?;
-        serde_json::from_slice(answer.body()).and_then(interpret).map_err(|error| {
-            unreadable(&request.operation(), &answer, &error.to_string()).of_service(request.service.name())
-        })
+        serde_json::from_slice(answer.body())
+            .and_then(interpret)
+            .map_err(|error| not_json(request, &answer, &error))
     }
 
     /// Makes a call and ignores the body of its response. Returns its request id.
@@ -228,9 +228,8 @@ impl Session {
         let request = Request::get(Service::Compute, "/");
         let url = self.endpoints.compute_versions()?;
         let answer = self.exchange(&request, &url, None).await?;
-        let versions: Value = serde_json::from_slice(answer.body()).map_err(|error| {
-            unreadable(&request.operation(), &answer, &error.to_string()).of_service(request.service.name())
-        })?;
+        let versions: Value =
+            serde_json::from_slice(answer.body()).map_err(|error| not_json(&request, &answer, &error))?;
         let highest = versions.pointer("/version/version").and_then(Value::as_str).unwrap_or_default();
         let (class, message) = match highest.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()) {
             Some(minor) if minor >= NOVA_NEEDED => return Ok(minor.min(NOVA_WANTED)),
@@ -292,6 +291,11 @@ fn judge(request: &Request, answer: Response<Bytes>) -> (CloudResult<Response<By
         _ => Verdict::Fine,
     };
     (Err(error), verdict)
+}
+
+/// Returns the error for a success whose JSON cannot be read.
+fn not_json(request: &Request, answer: &Response<Bytes>, error: &serde_json::Error) -> CloudError {
+    unreadable(&request.operation(), answer, &error.to_string()).of_service(request.service.name())
 }
 
 /// Returns true if the same call may soon succeed: after the response of a proxy whose backend restarts,

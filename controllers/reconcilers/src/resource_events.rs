@@ -5,43 +5,34 @@ use controllers_runtime::ReconcileError;
 
 use crate::names;
 
-/// Returns the reason of the Event about a resource that was deleted, by its kind in the journal.
-pub(crate) fn deleted(kind: &str) -> &'static str {
+/// Returns the reasons of the Events about a deletion that succeeded and one that failed, by the kind in the journal.
+fn reasons(kind: &str) -> (&'static str, &'static str) {
     match kind {
-        names::NETWORK => "DeletedNetwork",
-        names::SUBNET => "DeletedSubnet",
-        names::ROUTER => "DeletedRouter",
-        names::ROUTER_INTERFACE => "DeletedRouterInterface",
-        names::SECURITY_GROUP => "DeletedSecurityGroup",
-        names::FLOATING_IP => "DeletedFloatingIP",
-        names::PORT | names::VIP_PORT | names::SUBPORT => "DeletedPort",
-        names::TRUNK => "DeletedTrunk",
-        names::SERVER => "DeletedServer",
-        names::SERVER_GROUP => "DeletedServerGroup",
-        names::VOLUME => "DeletedVolume",
-        names::LOAD_BALANCER => "DeletedLoadBalancer",
-        _ => "Deleted",
+        names::NETWORK => ("DeletedNetwork", "FailedDeleteNetwork"),
+        names::SUBNET => ("DeletedSubnet", "FailedDeleteSubnet"),
+        names::ROUTER => ("DeletedRouter", "FailedDeleteRouter"),
+        names::ROUTER_INTERFACE => ("DeletedRouterInterface", "FailedDeleteRouterInterface"),
+        names::SECURITY_GROUP => ("DeletedSecurityGroup", "FailedDeleteSecurityGroup"),
+        names::FLOATING_IP => ("DeletedFloatingIP", "FailedDeleteFloatingIP"),
+        names::PORT | names::VIP_PORT | names::SUBPORT => ("DeletedPort", "FailedDeletePort"),
+        names::TRUNK => ("DeletedTrunk", "FailedDeleteTrunk"),
+        names::SERVER => ("DeletedServer", "FailedDeleteServer"),
+        names::SERVER_GROUP => ("DeletedServerGroup", "FailedDeleteServerGroup"),
+        names::VOLUME => ("DeletedVolume", "FailedDeleteVolume"),
+        names::LOAD_BALANCER => ("DeletedLoadBalancer", "FailedDeleteLoadBalancer"),
+        _ => ("Deleted", "FailedDelete"),
     }
 }
 
-/// Returns the reasons of a deletion that failed, by the kind in the journal.
+/// Returns the reason of the Event about a resource that was deleted.
+pub(crate) fn deleted(kind: &str) -> &'static str {
+    reasons(kind).0
+}
+
+/// Returns the reasons of a deletion that failed.
 pub(crate) fn failed_deletion(kind: &str) -> FailedStep {
-    let (condition, event) = match kind {
-        names::NETWORK => (OPENSTACK_ERROR, "FailedDeleteNetwork"),
-        names::SUBNET => (OPENSTACK_ERROR, "FailedDeleteSubnet"),
-        names::ROUTER => (OPENSTACK_ERROR, "FailedDeleteRouter"),
-        names::ROUTER_INTERFACE => (OPENSTACK_ERROR, "FailedDeleteRouterInterface"),
-        names::SECURITY_GROUP => (OPENSTACK_ERROR, "FailedDeleteSecurityGroup"),
-        names::FLOATING_IP => (OPENSTACK_ERROR, "FailedDeleteFloatingIP"),
-        names::PORT | names::VIP_PORT | names::SUBPORT => (OPENSTACK_ERROR, "FailedDeletePort"),
-        names::TRUNK => (OPENSTACK_ERROR, "FailedDeleteTrunk"),
-        names::SERVER => ("InstanceDeleteFailed", "FailedDeleteServer"),
-        names::SERVER_GROUP => (OPENSTACK_ERROR, "FailedDeleteServerGroup"),
-        names::VOLUME => (OPENSTACK_ERROR, "FailedDeleteVolume"),
-        names::LOAD_BALANCER => (OPENSTACK_ERROR, "FailedDeleteLoadBalancer"),
-        _ => (OPENSTACK_ERROR, "FailedDelete"),
-    };
-    FailedStep::new(condition, event)
+    let condition = if kind == names::SERVER { "InstanceDeleteFailed" } else { OPENSTACK_ERROR };
+    FailedStep::new(condition, reasons(kind).1)
 }
 
 /// Returns the error of a deletion, with the resource named.

@@ -108,9 +108,8 @@ impl OpenStackClusterReconciler {
         }
         self.announce(&observer, object, &observed.journal, (&orphans, &volumes)).await?;
         observer.bastion(&mut observed).await?;
-        for (reason, message) in actor.work_on_bastion(object, &mut observed).await? {
-            self.context.events.record(object, Severity::Normal, reason, &message).await;
-        }
+        let made = actor.work_on_bastion(object, &mut observed).await?;
+        self.record_all(object, made).await;
         actor.write_journal(object, &observed).await?;
         if let Progress::Waiting(reason, message) = observed.bastion.progress {
             return Err(ReconcileError::waiting(reason, message));
@@ -189,6 +188,13 @@ impl OpenStackClusterReconciler {
         Ok(orphans)
     }
 
+    /// Records Events, each with reason and message.
+    async fn record_all(&self, object: &OpenStackCluster, made: Vec<(&'static str, String)>) {
+        for (reason, message) in made {
+            self.context.events.record(object, Severity::Normal, reason, &message).await;
+        }
+    }
+
     /// Deletes what machines of the cluster left.
     async fn delete_orphans(
         &self,
@@ -198,9 +204,7 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = orphans::delete(cloud, orphans, &mut made).await;
-        for (reason, message) in made {
-            self.context.events.record(object, Severity::Normal, reason, &message).await;
-        }
+        self.record_all(object, made).await;
         result
     }
 
@@ -213,9 +217,7 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = csi_volumes::delete(cloud, &volumes.deleted, &mut made).await;
-        for (reason, message) in made {
-            self.context.events.record(object, Severity::Normal, reason, &message).await;
-        }
+        self.record_all(object, made).await;
         result
     }
 
@@ -253,9 +255,7 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let mut made = Vec::new();
         let result = leftovers::delete(observer, actor, object, observed, &mut made).await;
-        for (reason, message) in made {
-            self.context.events.record(object, Severity::Normal, reason, &message).await;
-        }
+        self.record_all(object, made).await;
         actor.write_journal(object, observed).await?;
         result
     }

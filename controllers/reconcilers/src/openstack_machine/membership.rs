@@ -10,7 +10,7 @@ use super::objects::ServerObjects;
 use super::observe::Observer;
 use crate::openstack_cluster::{has_load_balancer, is_given_up};
 
-/// Reason of the Event about a machine that is deleted as a member.
+/// Reason of the Event about a machine that is deleted while it is a member.
 const LEFT_BEHIND: &str = "MemberLeftBehind";
 
 impl OpenStackMachineReconciler {
@@ -44,8 +44,8 @@ impl OpenStackMachineReconciler {
             return Ok(true);
         }
         let message = format!(
-            "load balancer {} ({}) has been in {} since {}, so the machine is deleted as its member. The member is removed \
-             once Octavia can",
+            "load balancer {} ({}) has been in {} since {}, so the machine is deleted while it is a member. The member is \
+             removed once Octavia can",
             balancer.name, balancer.id, balancer.provisioning_status, balancer.changed_at
         );
         objects.record(&self.context.events, object, Severity::Warning, LEFT_BEHIND, &message).await;
