@@ -14,8 +14,9 @@ const LOCAL_MODE_FIRST: u64 = 31;
 /// First minor whose kubeadm does not know the gate any more: it is always on.
 const LOCAL_MODE_REMOVED: u64 = 36;
 
-/// Gates that a minor's kubeadm knows. The minors in between are not in the table, because no one has tried them.
-const KNOWN: [(u64, &[&str]); 5] = [
+/// Gates that a minor's kubeadm knows. For 1.31 and 1.32, `hack/kubeadm/gates.sh` printed them, from the source of kubeadm
+/// v1.31.14 and v1.32.13.
+const KNOWN: [(u64, &[&str]); 7] = [
     (
         30,
         &[
@@ -23,6 +24,27 @@ const KNOWN: [(u64, &[&str]); 5] = [
             "PublicKeysECDSA",
             "RootlessControlPlane",
             "UpgradeAddonsBeforeControlPlane",
+            "WaitForAllControlPlaneComponents",
+        ],
+    ),
+    (
+        31,
+        &[
+            LOCAL_MODE,
+            "EtcdLearnerMode",
+            "PublicKeysECDSA",
+            "RootlessControlPlane",
+            "WaitForAllControlPlaneComponents",
+        ],
+    ),
+    (
+        32,
+        &[
+            LOCAL_MODE,
+            "EtcdLearnerMode",
+            "NodeLocalCRISocket",
+            "PublicKeysECDSA",
+            "RootlessControlPlane",
             "WaitForAllControlPlaneComponents",
         ],
     ),
@@ -124,7 +146,7 @@ mod tests {
         assert!(forced_feature_gates("v1.35.0", &local).is_empty());
         assert!(forced_feature_gates("v1.36.0", &gates(&[(LOCAL_MODE, false)])).is_empty());
         let given = gates(&[(LOCAL_MODE, true), ("EtcdLearnerMode", true), ("Misspelt", true)]);
-        assert_eq!(doubtful_feature_gates("v1.32.0", &given), ["Misspelt"]);
+        assert_eq!(doubtful_feature_gates("v1.37.0", &given), [LOCAL_MODE, "Misspelt"]);
         assert_eq!(doubtful_feature_gates("v1.29.0", &given), [LOCAL_MODE, "Misspelt"]);
         assert!(doubtful_feature_gates("v1.33.0", &given).is_empty(), "these are refused");
     }
@@ -134,6 +156,11 @@ mod tests {
         let given = gates(&[("EtcdLearnerMode", true), ("PublicKeysECDSA", true)]);
         assert!(unknown_feature_gates("v1.30.1", &given).is_empty());
         assert_eq!(unknown_feature_gates("v1.33.1", &given), ["EtcdLearnerMode"]);
-        assert!(unknown_feature_gates("v1.31.1", &given).is_empty(), "this version is not in the table");
+        assert!(unknown_feature_gates("v1.31.1", &given).is_empty());
+        assert!(unknown_feature_gates("v1.29.1", &given).is_empty(), "this version is not in the table");
+        let others = gates(&[("NodeLocalCRISocket", true), ("UpgradeAddonsBeforeControlPlane", true)]);
+        let both = ["NodeLocalCRISocket", "UpgradeAddonsBeforeControlPlane"];
+        assert_eq!(unknown_feature_gates("v1.31.1", &others), both);
+        assert_eq!(unknown_feature_gates("v1.32.1", &others), both[1..]);
     }
 }
