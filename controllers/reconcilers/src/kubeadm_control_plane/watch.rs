@@ -10,6 +10,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::KubeadmControlPlaneReconciler;
+use crate::CONTROL_PLANE_LABEL;
 use crate::object_refs::concerned;
 use crate::workload_changes;
 
@@ -24,12 +25,14 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let api = Api::<KubeadmControlPlane>::all(client.clone());
     let controller = ReconcileLoop::new(api, CONCURRENCY, &context.queues, "kubeadmcontrolplane");
     let (known, known_too) = (controller.store(), controller.store());
-    let of_machine = |machine: Machine| {
+    let clusters = controller.store();
+    let of_machine = move |machine: Machine| {
         let namespace = machine.namespace().unwrap_or_default();
         let owners = machine.owner_references().iter().filter(|owner| owner.kind == "KubeadmControlPlane");
         let owners =
             owners.map(|owner| ObjectRef::<KubeadmControlPlane>::new(&owner.name).within(&namespace));
-        owners.collect::<Vec<_>>()
+        let adopters = adopters(&clusters, &machine);
+        owners.chain(adopters).collect::<Vec<_>>()
     };
     let of_cluster = move |cluster: Cluster| {
         let reference = cluster.spec.control_plane_ref.as_ref();
@@ -49,6 +52,18 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
+/// Returns the control planes that adopt a Machine: it has the label of control plane Machines, and no controller.
+fn adopters(store: &Store<KubeadmControlPlane>, machine: &Machine) -> Vec<ObjectRef<KubeadmControlPlane>> {
+    let is_controlled = machine.owner_references().iter().any(|owner| owner.controller == Some(true));
+    if is_controlled || !machine.labels().contains_key(CONTROL_PLANE_LABEL) {
+        return Vec::new();
+    }
+    concerned(store, machine, |it: &KubeadmControlPlane| {
+        let mut owners = it.owner_references().iter();
+        owners.any(|owner| owner.kind == "Cluster" && owner.name == machine.spec.cluster_name)
+    })
+}
+
 /// Returns the control planes that a change of a connection concerns; without a change, all: some were missed.
 fn of_workload(
     store: &Store<KubeadmControlPlane>,
@@ -62,5 +77,43 @@ fn of_workload(
         }
         // The Machine of the Node changes, too, and is watched.
         Some(Node { .. }) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::{reflector, watcher};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Such a Machine was adopted with the next resync, up to ten minutes later.
+    #[test]
+    fn a_control_plane_machine_without_a_controller_wakes_the_control_plane_of_its_cluster() {
+        let (store, mut writer) = reflector::store::<KubeadmControlPlane>();
+        for cluster in ["blue", "red"] {
+            let mut control_plane = KubeadmControlPlane::default();
+            control_plane.metadata = serde_json::from_value(json!({
+                "name": cluster, "namespace": "n", "ownerReferences": [{
+                    "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": cluster, "uid": "u"}]
+            }))
+            .unwrap();
+            writer.apply_watcher_event(&watcher::Event::Apply(control_plane));
+        }
+        let machine = |label: &str, controller: bool| {
+            let mut machine = Machine::default();
+            machine.spec.cluster_name = "blue".to_owned();
+            machine.metadata = serde_json::from_value(json!({
+                "name": "m", "namespace": "n", "labels": {label: ""}, "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Other", "name": "o", "uid": "u", "controller": controller}]
+            }))
+            .unwrap();
+            machine
+        };
+        let found = |machine: Machine| adopters(&store, &machine);
+        let blue = ObjectRef::<KubeadmControlPlane>::new("blue").within("n");
+        assert_eq!(found(machine(CONTROL_PLANE_LABEL, false)), [blue]);
+        assert_eq!(found(machine(CONTROL_PLANE_LABEL, true)), []);
+        assert_eq!(found(machine("other", false)), []);
     }
 }
