@@ -13,6 +13,7 @@ use controllers_bootstrap::token::{self, Token};
 use controllers_bootstrap::{Command, File, Setup, cloud_config, ignition, kubeadm};
 use controllers_runtime::{ControllerContext, Severity};
 use controllers_workload::ClusterKey;
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -197,7 +198,7 @@ impl Actor<'_> {
         Ok(key)
     }
 
-    /// Keeps the encrypted certificates until the Machine has joined, and deletes them then.
+    /// Keeps the encrypted certificates until the Machine has joined or is too late, and deletes them then.
     async fn care_for_certificates(
         &self,
         config: &KubeadmConfig,
@@ -207,7 +208,8 @@ impl Actor<'_> {
         if !is_control_plane(self.machine) || !certificate_upload::is_wanted(self.cluster) {
             return Ok(());
         }
-        if tokens::is_over(self.machine) {
+        let is_late = certificate_upload::is_late(config, self.machine, Timestamp::now());
+        if is_late || tokens::is_over(self.machine) {
             return self.uploader(client).delete().await;
         }
         let certificates = self.certificates_for_join(config, true).await?;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use apiserver_types::{Cluster, Machine};
+use apiserver_types::{Cluster, KubeadmConfig, Machine};
 use controllers_bootstrap::token::{self, Token};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
+use super::report::DATA;
 use super::stop::{Failure, Part};
 use super::tokens;
 
@@ -29,6 +31,17 @@ const OTHER_GROUP: &str = "capstan:attested-join:kubeadm-certs";
 
 /// Annotation of the Secret with name and uid of the Machine that it is for.
 const HOLDER: &str = "capstan.dev/machine";
+
+/// Time for the join of a Machine, from its user data on. kubeadm's own Secret of this name lives for 2 hours; this one
+/// is deleted by a pass that may come 5 minutes later. A Machine that is rebuilt has no limit: its operation has one.
+const LIMIT: SignedDuration = SignedDuration::from_mins(115);
+
+/// Returns true if a Machine has not joined in time. Its Secret is deleted, and not made again.
+pub(super) fn is_late(config: &KubeadmConfig, machine: &Machine, now: Timestamp) -> bool {
+    let ready = config.condition(DATA).filter(|it| it.holds());
+    let since = ready.and_then(|it| it.last_transition_time.0.parse::<Timestamp>().ok());
+    !tokens::rejoins(machine) && since.is_some_and(|since| now.duration_since(since) >= LIMIT)
+}
 
 /// Returns true if the Machines of a Cluster fetch the certificates, instead of finding them in their user data.
 pub(super) fn is_wanted(cluster: &Cluster) -> bool {

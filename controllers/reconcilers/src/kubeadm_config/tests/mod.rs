@@ -420,6 +420,29 @@ async fn the_encrypted_certificates_of_a_machine_stay_until_it_has_joined() {
     assert_eq!(workload.get(path), None);
 }
 
+#[test]
+fn the_encrypted_certificates_of_a_machine_that_does_not_join_are_gone_after_two_hours() {
+    let config = |status: &str| -> KubeadmConfig {
+        let condition = json!({"type": "DataSecretAvailable", "status": status, "reason": "R", "message": "",
+            "lastTransitionTime": "2026-11-26T10:00:00Z"});
+        serde_json::from_value(json!({"metadata": {"name": "m"}, "spec": {},
+            "status": {"conditions": [condition]}}))
+        .unwrap()
+    };
+    let machine = apiserver_types::Machine::default();
+    let mut rejoins = machine.clone();
+    rejoins.metadata.annotations = Some([("capstan.dev/rejoin".to_owned(), String::new())].into());
+    let table = [
+        ("in time", config("True"), &machine, "2026-11-26T11:54:00Z", false),
+        ("late", config("True"), &machine, "2026-11-26T11:55:00Z", true),
+        ("without user data", config("False"), &machine, "2026-11-26T12:00:00Z", false),
+        ("it is rebuilt", config("True"), &rejoins, "2026-11-26T12:00:00Z", false),
+    ];
+    for (case, config, machine, now, expected) in table {
+        assert_eq!(certificate_upload::is_late(&config, machine, now.parse().unwrap()), expected, "{case}");
+    }
+}
+
 #[tokio::test]
 async fn a_flag_that_the_api_server_does_not_have_is_named_before_a_machine_exists() {
     let api = FakeApi::default();
