@@ -3,6 +3,7 @@
 
 mod assembly;
 mod bootstrap_data;
+mod ca;
 mod cli;
 mod compaction;
 mod config;
@@ -15,6 +16,7 @@ mod host_wait;
 mod kubeconfig;
 mod output;
 mod pki;
+mod reload_health;
 mod serve;
 mod start_hooks;
 mod storage;
@@ -48,6 +50,7 @@ pub fn run(
             host_manifests::run(&arguments, assembly)
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
+        cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
         cli::Command::Version => version::run(),
     }
 }

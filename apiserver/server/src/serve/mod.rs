@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
@@ -26,6 +26,7 @@ use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
 use crate::encryption::EncryptionFile;
 use crate::host::Host;
+use crate::pki::Authority;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
 use crate::{compaction, controllers, encryption, pki, version};
@@ -74,7 +75,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: hooks.checks(),
+        checks: [hooks.checks(), vec![tls.check()]].concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
@@ -125,6 +126,7 @@ impl Started {
         let begun = Instant::now();
         let data = configuration.data_directory()?;
         pki::private_directory(&data)?;
+        refuse_a_lost_authority(configuration, &data)?;
         let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
         let supervisor = Supervisor::new(shutdown.clone());
@@ -171,6 +173,20 @@ impl Started {
             )
         })
     }
+}
+
+/// Refuses to start if the store exists but the server's own CA does not: a new CA would end every kubeconfig.
+fn refuse_a_lost_authority(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<()> {
+    let is_used = configuration.tls.is_none() || configuration.client_ca_file.is_none();
+    if is_used && Authority::is_missing(data) && data.join(stores::EMBEDDED).exists() {
+        let data = data.display();
+        bail!(
+            "{data}/pki/ca.crt and ca.key are missing, but the store exists. Restore the directory pki from the \
+             backup. If it is lost, create a new CA with `capstan ca create --data-dir {data}`: kubeconfigs of the old CA then \
+             stop working"
+        );
+    }
+    Ok(())
 }
 
 fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {

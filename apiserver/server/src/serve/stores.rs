@@ -18,6 +18,9 @@ use crate::host::Host;
 use crate::pki;
 use crate::storage::Storage;
 
+/// File name of the embedded store in the data directory.
+pub(super) const EMBEDDED: &str = "store.redb";
+
 /// Opens the objects of a store.
 pub(super) fn objects(
     registry: Arc<apiserver_machinery::resource::Registry>,
@@ -54,7 +57,7 @@ pub(super) fn open(
     let storage = Storage::new(metrics);
     let name = match &configuration.storage.etcd {
         None => {
-            let path = data.join("store.redb");
+            let path = data.join(EMBEDDED);
             storage.open(Arc::new(EmbeddedStore::open(&path)?));
             path.display().to_string()
         }
