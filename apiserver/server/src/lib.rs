@@ -10,6 +10,7 @@ mod config;
 mod controllers;
 mod election;
 mod encryption;
+mod encryption_keys;
 mod host;
 mod host_manifests;
 mod host_wait;

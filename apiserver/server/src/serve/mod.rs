@@ -24,7 +24,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
-use crate::encryption::EncryptionFile;
+use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::pki::Authority;
 use crate::start_hooks::StartHooks;
@@ -75,7 +75,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: [hooks.checks(), vec![tls.check()]].concat(),
+        checks: [hooks.checks(), vec![tls.check(), encryption.check()]].concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
@@ -88,7 +88,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         let parts = ControllerParts { host, queues, bootstrap_data, rate, settings };
         controllers::start(&server, parts, alone, &supervisor)
     });
-    announce(address, &data, &storage, &encryption.path);
+    announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
@@ -116,7 +116,7 @@ struct Started {
     settings: Settings,
     hooks: StartHooks,
     tls: TlsFiles,
-    encryption: EncryptionFile,
+    encryption: EncryptionKeys,
     queues: Queues,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
 }
@@ -128,11 +128,13 @@ impl Started {
         pki::private_directory(&data)?;
         refuse_a_lost_authority(configuration, &data)?;
         let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
+        let encryption = EncryptionKeys::new(encryption);
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
-        let (store, storage) = stores::open(configuration, &data, &mut metrics, &supervisor)?;
+        let (store, storage) =
+            stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let host = Host::connect(configuration).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
@@ -145,7 +147,8 @@ impl Started {
         let settings = settings(configuration, &data, metrics, &force)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry());
-        let objects = stores::objects(registry, &store, &encryption.encryption, host.as_deref(), &supervisor);
+        let objects =
+            stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
         let hooks = StartHooks::start(&objects, assembly.namespaces(), &supervisor);
         hooks.settle(&objects, begun).await;
         Ok(Self {
@@ -210,13 +213,13 @@ fn hosted_authorizer(host: Option<&Host>) -> Arc<dyn Authorizer> {
 fn supervise(
     supervisor: &Supervisor,
     tls: TlsFiles,
-    encryption: EncryptionFile,
+    encryption: EncryptionKeys,
     store: Arc<dyn Store>,
     host: Option<(Arc<Host>, Arc<Authenticator>)>,
 ) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("certificate files", tls.follow(shutdown.clone()));
-    supervisor.spawn("encryption file", encryption.follow(shutdown.clone()));
+    supervisor.spawn("encryption file", encryption.follow(Arc::clone(&store), shutdown.clone()));
     supervisor.spawn("compaction", compaction::run(store, shutdown.clone()));
     if let Some((host, authenticator)) = host {
         // The last answers of the host stay in force while it is made anew.
@@ -225,13 +228,13 @@ fn supervise(
     }
 }
 
-fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &Path) {
+fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),
         storage,
         ca = %data.join("pki/ca.crt").display(),
-        encryption = %encryption.display(),
+        encryption,
         "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
         data.display()
     );

@@ -3,6 +3,7 @@
 
 mod audit;
 mod client;
+mod encryption;
 mod etcd;
 mod metrics;
 mod outage;
