@@ -21,10 +21,9 @@ use kube::Client;
 use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap_data::BootstrapDataListener;
-use crate::election::{self, Election};
+use crate::election::{self, Election, Term};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -55,7 +54,7 @@ pub(crate) fn start(
             .counting_restarts(supervisor.restart_counter("controllers"));
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
-    let elected = move |term: CancellationToken| start_controllers(&clients, &parts, &term);
+    let elected = move |term: Term| start_controllers(&clients, &parts, &term);
     supervisor.spawn("controllers", async move {
         election.run(shutdown, elected).await;
         let _ = ended.send(());
@@ -94,10 +93,10 @@ pub(crate) fn local_policy() -> LocalPolicy {
     LocalPolicy::new(grants)
 }
 
-/// Starts the controllers. Each has the client of its own identity, and ends when `term` is
-/// cancelled.
-fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &CancellationToken) -> JoinSet<()> {
-    let shared = Shared::new(clients, parts);
+/// Starts the controllers. Each has the client of its own identity, and ends with the term.
+fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
+    let shared = Shared::new(clients, parts, term);
+    let term = &term.end;
     let mut running = JoinSet::new();
     for controller in selected(parts.host.is_some()) {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
@@ -134,12 +133,12 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(clients: &'a Clients, parts: &ControllerParts) -> Self {
+    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         Self {
             clients,
-            connector: Arc::new(OpenStackConnector::new()),
+            connector: Arc::new(OpenStackConnector::new().with_permit(term.permit())),
             servers: Arc::default(),
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),

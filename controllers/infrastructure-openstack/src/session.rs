@@ -1,12 +1,13 @@
 //! Session: sends calls as one user, to one project, in one region.
 
 use std::{
+    sync::Arc,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
+use controllers_infrastructure::{AlwaysPermitted, CallPermit, CloudError, CloudResult, ErrorClass};
 use http::{Response, header};
 use openstack_sdk::{
     AsyncOpenStack,
@@ -52,6 +53,7 @@ pub(crate) struct Session {
     credentials_expire_at: Option<String>,
     /// Time of the login, in seconds since 1970.
     begun: i64,
+    permit: Arc<dyn CallPermit>,
 }
 
 impl Session {
@@ -73,7 +75,13 @@ impl Session {
             refused: AtomicBool::new(false),
             credentials_expire_at,
             begun: jiff::Timestamp::now().as_second(),
+            permit: Arc::new(AlwaysPermitted),
         }
+    }
+
+    /// Makes the session wait for this permit before each call that changes something.
+    pub(crate) fn with_permit(self, permit: Arc<dyn CallPermit>) -> Self {
+        Self { permit, ..self }
     }
 
     /// Returns the region of all calls.
@@ -169,6 +177,10 @@ impl Session {
     ) -> CloudResult<Response<Bytes>> {
         let gate = &self.gates[position(request.service)];
         let leave = gate.enter().await;
+        if !request.is_read() {
+            // Last: the gate may have waited for a minute.
+            self.permit.granted().await;
+        }
         let started = Instant::now();
         let (builder, body) = build(request, url, minor);
         let result = self.client.rest_async(builder, body).await;

@@ -5,6 +5,7 @@ mod audit;
 mod client;
 mod encryption;
 mod etcd;
+mod failover;
 mod metrics;
 mod outage;
 mod process;
