@@ -1,13 +1,14 @@
 //! Leader election: the replica that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
 //! election also works while the host cluster does not respond.
 
+mod metrics;
 mod permit;
 mod record;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use apiserver_executor::RestartCounter;
 use controllers_infrastructure::CallPermit;
@@ -25,8 +26,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use metrics::ElectionMetrics;
 use permit::{LeasePermit, boot_time};
 use record::View;
+pub(crate) use timing::Timing;
 
 const NAMESPACE: &str = "capstan-system";
 const NAME: &str = "capstan-controllers";
@@ -39,37 +42,6 @@ pub(crate) const RULES: &[PolicyRule] = &[
     PolicyRule { groups: &["coordination.k8s.io"], resources: &["leases"], verbs: PolicyRule::WRITE },
     PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get", "create"] },
 ];
-
-/// Durations of an election.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
-    /// Time that the other candidates wait after the holder's last renewal.
-    lease: Duration,
-    /// Interval between renewals.
-    renew: Duration,
-    /// Time after its last successful renewal at which the holder stops.
-    deadline: Duration,
-    /// Time that controllers may take to stop. Together with `deadline` it is less than `lease`, so no controller of
-    /// this holder still acts when the next holder begins.
-    grace: Duration,
-    /// Interval at which the other candidates read the Lease, and pause before a retry.
-    retry: Duration,
-}
-
-impl Default for Timing {
-    /// Returns durations with which another replica begins at most 8.5 seconds after the leader was killed. A new
-    /// leader of etcd is elected within three seconds, so a deadline of five seconds outlasts that.
-    fn default() -> Self {
-        let millis = Duration::from_millis;
-        Self {
-            lease: millis(8000),
-            renew: millis(2000),
-            deadline: millis(5000),
-            grace: millis(1500),
-            retry: millis(500),
-        }
-    }
-}
 
 /// Stream of changes of the Lease.
 type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
@@ -108,13 +80,22 @@ pub(crate) struct Election {
     timing: Timing,
     alone: bool,
     restarts: Option<RestartCounter>,
+    metrics: ElectionMetrics,
 }
 
 impl Election {
     /// Creates a candidate. No other candidate may have the same `identity`.
     pub(crate) fn new(client: Client, identity: String, timing: Timing) -> Self {
         let leases = Api::namespaced(client.clone(), NAMESPACE);
-        Self { leases, namespaces: Api::all(client), identity, timing, alone: false, restarts: None }
+        Self {
+            leases,
+            namespaces: Api::all(client),
+            identity,
+            timing,
+            alone: false,
+            restarts: None,
+            metrics: ElectionMetrics::default(),
+        }
     }
 
     /// Marks the store as exclusive: no other process can have it open, so a previous holder of the Lease no longer
@@ -128,6 +109,11 @@ impl Election {
         Self { restarts: Some(restarts), ..self }
     }
 
+    /// Records the terms in these metrics.
+    pub(crate) fn with_metrics(self, metrics: ElectionMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// Runs the controllers of `start` while this candidate is elected, until `shutdown`. Then it releases the Lease.
     /// The term passed to `start` ends as soon as the Lease is lost. Controllers that do not stop within the
     /// grace period are aborted.
@@ -135,11 +121,13 @@ impl Election {
         while let Some(acquired) = shutdown.run_until_cancelled(self.acquire()).await {
             let epoch = acquired.lease.resource_version();
             tracing::info!(identity = self.identity, epoch, "elected; starting controllers");
+            self.metrics.begin(&acquired.lease);
             let term = self.term(&acquired, &shutdown);
             let mut controllers = start(term.clone());
             self.hold(acquired.asked, &term, &mut controllers).await;
             term.end.cancel();
             self.end(controllers).await;
+            self.metrics.end();
             if !shutdown.is_cancelled() {
                 tracing::warn!(identity = self.identity, "no longer elected; controllers have stopped");
                 shutdown.run_until_cancelled(tokio::time::sleep(self.timing.retry)).await;

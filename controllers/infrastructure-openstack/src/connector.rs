@@ -12,7 +12,7 @@ use controllers_infrastructure::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{cloud::OpenStackCloud, login::log_in};
+use crate::{cloud::OpenStackCloud, login::log_in, metrics::CloudMetrics};
 
 /// Time after which an unused session is dropped: it belongs to a deleted cluster, or to a Secret that has
 /// changed.
@@ -42,6 +42,7 @@ pub struct OpenStackConnector {
     /// Last credentials of each source that the cloud accepted, with their cloud.
     accepted: StdMutex<Accepted>,
     permit: Option<Arc<dyn CallPermit>>,
+    metrics: CloudMetrics,
 }
 
 struct Slot {
@@ -84,8 +85,13 @@ impl OpenStackConnector {
         Self { permit: Some(permit), ..self }
     }
 
+    /// Makes every session record its calls in these metrics.
+    pub fn with_metrics(self, metrics: CloudMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
     async fn log_in(&self, credentials: &Credentials) -> CloudResult<OpenStackCloud> {
-        let session = log_in(credentials).await?;
+        let session = log_in(credentials).await?.with_metrics(self.metrics.clone());
         Ok(OpenStackCloud::new(match &self.permit {
             Some(permit) => session.with_permit(Arc::clone(permit)),
             None => session,

@@ -13,7 +13,7 @@ use controllers_infrastructure::{
     CallPermit, Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind,
     TaggedKind,
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
 use stub::{Answer, Stub};
 
 const SERVERS: &str = "GET /compute/v2.1/servers/detail";
@@ -333,7 +333,9 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
     let stub = Stub::start().await;
     let permits = Arc::new(Permits { limit: 1, ..Permits::default() });
     let permit: Arc<dyn CallPermit> = permits.clone();
-    let connector = OpenStackConnector::new().with_permit(permit);
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = CloudMetrics::registered(&mut registry);
+    let connector = OpenStackConnector::new().with_permit(permit).with_metrics(metrics);
     let cloud = connector.connect(&stub.credentials()).await.unwrap();
     stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
     cloud.servers().await.unwrap();
@@ -345,4 +347,8 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
     assert!(tokio::time::timeout(Duration::from_millis(200), reboot()).await.is_err());
     assert_eq!(permits.granted.load(Ordering::SeqCst), 2);
     assert_eq!(stub.received("POST /compute/v2.1/servers/s/action").len(), 1);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let recorded = r#"capstan_cloud_requests_total{service="Nova",method="POST",code="202"} 1"#;
+    assert!(text.contains(recorded), "{text}");
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use apiserver_access::{Authenticator, Chain, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};

@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
+use controllers_infrastructure_openstack::CloudMetrics;
 use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
@@ -24,6 +25,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
+use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::pki::Authority;
@@ -65,6 +67,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         tls,
         encryption,
         queues,
+        cloud_metrics,
+        election_metrics,
         bootstrap_data,
     } = started;
     let authenticator = authenticator(host.as_deref());
@@ -85,7 +89,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         let host = host.as_ref().map(|host| host.client());
         let rate = configuration.controllers.workload_client.rate();
         let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
-        let parts = ControllerParts { host, queues, bootstrap_data, rate, settings };
+        let parts =
+            ControllerParts { host, queues, bootstrap_data, rate, settings, cloud_metrics, election_metrics };
         controllers::start(&server, parts, alone, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path());
@@ -118,6 +123,8 @@ struct Started {
     tls: TlsFiles,
     encryption: EncryptionKeys,
     queues: Queues,
+    cloud_metrics: CloudMetrics,
+    election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
 }
 
@@ -133,6 +140,8 @@ impl Started {
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
+        let cloud_metrics = CloudMetrics::registered(&mut metrics);
+        let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let host = Host::connect(configuration).await?.map(Arc::new);
@@ -164,6 +173,8 @@ impl Started {
             tls,
             encryption,
             queues,
+            cloud_metrics,
+            election_metrics,
             bootstrap_data,
         })
     }

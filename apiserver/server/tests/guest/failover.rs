@@ -64,6 +64,10 @@ async fn another_server_takes_over_from_a_frozen_or_killed_leader_within_ten_sec
     }
     assert_eq!(holder(&client).await.as_deref(), Some(next.as_str()));
 
+    let metrics = client.get("/metrics").await.unwrap().text();
+    assert!(metrics.contains("\ncapstan_leader 1\n"), "{metrics}");
+    let metrics = first.client().get("/metrics").await.unwrap().text();
+    assert!(metrics.contains("\ncapstan_leader 0\n"), "{metrics}");
     let begun = Instant::now();
     second.signal("KILL");
     next_holder(&first.client(), Some(&next)).await;
