@@ -3,14 +3,18 @@
 //! Shape: `k8s:enc:aesgcm:v1:<key name>:`, followed by a 12-byte nonce and the sealed value with its tag. It is
 //! upstream's own. The store key is the authenticated data, so a sealed value cannot be moved to another key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 
 const PREFIX: &[u8] = b"k8s:enc:";
 const AES_GCM: &str = "k8s:enc:aesgcm:v1:";
+
+/// Length of a fingerprint in bytes: enough to tell the keys of an installation apart, and useless to guess a key.
+const FINGERPRINT: usize = 4;
 
 /// Error of opening a stored value or of sealing one. It never shows the value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -21,6 +25,9 @@ pub enum EncryptionError {
     /// The value was sealed with a key that is not configured.
     #[error("{0}: sealed with a key that is not in the encryption configuration")]
     UnknownKey(String),
+    /// The value is not sealed, and the rule of its resource has no provider `identity`.
+    #[error("{0}: is stored unencrypted, and the encryption configuration lists no provider identity for it")]
+    Plain(String),
     /// The value is damaged, or was sealed for another key.
     #[error("{0}: cannot be opened: the value is damaged or was moved")]
     Damaged(String),
@@ -38,6 +45,8 @@ pub enum Provider {
     AesGcm {
         /// Name of the key, written before every value.
         name: String,
+        /// The first bytes of the key's SHA-256, in hexadecimal. They name the key in records and errors.
+        fingerprint: String,
         /// The cipher.
         key: Box<LessSafeKey>,
     },
@@ -56,8 +65,22 @@ impl Provider {
         };
         let unbound =
             UnboundKey::new(algorithm, key).map_err(|_| EncryptionError::KeyLength(name.to_owned()))?;
-        Ok(Self::AesGcm { name: name.to_owned(), key: Box::new(LessSafeKey::new(unbound)) })
+        let (name, fingerprint) = (name.to_owned(), fingerprint(key));
+        Ok(Self::AesGcm { name, fingerprint, key: Box::new(LessSafeKey::new(unbound)) })
     }
+
+    /// Returns the fingerprint of the key, if there is one.
+    fn fingerprint(&self) -> Option<&str> {
+        match self {
+            Self::Identity => None,
+            Self::AesGcm { fingerprint, .. } => Some(fingerprint),
+        }
+    }
+}
+
+/// Returns the fingerprint of a key: 8 hexadecimal digits.
+pub fn fingerprint(key: &[u8]) -> String {
+    digest(&SHA256, key).as_ref().iter().take(FINGERPRINT).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Providers by qualified plural, e.g. `secrets` or `machines.cluster.x-k8s.io`.
@@ -93,25 +116,65 @@ impl Encryption {
     pub fn seal(&self, resource: &str, key: &str, value: Bytes) -> Result<Bytes, EncryptionError> {
         match self.rules().get(resource).and_then(|providers| providers.first()) {
             None | Some(Provider::Identity) => Ok(value),
-            Some(Provider::AesGcm { name, key: cipher }) => seal(name, cipher, key, value.to_vec()),
+            Some(Provider::AesGcm { name, key: cipher, .. }) => seal(name, cipher, key, value.to_vec()),
         }
     }
 
-    /// Opens stored bytes.
+    /// Opens stored bytes. A resource without a rule is stored as it is.
+    ///
+    /// # Errors
+    /// `UnknownKey`; `Damaged`; `Plain`.
+    pub fn open(&self, resource: &str, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+        let rules = self.rules();
+        let providers = rules.get(resource);
+        if !stored.starts_with(PREFIX) {
+            let is_accepted =
+                providers.is_none_or(|providers| providers.iter().any(|it| matches!(it, Provider::Identity)));
+            return if is_accepted {
+                Ok(stored.clone())
+            } else {
+                Err(EncryptionError::Plain(key.to_owned()))
+            };
+        }
+        open_with(providers.into_iter().flatten(), key, stored)
+    }
+
+    /// Returns the resources that have a rule.
+    pub fn resources(&self) -> Vec<String> {
+        self.rules().keys().cloned().collect()
+    }
+
+    /// Returns the fingerprints of the keys that seal new values.
+    pub fn sealing_keys(&self) -> BTreeSet<String> {
+        let rules = self.rules();
+        rules.values().filter_map(|providers| providers.first()?.fingerprint()).map(str::to_owned).collect()
+    }
+
+    /// Seals a value with the key of this fingerprint. `None` if there is no such key.
+    ///
+    /// # Errors
+    /// `Seal`.
+    pub fn seal_with(
+        &self,
+        fingerprint: &str,
+        key: &str,
+        value: &[u8],
+    ) -> Result<Option<Bytes>, EncryptionError> {
+        let rules = self.rules();
+        for provider in rules.values().flatten().filter(|it| it.fingerprint() == Some(fingerprint)) {
+            if let Provider::AesGcm { name, key: cipher, .. } = provider {
+                return seal(name, cipher, key, value.to_vec()).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens stored bytes with any key of any rule.
     ///
     /// # Errors
     /// `UnknownKey`; `Damaged`.
-    pub fn open(&self, resource: &str, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
-        if !stored.starts_with(PREFIX) {
-            return Ok(stored.clone());
-        }
-        for provider in self.rules().get(resource).into_iter().flatten() {
-            let Provider::AesGcm { name, key: cipher } = provider else { continue };
-            if let Some(sealed) = stored.strip_prefix(format!("{AES_GCM}{name}:").as_bytes()) {
-                return open(cipher, key, sealed);
-            }
-        }
-        Err(EncryptionError::UnknownKey(key.to_owned()))
+    pub fn open_with_any(&self, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+        open_with(self.rules().values().flatten(), key, stored)
     }
 
     /// Returns true if stored bytes have the form that a write would give them now.
@@ -135,6 +198,25 @@ fn seal(name: &str, cipher: &LessSafeKey, key: &str, mut value: Vec<u8>) -> Resu
     stored.extend_from_slice(&nonce);
     stored.extend_from_slice(&value);
     Ok(Bytes::from(stored))
+}
+
+/// Opens a sealed value with the keys of its name. Several keys may have the same name.
+fn open_with<'a>(
+    providers: impl Iterator<Item = &'a Provider>,
+    key: &str,
+    stored: &Bytes,
+) -> Result<Bytes, EncryptionError> {
+    let mut result = Err(EncryptionError::UnknownKey(key.to_owned()));
+    for provider in providers {
+        let Provider::AesGcm { name, key: cipher, .. } = provider else { continue };
+        if let Some(sealed) = stored.strip_prefix(format!("{AES_GCM}{name}:").as_bytes()) {
+            result = open(cipher, key, sealed);
+            if result.is_ok() {
+                return result;
+            }
+        }
+    }
+    result
 }
 
 fn open(cipher: &LessSafeKey, key: &str, sealed: &[u8]) -> Result<Bytes, EncryptionError> {
@@ -196,6 +278,28 @@ mod tests {
         assert!(
             encryption.seal("secrets", "/a", Bytes::from("v")).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:")
         );
+    }
+
+    #[test]
+    fn plain_values_are_refused_without_an_identity_provider() {
+        let plain = Bytes::from_static(b"{}");
+        let refused = encryption(&[("k1", 1)]).open("secrets", "/a", &plain);
+        assert_eq!(refused, Err(EncryptionError::Plain("/a".into())));
+        let with_identity = rules(vec![Provider::aes_gcm("k1", &[1; 32]).unwrap(), Provider::Identity]);
+        assert_eq!(Encryption::new(with_identity).open("secrets", "/a", &plain).unwrap(), "{}");
+    }
+
+    #[test]
+    fn keys_of_the_same_name_are_tried_in_turn() {
+        let old = encryption(&[("key1", 1)]).seal("secrets", "/a", Bytes::from("v")).unwrap();
+        let both = encryption(&[("key1", 2), ("key1", 1)]);
+        assert_eq!(both.open("secrets", "/a", &old).unwrap(), "v");
+        let fingerprints = [fingerprint(&[1; 32]), fingerprint(&[2; 32])];
+        assert_eq!(both.sealing_keys(), BTreeSet::from([fingerprints[1].clone()]));
+        let sealed = both.seal_with(&fingerprints[0], "/c", b"check").unwrap().unwrap();
+        assert_eq!(encryption(&[("key1", 1)]).open_with_any("/c", &sealed).unwrap(), "check");
+        assert!(encryption(&[("key1", 2)]).open_with_any("/c", &sealed).is_err());
+        assert_eq!(both.seal_with("00000000", "/c", b"check").unwrap(), None);
     }
 
     #[test]

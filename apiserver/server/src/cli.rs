@@ -49,8 +49,31 @@ pub(crate) enum Command {
     /// Connect a host cluster: print its manifests, and wait until it serves the APIs
     #[command(subcommand)]
     Host(HostCommand),
+    /// Create the server's own certificate authority
+    #[command(subcommand)]
+    Ca(CaCommand),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaCommand {
+    /// Create a CA in a data directory that has none
+    ///
+    /// The first start of `capstan serve` does this by itself. The command is for a data directory
+    /// whose CA is lost. It signs the serving certificate and all kubeconfigs from then on; those of
+    /// the lost CA stop working. It replaces no CA.
+    ///
+    /// Example: capstan ca create --data-dir /var/lib/capstan
+    #[command(verbatim_doc_comment)]
+    Create(CaCreateArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaCreateArguments {
+    /// The server's data directory [default: as for serve]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

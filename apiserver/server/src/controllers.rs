@@ -9,7 +9,7 @@ use apiserver_http::{ApiServer, InProcess, Supervisor};
 use apiserver_machinery::resource::Resource;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
@@ -21,10 +21,9 @@ use kube::Client;
 use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap_data::BootstrapDataListener;
-use crate::election::{self, Election};
+use crate::election::{self, Election, ElectionMetrics, Term};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -38,6 +37,10 @@ pub(crate) struct ControllerParts {
     pub(crate) rate: RequestRate,
     /// Settings of the operator.
     pub(crate) settings: Arc<ControllerSettings>,
+    /// Metrics of the calls to clouds.
+    pub(crate) cloud_metrics: CloudMetrics,
+    /// Metrics of the election.
+    pub(crate) election_metrics: ElectionMetrics,
 }
 
 /// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
@@ -52,10 +55,11 @@ pub(crate) fn start(
     let election =
         Election::new(clients.of(election::IDENTITY), election::identity(), election::Timing::default())
             .alone(alone)
-            .counting_restarts(supervisor.restart_counter("controllers"));
+            .counting_restarts(supervisor.restart_counter("controllers"))
+            .with_metrics(parts.election_metrics.clone());
     let shutdown = supervisor.shutdown().clone();
     let (ended, end) = oneshot::channel();
-    let elected = move |term: CancellationToken| start_controllers(&clients, &parts, &term);
+    let elected = move |term: Term| start_controllers(&clients, &parts, &term);
     supervisor.spawn("controllers", async move {
         election.run(shutdown, elected).await;
         let _ = ended.send(());
@@ -94,10 +98,10 @@ pub(crate) fn local_policy() -> LocalPolicy {
     LocalPolicy::new(grants)
 }
 
-/// Starts the controllers. Each has the client of its own identity, and ends when `term` is
-/// cancelled.
-fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &CancellationToken) -> JoinSet<()> {
-    let shared = Shared::new(clients, parts);
+/// Starts the controllers. Each has the client of its own identity, and ends with the term.
+fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
+    let shared = Shared::new(clients, parts, term);
+    let term = &term.end;
     let mut running = JoinSet::new();
     for controller in selected(parts.host.is_some()) {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
@@ -134,12 +138,13 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(clients: &'a Clients, parts: &ControllerParts) -> Self {
+    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
+        let connector = OpenStackConnector::new().with_permit(term.permit());
         Self {
             clients,
-            connector: Arc::new(OpenStackConnector::new()),
+            connector: Arc::new(connector.with_metrics(parts.cloud_metrics.clone())),
             servers: Arc::default(),
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),

@@ -1,26 +1,35 @@
 //! Leader election: the replica that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
 //! election also works while the host cluster does not respond.
 
+mod metrics;
+mod permit;
 mod record;
 #[cfg(test)]
 mod tests;
+mod timing;
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use apiserver_executor::RestartCounter;
+use controllers_infrastructure::CallPermit;
 use controllers_runtime::PolicyRule;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::api::{PostParams, WatchEvent, WatchParams};
+use kube::{Api, Client, ResourceExt};
 use storage_contract::Outage;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use metrics::ElectionMetrics;
+use permit::{LeasePermit, boot_time};
 use record::View;
+pub(crate) use timing::Timing;
 
 const NAMESPACE: &str = "capstan-system";
 const NAME: &str = "capstan-controllers";
@@ -34,33 +43,29 @@ pub(crate) const RULES: &[PolicyRule] = &[
     PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get", "create"] },
 ];
 
-/// Durations of an election.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
-    /// Time that the other candidates wait after the holder's last renewal.
-    lease: Duration,
-    /// Interval between renewals.
-    renew: Duration,
-    /// Time after its last successful renewal at which the holder stops.
-    deadline: Duration,
-    /// Time that controllers may take to stop. Together with `deadline` it is less than `lease`, so no controller of
-    /// this holder still acts when the next holder begins.
-    grace: Duration,
-    /// Interval at which the other candidates read the Lease, and pause before a retry.
-    retry: Duration,
+/// Stream of changes of the Lease.
+type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
+
+/// Term of the leader, as its controllers see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Term {
+    /// Cancelled as soon as the Lease is lost.
+    pub(crate) end: CancellationToken,
+    permit: Arc<LeasePermit>,
 }
 
-impl Default for Timing {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            lease: seconds(15),
-            renew: seconds(5),
-            deadline: seconds(10),
-            grace: seconds(3),
-            retry: seconds(1),
-        }
+impl Term {
+    /// Returns the permit to change a cloud, which the term must have directly before each call.
+    pub(crate) fn permit(&self) -> Arc<dyn CallPermit> {
+        self.permit.clone()
     }
+}
+
+/// Lease that this candidate acquired.
+struct Acquired {
+    /// Time just before the successful attempt.
+    asked: Instant,
+    lease: Lease,
 }
 
 /// Candidate of the election.
@@ -75,13 +80,22 @@ pub(crate) struct Election {
     timing: Timing,
     alone: bool,
     restarts: Option<RestartCounter>,
+    metrics: ElectionMetrics,
 }
 
 impl Election {
     /// Creates a candidate. No other candidate may have the same `identity`.
     pub(crate) fn new(client: Client, identity: String, timing: Timing) -> Self {
         let leases = Api::namespaced(client.clone(), NAMESPACE);
-        Self { leases, namespaces: Api::all(client), identity, timing, alone: false, restarts: None }
+        Self {
+            leases,
+            namespaces: Api::all(client),
+            identity,
+            timing,
+            alone: false,
+            restarts: None,
+            metrics: ElectionMetrics::default(),
+        }
     }
 
     /// Marks the store as exclusive: no other process can have it open, so a previous holder of the Lease no longer
@@ -95,21 +109,25 @@ impl Election {
         Self { restarts: Some(restarts), ..self }
     }
 
+    /// Records the terms in these metrics.
+    pub(crate) fn with_metrics(self, metrics: ElectionMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// Runs the controllers of `start` while this candidate is elected, until `shutdown`. Then it releases the Lease.
-    /// The token passed to `start` is cancelled as soon as the Lease is lost. Controllers that do not stop within the
+    /// The term passed to `start` ends as soon as the Lease is lost. Controllers that do not stop within the
     /// grace period are aborted.
-    pub(crate) async fn run(
-        self,
-        shutdown: CancellationToken,
-        start: impl Fn(CancellationToken) -> JoinSet<()> + Send,
-    ) {
+    pub(crate) async fn run(self, shutdown: CancellationToken, start: impl Fn(Term) -> JoinSet<()> + Send) {
         while let Some(acquired) = shutdown.run_until_cancelled(self.acquire()).await {
-            tracing::info!(identity = self.identity, "elected; starting controllers");
-            let term = shutdown.child_token();
+            let epoch = acquired.lease.resource_version();
+            tracing::info!(identity = self.identity, epoch, "elected; starting controllers");
+            self.metrics.begin(&acquired.lease);
+            let term = self.term(&acquired, &shutdown);
             let mut controllers = start(term.clone());
-            self.hold(acquired, &shutdown, &mut controllers).await;
-            term.cancel();
+            self.hold(acquired.asked, &term, &mut controllers).await;
+            term.end.cancel();
             self.end(controllers).await;
+            self.metrics.end();
             if !shutdown.is_cancelled() {
                 tracing::warn!(identity = self.identity, "no longer elected; controllers have stopped");
                 shutdown.run_until_cancelled(tokio::time::sleep(self.timing.retry)).await;
@@ -118,16 +136,26 @@ impl Election {
         self.release().await;
     }
 
-    /// Retries until this candidate holds the Lease. Returns the time just before the successful attempt.
-    async fn acquire(&self) -> Instant {
+    fn term(&self, acquired: &Acquired, shutdown: &CancellationToken) -> Term {
+        let end = shutdown.child_token();
+        let transitions = acquired.lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
+        let (leases, identity) = (self.leases.clone(), self.identity.clone());
+        let permit = LeasePermit::new(leases, identity, (self.timing, self.alone), transitions, end.clone());
+        permit.extend(boot_time().saturating_sub(acquired.asked.elapsed()));
+        Term { end, permit: Arc::new(permit) }
+    }
+
+    /// Retries until this candidate holds the Lease. Follows its changes, so that a release is seen at once.
+    async fn acquire(&self) -> Acquired {
         let mut view = View::default();
+        let mut changes = None;
         let started = Instant::now();
         let mut outage = Outage::default();
         loop {
             let asked = Instant::now();
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
-                Ok(Ok(true)) => return asked,
-                Ok(Ok(false)) => None,
+                Ok(Ok(Some(lease))) => return Acquired { asked, lease },
+                Ok(Ok(None)) => None,
                 Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),
             };
@@ -136,22 +164,35 @@ impl Election {
             if let Some(why) = why.filter(|_| !is_early && outage.should_log()) {
                 tracing::warn!(why, "cannot acquire the controller lease; retrying");
             }
-            tokio::time::sleep(self.timing.retry).await;
+            let _ = tokio::time::timeout(self.timing.retry, self.changed(&mut changes)).await;
         }
     }
 
-    async fn try_acquire(&self, view: &mut View) -> Result<bool, kube::Error> {
+    /// Waits for a change of the Lease. Without a watch it waits for ever: the caller reads the Lease regularly, too.
+    async fn changed(&self, changes: &mut Option<Changes>) {
+        if changes.is_none() {
+            let parameters = WatchParams::default().fields(&format!("metadata.name={NAME}"));
+            *changes = self.leases.watch(&parameters, "0").await.ok().map(StreamExt::boxed);
+        }
+        let Some(stream) = changes else { return std::future::pending().await };
+        if !matches!(stream.next().await, Some(Ok(_))) {
+            *changes = None;
+        }
+    }
+
+    /// Tries to acquire the Lease. Returns it, or `None` if another candidate holds it or was faster.
+    async fn try_acquire(&self, view: &mut View) -> Result<Option<Lease>, kube::Error> {
         let Some(lease) = self.leases.get_opt(NAME).await? else { return self.create().await };
         view.observe(&lease, Instant::now());
         if !self.alone && !view.is_free(&self.identity, self.timing.lease, Instant::now()) {
-            return Ok(false);
+            return Ok(None);
         }
         let spec = record::taken(&lease, &self.identity, self.timing.lease, Timestamp::now());
         settled(self.leases.replace(NAME, &PostParams::default(), &Lease { spec: Some(spec), ..lease }).await)
     }
 
     /// Creates the Lease. If its namespace does not exist, creates that instead, for the next attempt.
-    async fn create(&self) -> Result<bool, kube::Error> {
+    async fn create(&self) -> Result<Option<Lease>, kube::Error> {
         let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
         let spec = record::taken(&Lease::default(), &self.identity, self.timing.lease, Timestamp::now());
         let lease = Lease { metadata, spec: Some(spec) };
@@ -160,27 +201,30 @@ impl Election {
                 let metadata = ObjectMeta { name: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() };
                 let namespace = Namespace { metadata, ..Namespace::default() };
                 settled(self.namespaces.create(&PostParams::default(), &namespace).await)?;
-                Ok(false)
+                Ok(None)
             }
             other => settled(other),
         }
     }
 
-    /// Renews the Lease. Returns if the Lease is lost, on `shutdown`, or if a controller ended by itself. A controller
+    /// Renews the Lease. Returns if the Lease is lost, at the end of the term, or if a controller ended by itself. A controller
     /// should not end by itself, so all of them are then restarted.
-    async fn hold(&self, mut good: Instant, shutdown: &CancellationToken, controllers: &mut JoinSet<()>) {
+    async fn hold(&self, mut good: Instant, term: &Term, controllers: &mut JoinSet<()>) {
         loop {
             tokio::select! {
                 biased;
-                () = shutdown.cancelled() => return,
+                () = term.end.cancelled() => return,
                 Some(ended) = controllers.join_next() => return self.log_end(&ended),
                 () = tokio::time::sleep(self.timing.renew) => {}
             }
             // The deadline counts from before the last renewal. Other candidates count from the time at which they
             // observe it, which is later.
             let renewed = tokio::time::timeout_at(good + self.timing.deadline, self.renew());
-            match shutdown.run_until_cancelled(renewed).await {
-                Some(Ok(Some(at))) => good = at,
+            match term.end.run_until_cancelled(renewed).await {
+                Some(Ok(Some(at))) => {
+                    good = at;
+                    term.permit.extend(boot_time().saturating_sub(at.elapsed()));
+                }
                 Some(Ok(None)) => return tracing::warn!("another replica holds the controller lease"),
                 Some(Err(_)) => {
                     return tracing::warn!("could not renew the controller lease in time");
@@ -261,7 +305,7 @@ impl Election {
                 return Ok(());
             };
             let lease = Lease { spec: Some(record::released(&lease)), ..lease };
-            if settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)? {
+            if settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)?.is_some() {
                 return Ok(());
             }
         }
@@ -276,11 +320,11 @@ fn error_text(error: &kube::Error) -> String {
     }
 }
 
-/// Reports whether a write was applied. Returns false on a conflict with another write.
-fn settled<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+/// Returns what a write stored, or `None` on a conflict with another write.
+fn settled<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match written {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(stored) => Ok(Some(stored)),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -3,18 +3,21 @@
 
 mod assembly;
 mod bootstrap_data;
+mod ca;
 mod cli;
 mod compaction;
 mod config;
 mod controllers;
 mod election;
 mod encryption;
+mod encryption_keys;
 mod host;
 mod host_manifests;
 mod host_wait;
 mod kubeconfig;
 mod output;
 mod pki;
+mod reload_health;
 mod serve;
 mod start_hooks;
 mod storage;
@@ -48,6 +51,7 @@ pub fn run(
             host_manifests::run(&arguments, assembly)
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
+        cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
         cli::Command::Version => version::run(),
     }
 }

@@ -19,6 +19,8 @@ use storage_contract::{
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
+use crate::encryption_keys::EncryptionKeys;
+
 /// Pause before the server connects again to an etcd that did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -72,25 +74,26 @@ impl Storage {
         let _ = self.store.set(store);
     }
 
-    /// Connects to an etcd, and retries until it succeeds or until `shutdown`.
+    /// Connects to an etcd, and retries until it succeeds and the server has its encryption keys, or until `shutdown`.
     pub(crate) async fn connect(
         self: Arc<Self>,
         configuration: EtcdConfiguration,
+        keys: EncryptionKeys,
         shutdown: CancellationToken,
     ) {
         let endpoints = configuration.endpoints.join(", ");
         let mut last = String::new();
         loop {
-            let connecting = EtcdStore::connect(configuration.clone());
+            let connecting = usable(&configuration, &keys);
             let error = tokio::select! {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
                     Ok(store) => return self.open(Arc::new(store)),
-                    Err(error) => format!("{:#}", anyhow::Error::new(error)),
+                    Err(error) => format!("{error:#}"),
                 },
             };
             if error != last {
-                tracing::error!(error, "cannot connect to etcd at {endpoints}; retrying");
+                tracing::error!(error, "cannot use the etcd at {endpoints}; retrying");
                 last = error;
             }
             tokio::time::sleep(PAUSE).await;
@@ -126,6 +129,14 @@ impl Storage {
         }
         result
     }
+}
+
+/// Connects to an etcd of which the server has the encryption keys.
+async fn usable(configuration: &EtcdConfiguration, keys: &EncryptionKeys) -> anyhow::Result<EtcdStore> {
+    let store = EtcdStore::connect(configuration.clone()).await?;
+    keys.reload()?;
+    keys.agree(&store).await?;
+    Ok(store)
 }
 
 /// Returns group and resource of `/capstan/<group>/<resource>/…`, and empty texts for any other key. In the start of a

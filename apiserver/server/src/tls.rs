@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use apiserver_host::FrontProxy;
-use apiserver_http::{NamedCertificate, ReloadableTls, TlsMaterial};
+use apiserver_http::{Check, NamedCertificate, ReloadableTls, TlsMaterial};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
+use crate::reload_health::ReloadHealth;
 
 /// Interval at which the files are checked for changes. Certificates are renewed hours before the old one expires.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -52,7 +53,7 @@ pub(crate) struct TlsFiles {
     sources: Sources,
     tls: Arc<ReloadableTls>,
     last: PemTexts,
-    last_error: String,
+    health: ReloadHealth,
 }
 
 /// Outcome of a reload.
@@ -65,17 +66,19 @@ enum Reload {
 }
 
 impl Sources {
-    /// Reads the sources for the first time.
+    /// Reads the sources for the first time. The first start creates the server's own CA.
     pub(crate) fn open(self) -> anyhow::Result<TlsFiles> {
+        Authority::open(&self.data)?;
         let last = self.read()?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
-        Ok(TlsFiles { sources: self, tls: Arc::new(tls), last, last_error: String::new() })
+        Ok(TlsFiles { sources: self, tls: Arc::new(tls), last, health: ReloadHealth::default() })
     }
 
-    /// Reads the sources. Renews the server's own certificate if it expires soon.
+    /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
+    /// new one would end every kubeconfig.
     fn read(&self) -> anyhow::Result<PemTexts> {
-        let authority = Authority::open(&self.data)?;
+        let authority = Authority::read(&self.data)?;
         let (chain, key) = match &self.configuration.tls {
             Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
             None => {
@@ -145,6 +148,11 @@ impl TlsFiles {
         Arc::clone(&self.tls)
     }
 
+    /// Returns the readiness check `pki`. It fails when the sources have been unusable for five minutes.
+    pub(crate) fn check(&self) -> Check {
+        self.health.check("pki")
+    }
+
     /// Reloads the sources after each change, until `shutdown`. New connections use the new settings. Open connections
     /// continue with the old ones.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
@@ -174,7 +182,7 @@ impl TlsFiles {
     }
 
     /// Applies the sources if they changed and are valid. A certificate and its key are two files. After only one of
-    /// them was written, they do not match, and a later reload succeeds. The same error is returned once.
+    /// them was written, they do not match, and a later reload succeeds. The same error is returned once per minute.
     fn reload(&mut self) -> Reload {
         let replaced = self.sources.read().and_then(|texts| {
             if texts == self.last {
@@ -187,14 +195,19 @@ impl TlsFiles {
             self.last = texts;
             Ok(true)
         });
-        let error = replaced.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
-        let is_repeated = error == self.last_error;
-        self.last_error.clone_from(&error);
         match replaced {
-            Ok(true) => Reload::Replaced,
-            Ok(false) => Reload::Unchanged,
-            Err(_) if is_repeated => Reload::Unchanged,
-            Err(_) => Reload::Unusable(error),
+            Ok(is_new) => {
+                self.health.succeed();
+                if is_new { Reload::Replaced } else { Reload::Unchanged }
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                if self.health.fail(&error, Instant::now()) {
+                    Reload::Unusable(error)
+                } else {
+                    Reload::Unchanged
+                }
+            }
         }
     }
 }
@@ -204,9 +217,22 @@ mod tests {
     use super::*;
     use crate::config::Tls;
 
+    fn sources(
+        data: &tempfile::TempDir,
+        tls: Option<Tls>,
+        proxy: Option<watch::Receiver<FrontProxy>>,
+    ) -> Sources {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        Sources {
+            configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
+            data: data.path().to_owned(),
+            listen: "127.0.0.1:7443".parse().unwrap(),
+            front_proxy: proxy,
+        }
+    }
+
     #[test]
     fn a_new_certificate_is_used_once_its_key_is_there() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let data = tempfile::tempdir().unwrap();
         let authority = Authority::open(data.path()).unwrap();
         let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
@@ -219,13 +245,7 @@ mod tests {
             key_file: key_file.clone(),
             sni_certificates: Vec::new(),
         });
-        let sources = Sources {
-            configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
-            data: data.path().to_owned(),
-            listen: "127.0.0.1:7443".parse().unwrap(),
-            front_proxy: None,
-        };
-        let mut files = sources.open().unwrap();
+        let mut files = sources(&data, tls, None).open().unwrap();
         assert_eq!(files.reload(), Reload::Unchanged);
         std::fs::write(&cert_file, &new.certificate).unwrap();
         assert!(matches!(files.reload(), Reload::Unusable(_)), "the key is still the old one");
@@ -239,8 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn a_ca_that_vanishes_is_not_replaced() {
+        let data = tempfile::tempdir().unwrap();
+        let mut files = sources(&data, None, None).open().unwrap();
+        let (pki, away) = (data.path().join("pki"), data.path().join("away"));
+        std::fs::rename(&pki, &away).unwrap();
+        let Reload::Unusable(error) = files.reload() else { panic!("there is no CA") };
+        assert!(error.contains("pki/ca.crt"), "{error}");
+        assert!(!pki.exists());
+        std::fs::rename(&away, &pki).unwrap();
+        assert_eq!(files.reload(), Reload::Unchanged);
+    }
+
+    #[test]
     fn a_changed_certificate_for_a_name_is_reloaded() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let data = tempfile::tempdir().unwrap();
         let authority = Authority::open(data.path()).unwrap();
         let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
@@ -257,13 +289,7 @@ mod tests {
         };
         let sni_certificates = vec![one(Vec::new()), one(vec!["*.two.example".to_owned()])];
         let tls = Some(Tls { cert_file: cert_file.clone(), key_file: key_file.clone(), sni_certificates });
-        let sources = Sources {
-            configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
-            data: data.path().to_owned(),
-            listen: "127.0.0.1:7443".parse().unwrap(),
-            front_proxy: None,
-        };
-        let mut files = sources.open().unwrap();
+        let mut files = sources(&data, tls, None).open().unwrap();
         let names = |files: &TlsFiles| -> Vec<Vec<String>> {
             let named = files.last.material().unwrap().named;
             named.into_iter().map(|certificate| certificate.names).collect()
@@ -276,18 +302,11 @@ mod tests {
 
     #[test]
     fn a_new_front_proxy_ca_is_used() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let proxy = |ca: &str| FrontProxy { ca: ca.to_owned(), headers: Default::default() };
         let first = Authority::open(data.path()).unwrap().certificate().to_owned();
         let (sender, receiver) = watch::channel(proxy(&first));
-        let sources = Sources {
-            configuration: ServerConfiguration::default(),
-            data: data.path().to_owned(),
-            listen: "127.0.0.1:7443".parse().unwrap(),
-            front_proxy: Some(receiver),
-        };
-        let mut files = sources.open().unwrap();
+        let mut files = sources(&data, None, Some(receiver)).open().unwrap();
         sender.send_replace(proxy("no PEM"));
         assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
         sender.send_replace(proxy(Authority::open(other.path()).unwrap().certificate()));

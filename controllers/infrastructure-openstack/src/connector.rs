@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use controllers_infrastructure::{
-    Cloud, CloudConnector, CloudError, CloudResult, Connection, Credentials, ErrorClass,
+    CallPermit, Cloud, CloudConnector, CloudError, CloudResult, Connection, Credentials, ErrorClass,
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{cloud::OpenStackCloud, login::log_in};
+use crate::{cloud::OpenStackCloud, login::log_in, metrics::CloudMetrics};
 
 /// Time after which an unused session is dropped: it belongs to a deleted cluster, or to a Secret that has
 /// changed.
@@ -41,6 +41,8 @@ pub struct OpenStackConnector {
     slots: StdMutex<HashMap<Credentials, Slot>>,
     /// Last credentials of each source that the cloud accepted, with their cloud.
     accepted: StdMutex<Accepted>,
+    permit: Option<Arc<dyn CallPermit>>,
+    metrics: CloudMetrics,
 }
 
 struct Slot {
@@ -78,6 +80,24 @@ impl OpenStackConnector {
         Self::default()
     }
 
+    /// Makes every session wait for this permit before each call that changes something.
+    pub fn with_permit(self, permit: Arc<dyn CallPermit>) -> Self {
+        Self { permit: Some(permit), ..self }
+    }
+
+    /// Makes every session record its calls in these metrics.
+    pub fn with_metrics(self, metrics: CloudMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
+    async fn log_in(&self, credentials: &Credentials) -> CloudResult<OpenStackCloud> {
+        let session = log_in(credentials).await?.with_metrics(self.metrics.clone());
+        Ok(OpenStackCloud::new(match &self.permit {
+            Some(permit) => session.with_permit(Arc::clone(permit)),
+            None => session,
+        }))
+    }
+
     fn slot(&self, credentials: &Credentials) -> Arc<SharedSession> {
         let now = Instant::now();
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,9 +127,9 @@ impl OpenStackConnector {
         if is_early {
             return old;
         }
-        match log_in(credentials).await {
+        match self.log_in(credentials).await {
             Ok(new) => {
-                let cloud = Arc::new(OpenStackCloud::new(new));
+                let cloud = Arc::new(new);
                 *session.login.lock().await = Login::Done(Arc::clone(&cloud));
                 *failures = None;
                 cloud
@@ -145,9 +165,9 @@ impl CloudConnector for OpenStackConnector {
             }
             Login::Untried | Login::Done(_) | Login::Failed(..) => {}
         }
-        match log_in(credentials).await {
-            Ok(session) => {
-                let cloud = Arc::new(OpenStackCloud::new(session));
+        match self.log_in(credentials).await {
+            Ok(cloud) => {
+                let cloud = Arc::new(cloud);
                 *login = Login::Done(Arc::clone(&cloud));
                 Ok(cloud)
             }

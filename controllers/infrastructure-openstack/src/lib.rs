@@ -19,6 +19,7 @@ mod image;
 mod load_balancer;
 mod login;
 mod lookups;
+mod metrics;
 mod network;
 mod paging;
 mod quota;
@@ -31,3 +32,4 @@ mod trust;
 mod volume;
 
 pub use connector::OpenStackConnector;
+pub use metrics::CloudMetrics;

@@ -1,12 +1,13 @@
 //! Session: sends calls as one user, to one project, in one region.
 
 use std::{
+    sync::Arc,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
+use controllers_infrastructure::{AlwaysPermitted, CallPermit, CloudError, CloudResult, ErrorClass};
 use http::{Response, header};
 use openstack_sdk::{
     AsyncOpenStack,
@@ -18,6 +19,7 @@ use tokio::sync::OnceCell;
 
 use crate::catalog::Endpoints;
 use crate::error_mapping::{refused, request_id, unanswered, unreadable};
+use crate::metrics::CloudMetrics;
 use crate::rate_limit::{RateLimit, Verdict};
 use crate::request::{Request, Service};
 
@@ -52,6 +54,8 @@ pub(crate) struct Session {
     credentials_expire_at: Option<String>,
     /// Time of the login, in seconds since 1970.
     begun: i64,
+    permit: Arc<dyn CallPermit>,
+    metrics: CloudMetrics,
 }
 
 impl Session {
@@ -73,7 +77,19 @@ impl Session {
             refused: AtomicBool::new(false),
             credentials_expire_at,
             begun: jiff::Timestamp::now().as_second(),
+            permit: Arc::new(AlwaysPermitted),
+            metrics: CloudMetrics::default(),
         }
+    }
+
+    /// Makes the session wait for this permit before each call that changes something.
+    pub(crate) fn with_permit(self, permit: Arc<dyn CallPermit>) -> Self {
+        Self { permit, ..self }
+    }
+
+    /// Makes the session record its calls in these metrics.
+    pub(crate) fn with_metrics(self, metrics: CloudMetrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Returns the region of all calls.
@@ -169,13 +185,19 @@ impl Session {
     ) -> CloudResult<Response<Bytes>> {
         let gate = &self.gates[position(request.service)];
         let leave = gate.enter().await;
+        if !request.is_read() {
+            // Last: the gate may have waited for a minute.
+            self.permit.granted().await;
+        }
         let started = Instant::now();
         let (builder, body) = build(request, url, minor);
         let result = self.client.rest_async(builder, body).await;
-        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let took = started.elapsed();
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let status = result.as_ref().ok().map(|answer| answer.status().as_u16());
+        self.metrics.record(request.service, &request.method, status, took);
         let (outcome, verdict) = match result {
             Ok(answer) => {
-                let status = answer.status().as_u16();
                 let id = request_id(answer.headers());
                 tracing::debug!(method = %request.method, path = request.path, status, ms, request.id = id, "cloud call");
                 judge(request, answer)

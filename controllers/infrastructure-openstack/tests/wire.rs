@@ -3,12 +3,17 @@
 
 mod stub;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use controllers_infrastructure::{
-    Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind, TaggedKind,
+    CallPermit, Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind,
+    TaggedKind,
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
 use stub::{Answer, Stub};
 
 const SERVERS: &str = "GET /compute/v2.1/servers/detail";
@@ -305,4 +310,45 @@ async fn the_credentials_of_a_trustee_lead_to_the_project_of_the_trust() {
     let error = cloud.servers().await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthorized);
     assert_eq!(stub.received(LOGIN).len(), 1);
+}
+
+/// Permit that counts the calls that wait for it, and grants the first `limit` of them.
+#[derive(Debug, Default)]
+struct Permits {
+    granted: AtomicUsize,
+    limit: usize,
+}
+
+#[async_trait::async_trait]
+impl CallPermit for Permits {
+    async fn granted(&self) {
+        if self.granted.fetch_add(1, Ordering::SeqCst) >= self.limit {
+            std::future::pending().await
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not() {
+    let stub = Stub::start().await;
+    let permits = Arc::new(Permits { limit: 1, ..Permits::default() });
+    let permit: Arc<dyn CallPermit> = permits.clone();
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = CloudMetrics::registered(&mut registry);
+    let connector = OpenStackConnector::new().with_permit(permit).with_metrics(metrics);
+    let cloud = connector.connect(&stub.credentials()).await.unwrap();
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
+    cloud.servers().await.unwrap();
+    assert_eq!(permits.granted.load(Ordering::SeqCst), 0);
+    stub.enqueue("POST /compute/v2.1/servers/s/action", response(202, ""));
+    let reboot = || cloud.reboot_server("s", RebootKind::Hard);
+    reboot().await.unwrap();
+    // The process is no longer the leader: the call is not sent, and there is no error to report.
+    assert!(tokio::time::timeout(Duration::from_millis(200), reboot()).await.is_err());
+    assert_eq!(permits.granted.load(Ordering::SeqCst), 2);
+    assert_eq!(stub.received("POST /compute/v2.1/servers/s/action").len(), 1);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let recorded = r#"capstan_cloud_requests_total{service="Nova",method="POST",code="202"} 1"#;
+    assert!(text.contains(recorded), "{text}");
 }

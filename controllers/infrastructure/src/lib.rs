@@ -6,6 +6,7 @@
 mod cloud;
 mod credentials;
 mod error;
+mod permit;
 mod resources;
 #[cfg(feature = "suite")]
 pub mod suite;
@@ -13,4 +14,5 @@ pub mod suite;
 pub use cloud::{Cloud, CloudConnector, Connection};
 pub use credentials::Credentials;
 pub use error::{CloudError, CloudResult, ErrorClass, FailedStep, OPENSTACK_ERROR};
+pub use permit::{AlwaysPermitted, CallPermit};
 pub use resources::*;

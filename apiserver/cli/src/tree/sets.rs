@@ -20,7 +20,7 @@ const CONTROL_PLANE_CAUSES: [&str; 5] = [
 ];
 
 /// Words of a set that cannot scale, before the reason.
-const BLOCKED: &str = "is blocked because";
+const BLOCKED: &str = " blocked because";
 
 /// Returns the node of the control plane with its Machines.
 pub(super) fn control_plane(plane: &KubeadmControlPlane, objects: &ClusterObjects) -> Node {
@@ -94,7 +94,8 @@ fn machines_of(owner: &ObjectMeta, kind: &str, objects: &ClusterObjects) -> Vec<
     machines.into_iter().map(|it| machine(it, objects)).collect()
 }
 
-/// Replaces the message of a rollout, which repeats what the Machines below say, by the number of Machines to go.
+/// Replaces the message of a rollout, which repeats what the Machines below say, by the number of Machines to go, and by
+/// the obstacle that ScalingUp names.
 fn progress(node: &mut Node, desired: i32, up_to_date: Option<i32>, etcd: Option<&str>) {
     if node.state != "RollingOut" {
         return;
@@ -104,6 +105,11 @@ fn progress(node: &mut Node, desired: i32, up_to_date: Option<i32>, etcd: Option
     if let Some(etcd) = etcd {
         message.push_str("; ");
         message.push_str(etcd);
+    }
+    let scaling = node.condition("ScalingUp").and_then(|it| it.message.split_once(BLOCKED));
+    if let Some((_, obstacle)) = scaling {
+        message = format!("{message}; blocked because{obstacle}");
+        node.severity = Severity::Failed;
     }
     node.cause = Some(Cause { reason: String::new(), message });
 }

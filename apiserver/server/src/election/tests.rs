@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use apiserver_access::{Authenticator, Chain, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
@@ -88,14 +89,14 @@ impl World {
             (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default(), CancellationToken::new());
         let election = Election::new(self.client(Arc::clone(&is_cut_off)), name.to_owned(), QUICK);
         let (running, count) = (Arc::clone(&self.running), Arc::clone(&elected));
-        let start = move |term: CancellationToken| {
+        let start = move |term: Term| {
             assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two run at once");
             count.fetch_add(1, Ordering::SeqCst);
             let running = RunningGuard(Arc::clone(&running));
             let mut controllers = JoinSet::new();
             controllers.spawn(async move {
                 let _running = running;
-                term.cancelled().await;
+                term.end.cancelled().await;
             });
             controllers
         };
@@ -225,12 +226,12 @@ async fn a_controller_that_panics_is_restarted() {
     let election = Election::new(world.client(Arc::default()), "only".to_owned(), QUICK);
     let (shutdown, starts) = (CancellationToken::new(), Arc::<AtomicUsize>::default());
     let count = Arc::clone(&starts);
-    let start = move |term: CancellationToken| {
+    let start = move |term: Term| {
         let broken = count.fetch_add(1, Ordering::SeqCst) == 0;
         let mut controllers = JoinSet::new();
         controllers.spawn(async move {
             assert!(!broken, "this panic is meant");
-            term.cancelled().await;
+            term.end.cancelled().await;
         });
         controllers
     };
@@ -240,4 +241,69 @@ async fn a_controller_that_panics_is_restarted() {
     }
     shutdown.cancel();
     running.await.unwrap();
+}
+
+impl World {
+    fn election(&self, name: &str, timing: Timing) -> Election {
+        Election::new(self.client(Arc::default()), name.to_owned(), timing)
+    }
+}
+
+async fn is_granted(term: &Term) -> bool {
+    tokio::time::timeout(Duration::from_secs(2), term.permit().granted()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_holder_that_was_frozen_gets_no_permit_after_another_took_the_lease() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let first = world.election("first", QUICK);
+    let term = first.term(&first.acquire().await, &shutdown);
+    assert!(is_granted(&term).await);
+    // Frozen: it renews nothing, and none of its timers runs.
+    let second = world.election("second", QUICK);
+    let other = second.term(&second.acquire().await, &shutdown);
+    assert!(!is_granted(&term).await && term.end.is_cancelled(), "its deadline has passed");
+    // Even with a clock that stood still, the Lease says who holds it.
+    let mut lease = first.leases.get(NAME).await.unwrap();
+    lease.spec.as_mut().unwrap().lease_transitions = Some(0);
+    let term = first.term(&Acquired { asked: Instant::now(), lease }, &shutdown);
+    assert!(!is_granted(&term).await && term.end.is_cancelled());
+    other.permit.extend(boot_time());
+    assert!(is_granted(&other).await && !other.end.is_cancelled());
+}
+
+#[tokio::test]
+async fn the_permit_of_an_earlier_term_of_the_same_process_does_not_hold() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let first = world.election("first", QUICK);
+    let earlier = first.term(&first.acquire().await, &shutdown);
+    first.release().await;
+    let later = first.term(&first.acquire().await, &shutdown);
+    earlier.permit.extend(boot_time());
+    assert!(!is_granted(&earlier).await);
+    later.permit.extend(boot_time());
+    assert!(is_granted(&later).await);
+}
+
+#[tokio::test]
+async fn calls_that_wait_share_one_reading_of_the_lease() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let first = world.election("first", Timing { deadline: Duration::from_secs(60), ..QUICK });
+    let term = first.term(&first.acquire().await, &shutdown);
+    let begun = Instant::now();
+    let calls: Vec<_> = (0..100).map(|_| is_granted(&term)).collect();
+    assert!(futures::future::join_all(calls).await.into_iter().all(|granted| granted));
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_released_lease_is_acquired_without_the_next_regular_attempt() {
+    let world = world();
+    let first = world.candidate("first");
+    first.is_elected(1).await;
+    let second = world.election("second", Timing { retry: Duration::from_secs(60), ..QUICK });
+    let acquired = tokio::spawn(async move { second.acquire().await.asked });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    first.stop().await;
+    tokio::time::timeout(Duration::from_secs(5), acquired).await.unwrap().unwrap();
 }

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
+use controllers_infrastructure_openstack::CloudMetrics;
 use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
@@ -24,8 +25,10 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
-use crate::encryption::EncryptionFile;
+use crate::election::ElectionMetrics;
+use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
+use crate::pki::Authority;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
 use crate::{compaction, controllers, encryption, pki, version};
@@ -64,6 +67,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         tls,
         encryption,
         queues,
+        cloud_metrics,
+        election_metrics,
         bootstrap_data,
     } = started;
     let authenticator = authenticator(host.as_deref());
@@ -74,7 +79,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: hooks.checks(),
+        checks: [hooks.checks(), vec![tls.check(), encryption.check()]].concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
@@ -84,10 +89,11 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         let host = host.as_ref().map(|host| host.client());
         let rate = configuration.controllers.workload_client.rate();
         let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
-        let parts = ControllerParts { host, queues, bootstrap_data, rate, settings };
+        let parts =
+            ControllerParts { host, queues, bootstrap_data, rate, settings, cloud_metrics, election_metrics };
         controllers::start(&server, parts, alone, &supervisor)
     });
-    announce(address, &data, &storage, &encryption.path);
+    announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
@@ -115,8 +121,10 @@ struct Started {
     settings: Settings,
     hooks: StartHooks,
     tls: TlsFiles,
-    encryption: EncryptionFile,
+    encryption: EncryptionKeys,
     queues: Queues,
+    cloud_metrics: CloudMetrics,
+    election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
 }
 
@@ -125,12 +133,17 @@ impl Started {
         let begun = Instant::now();
         let data = configuration.data_directory()?;
         pki::private_directory(&data)?;
+        refuse_a_lost_authority(configuration, &data)?;
         let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
+        let encryption = EncryptionKeys::new(encryption);
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
-        let (store, storage) = stores::open(configuration, &data, &mut metrics, &supervisor)?;
+        let cloud_metrics = CloudMetrics::registered(&mut metrics);
+        let election_metrics = ElectionMetrics::registered(&mut metrics);
+        let (store, storage) =
+            stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let host = Host::connect(configuration).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
@@ -143,7 +156,8 @@ impl Started {
         let settings = settings(configuration, &data, metrics, &force)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry());
-        let objects = stores::objects(registry, &store, &encryption.encryption, host.as_deref(), &supervisor);
+        let objects =
+            stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
         let hooks = StartHooks::start(&objects, assembly.namespaces(), &supervisor);
         hooks.settle(&objects, begun).await;
         Ok(Self {
@@ -159,6 +173,8 @@ impl Started {
             tls,
             encryption,
             queues,
+            cloud_metrics,
+            election_metrics,
             bootstrap_data,
         })
     }
@@ -171,6 +187,20 @@ impl Started {
             )
         })
     }
+}
+
+/// Refuses to start if the store exists but the server's own CA does not: a new CA would end every kubeconfig.
+fn refuse_a_lost_authority(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<()> {
+    let is_used = configuration.tls.is_none() || configuration.client_ca_file.is_none();
+    if is_used && Authority::is_missing(data) && data.join(stores::EMBEDDED).exists() {
+        let data = data.display();
+        bail!(
+            "{data}/pki/ca.crt and ca.key are missing, but the store exists. Restore the directory pki from the \
+             backup. If it is lost, create a new CA with `capstan ca create --data-dir {data}`: kubeconfigs of the old CA then \
+             stop working"
+        );
+    }
+    Ok(())
 }
 
 fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
@@ -194,13 +224,13 @@ fn hosted_authorizer(host: Option<&Host>) -> Arc<dyn Authorizer> {
 fn supervise(
     supervisor: &Supervisor,
     tls: TlsFiles,
-    encryption: EncryptionFile,
+    encryption: EncryptionKeys,
     store: Arc<dyn Store>,
     host: Option<(Arc<Host>, Arc<Authenticator>)>,
 ) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("certificate files", tls.follow(shutdown.clone()));
-    supervisor.spawn("encryption file", encryption.follow(shutdown.clone()));
+    supervisor.spawn("encryption file", encryption.follow(Arc::clone(&store), shutdown.clone()));
     supervisor.spawn("compaction", compaction::run(store, shutdown.clone()));
     if let Some((host, authenticator)) = host {
         // The last answers of the host stay in force while it is made anew.
@@ -209,13 +239,13 @@ fn supervise(
     }
 }
 
-fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &Path) {
+fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),
         storage,
         ca = %data.join("pki/ca.crt").display(),
-        encryption = %encryption.display(),
+        encryption,
         "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
         data.display()
     );

@@ -14,9 +14,13 @@ use storage_etcd::EtcdConfiguration;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Etcd, ServerConfiguration};
+use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::pki;
 use crate::storage::Storage;
+
+/// File name of the embedded store in the data directory.
+pub(super) const EMBEDDED: &str = "store.redb";
 
 /// Opens the objects of a store.
 pub(super) fn objects(
@@ -44,23 +48,27 @@ pub(super) fn objects(
 /// Opens the store and returns it with its name. A file must open at once; an etcd may become available later.
 ///
 /// # Errors
-/// A file that cannot be opened; certificate files of etcd that cannot be read.
-pub(super) fn open(
+/// A file that cannot be opened; an encryption key of that file that the server does not have; certificate files of etcd that cannot be read.
+pub(super) async fn open(
     configuration: &ServerConfiguration,
     data: &Path,
+    encryption: &EncryptionKeys,
     metrics: &mut Registry,
     supervisor: &Supervisor,
 ) -> anyhow::Result<(Arc<dyn Store>, String)> {
     let storage = Storage::new(metrics);
     let name = match &configuration.storage.etcd {
         None => {
-            let path = data.join("store.redb");
-            storage.open(Arc::new(EmbeddedStore::open(&path)?));
+            let path = data.join(EMBEDDED);
+            let store = EmbeddedStore::open(&path)?;
+            encryption.agree(&store).await?;
+            storage.open(Arc::new(store));
             path.display().to_string()
         }
         Some(etcd) => {
             let shutdown = supervisor.shutdown().clone();
-            let connecting = Arc::clone(&storage).connect(etcd_configuration(etcd)?, shutdown);
+            let connecting =
+                Arc::clone(&storage).connect(etcd_configuration(etcd)?, encryption.clone(), shutdown);
             supervisor.spawn_finite("storage connection", connecting);
             etcd.endpoints.join(",")
         }

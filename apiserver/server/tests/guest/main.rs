@@ -3,7 +3,9 @@
 
 mod audit;
 mod client;
+mod encryption;
 mod etcd;
+mod failover;
 mod metrics;
 mod outage;
 mod process;

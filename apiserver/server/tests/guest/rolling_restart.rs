@@ -97,7 +97,7 @@ async fn no_write_fails_and_no_event_is_lost_while_each_server_is_replaced() {
 }
 
 /// Servers on one store have one CA and one key.
-fn share_secrets(from: &Path, to: &Path) {
+pub(crate) fn share_secrets(from: &Path, to: &Path) {
     std::fs::create_dir_all(to.join("pki")).unwrap();
     for name in ["pki/ca.crt", "pki/ca.key", "encryption.yaml"] {
         std::fs::copy(from.join(name), to.join(name)).unwrap();

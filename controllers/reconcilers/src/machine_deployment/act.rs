@@ -249,7 +249,13 @@ impl Actor<'_> {
         Ok(self.sets.patch(name, &params, &Patch::Apply(intent)).await?)
     }
 
-    async fn event(&self, deployment: &MachineDeployment, severity: Severity, reason: &str, message: &str) {
+    pub(super) async fn event(
+        &self,
+        deployment: &MachineDeployment,
+        severity: Severity,
+        reason: &str,
+        message: &str,
+    ) {
         self.context.events.record(deployment, severity, reason, message).await;
     }
 }

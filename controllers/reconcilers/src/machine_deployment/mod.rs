@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use apiserver_types::MachineDeployment;
 use controllers_runtime::{
-    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, paused, write_status,
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, paused, write_status,
 };
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
@@ -99,7 +99,11 @@ impl MachineDeploymentReconciler {
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);
         }
+        let before = report::obstacle(&deployment).map(str::to_owned);
         let deployment = report(&api, deployment, &observed, result.is_ok()).await?;
+        if let Some(obstacle) = report::obstacle(&deployment).filter(|it| Some(*it) != before.as_deref()) {
+            actor.event(&deployment, Severity::Warning, "FailedCreate", obstacle).await;
+        }
         let step = result?;
         if step == Step::Release {
             crate::finalizers::remove(&api, &deployment, FINALIZER).await?;

@@ -75,6 +75,12 @@ fn conditions(
     ]
 }
 
+/// Returns the message of the condition ScalingUp if it names an obstacle, e.g. a template that does not exist.
+pub(super) fn obstacle(deployment: &MachineDeployment) -> Option<&str> {
+    let message = deployment.condition("ScalingUp")?.message.as_str();
+    message.contains(" blocked because ").then_some(message)
+}
+
 /// Returns the end of a message about what keeps the MachineDeployment from having Machines made.
 fn obstacles(observed: &Observed) -> Option<String> {
     let missing = (!observed.missing.is_empty()).then(|| {

@@ -59,6 +59,8 @@ async fn a_template_that_is_missing_is_named_and_old_machines_stay() {
     let message = "Scaling up would be blocked because OpenStackMachineTemplate does not exist. Create \
         OpenStackMachineTemplate nowhere, or correct spec.template.spec.infrastructureRef";
     assert_eq!(scaling.message, message);
+    let events = life.events().await;
+    assert_eq!(events.iter().filter(|it| it.ends_with(message)).count(), 1, "{events:#?}");
     life.change(reference("second")).await;
     life.until_complete(2).await;
 }

@@ -1,0 +1,23 @@
+//! Permission of the process to change a cloud.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+/// Permission of this process to change a cloud. A provider waits for it directly before it sends a call that changes
+/// something. Another process may have taken over between the decision and the call.
+#[async_trait]
+pub trait CallPermit: Debug + Send + Sync + 'static {
+    /// Returns when the process may change the cloud now. If it no longer may, the future does not complete. Its
+    /// controller has ended by then, and drops it: the call is not sent, and nothing is reported.
+    async fn granted(&self);
+}
+
+/// Permit of a process that is the only one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AlwaysPermitted;
+
+#[async_trait]
+impl CallPermit for AlwaysPermitted {
+    async fn granted(&self) {}
+}
