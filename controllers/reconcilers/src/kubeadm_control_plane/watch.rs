@@ -92,12 +92,10 @@ mod tests {
     fn a_control_plane_machine_without_a_controller_wakes_the_control_plane_of_its_cluster() {
         let (store, mut writer) = reflector::store::<KubeadmControlPlane>();
         for cluster in ["blue", "red"] {
-            let mut control_plane = KubeadmControlPlane::default();
-            control_plane.metadata = serde_json::from_value(json!({
-                "name": cluster, "namespace": "n", "ownerReferences": [{
-                    "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": cluster, "uid": "u"}]
-            }))
-            .unwrap();
+            let metadata = json!({"name": cluster, "namespace": "n", "ownerReferences": [{
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": cluster, "uid": "u"}]});
+            let metadata = serde_json::from_value(metadata).unwrap();
+            let control_plane = KubeadmControlPlane { metadata, ..KubeadmControlPlane::default() };
             writer.apply_watcher_event(&watcher::Event::Apply(control_plane));
         }
         let machine = |label: &str, controller: bool| {
