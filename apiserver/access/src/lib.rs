@@ -5,12 +5,14 @@
 
 mod authenticator;
 mod authorizer;
+mod certificate;
 mod peer;
 mod policy;
 mod user;
 
 pub use authenticator::{Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
+pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use user::User;

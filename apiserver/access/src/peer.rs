@@ -61,6 +61,8 @@ pub enum Peer {
     /// Peer with a certificate of an unknown CA, an expired one, or one for another use. Other credentials may still
     /// be valid.
     Untrusted,
+    /// Peer with a certificate that was valid when the connection was opened, and is not valid any more.
+    Lapsed,
     /// Peer with a valid certificate.
     Known(PeerIdentity),
 }
@@ -70,7 +72,7 @@ impl Peer {
     pub fn identity(&self) -> Option<&PeerIdentity> {
         match self {
             Self::Known(identity) => Some(identity),
-            Self::Unidentified | Self::Untrusted => None,
+            Self::Unidentified | Self::Untrusted | Self::Lapsed => None,
         }
     }
 
@@ -79,11 +81,16 @@ impl Peer {
         self.identity().is_some_and(|peer| peer.is_front_proxy)
     }
 
+    /// Returns true if the certificate was valid earlier on this connection, and is not any more.
+    pub fn is_lapsed(&self) -> bool {
+        matches!(self, Self::Lapsed)
+    }
+
     /// Returns true if a certificate was shown that is no client certificate.
     pub(crate) fn is_refused(&self) -> bool {
         match self {
             Self::Unidentified => false,
-            Self::Untrusted => true,
+            Self::Untrusted | Self::Lapsed => true,
             Self::Known(identity) => !identity.is_client,
         }
     }

@@ -62,7 +62,8 @@ where
     if head_only {
         response::head_only(&mut answer);
     }
-    if server.lifecycle.is_draining() && connection.internal.is_none() {
+    let is_draining = server.lifecycle.is_draining() && connection.internal.is_none();
+    if is_draining || connection.peer.is_lapsed() {
         response::close_connection(&mut answer, version);
     }
     // That response is the same for every client, at any time.
@@ -212,18 +213,21 @@ where
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
     let permissions = UserPermissions::required(server, &user, proxied);
-    let call = Call { headers: head.headers, query, info, user, proxied, permissions, body, upgrade };
+    let certificate = connection.certificate.clone();
+    let headers = head.headers;
+    let call = Call { headers, query, info, user, proxied, permissions, body, certificate, upgrade };
     Ok(Admitted::Call(Box::new(call), admission))
 }
 
-/// Closes the connection after this response, in two cases: for a fraction of the requests, if the settings spread
-/// clients over servers; and for unauthenticated clients, which might open streams without end. Such a connection
-/// takes no more requests, whether the client heeds `GOAWAY` or not. A front proxy is authenticated, whichever user it
-/// names.
+/// Closes an HTTP/2 connection after this response, in three cases: for a fraction of the requests, if the settings
+/// spread clients over servers; for unauthenticated clients, which might open streams without end; and after the
+/// client certificate has lapsed, so that the client opens a connection with a new one. In the last two cases the
+/// connection takes no more requests, whether the client heeds `GOAWAY` or not. A front proxy is authenticated,
+/// whichever user it names.
 fn close_connection_if_due(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
     let chance = server.settings.goaway_chance;
     let drawn = chance > 0.0 && random_fraction() < chance;
-    let is_over = !is_known && connection.peer.identity().is_none();
+    let is_over = connection.peer.is_lapsed() || (!is_known && connection.peer.identity().is_none());
     if version == Version::HTTP_2 && (drawn || is_over) {
         if is_over {
             connection.in_flight.close();

@@ -85,7 +85,7 @@ impl Host {
                 tracing::error!("{error:#}; the last one stays in force");
                 continue;
             }
-            tracing::info!("the host's front proxy changed; new connections are verified against its new CA");
+            tracing::info!("the host's front proxy changed; all requests are verified against its new CA");
             authenticator.set_request_headers(found.headers.clone());
             self.proxy.send_replace(found);
         }

@@ -145,8 +145,8 @@ impl TlsFiles {
         Arc::clone(&self.tls)
     }
 
-    /// Reloads the sources after each change, until `shutdown`. New connections use the new settings. Open connections
-    /// continue with the old ones.
+    /// Reloads the sources after each change, until `shutdown`. New connections use the new serving certificates. New CAs
+    /// apply to open connections, too.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
         let mut front_proxy = self.sources.front_proxy.clone();
         loop {
@@ -165,7 +165,9 @@ impl TlsFiles {
             }
             match self.reload() {
                 Reload::Unchanged => {}
-                Reload::Replaced => tracing::info!("TLS files or CAs reloaded; new connections use them"),
+                Reload::Replaced => tracing::info!(
+                    "TLS files or CAs reloaded; new connections use the certificates, and all requests the CAs"
+                ),
                 Reload::Unusable(error) => {
                     tracing::error!(error, "TLS files or CAs are invalid; the last ones stay in force");
                 }
