@@ -58,6 +58,16 @@ impl Default for RequestHeaders {
     }
 }
 
+/// User of a request, as its credentials prove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// User.
+    pub user: Arc<User>,
+    /// Set if the host's front proxy has named the user, and the server believes it. Then the host authorizes the
+    /// request. The certificate of the connection alone does not set this.
+    pub is_proxied: bool,
+}
+
 /// Source of the users of bearer tokens: the host cluster.
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
@@ -68,7 +78,8 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
 }
 
-/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous.
+/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous. On a
+/// front proxy's connection it accepts nothing but the headers.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
@@ -91,24 +102,29 @@ impl Authenticator {
     ///
     /// # Errors
     /// [`Unauthenticated`] if a credential was shown that is not valid, or cannot be checked, and no other one is
-    /// valid: a token is enough beside a certificate of an unknown CA.
+    /// valid: a token is enough beside a certificate of an unknown CA. Beside a front proxy's certificate it is not: the
+    /// front proxy would then act for a user that it has not authenticated.
     pub async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
-    ) -> Result<Arc<User>, Unauthenticated> {
+    ) -> Result<Authenticated, Unauthenticated> {
         let rules = self.headers.load_full();
-        let identity = peer.identity();
-        let proxied = identity
-            .filter(|peer| peer.is_front_proxy)
-            .filter(|peer| rules.allowed_names.is_empty() || rules.allowed_names.contains(&peer.common_name))
-            .and_then(|_| rules.read(headers));
+        let proxy = peer.identity().filter(|peer| peer.is_front_proxy);
+        let proxied = proxy.filter(|peer| rules.allow(&peer.common_name)).and_then(|_| rules.read(headers));
         let credential = token::take(headers);
         strip(&rules, headers);
-        if let Some(user) = proxied {
-            return Ok(Arc::new(without_own_groups(user)));
+        if proxy.is_some() {
+            let user = proxied.map(without_own_groups).ok_or(Unauthenticated::Refused)?;
+            return Ok(Authenticated { user: Arc::new(user), is_proxied: true });
         }
-        if let Some(client) = identity.filter(|peer| peer.is_client) {
+        let user = self.direct_user(peer, credential).await?;
+        Ok(Authenticated { user, is_proxied: false })
+    }
+
+    /// Returns the user of a request that no front proxy has sent.
+    async fn direct_user(&self, peer: &Peer, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
+        if let Some(client) = peer.identity() {
             return Ok(Arc::clone(
                 client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
             ));
@@ -160,6 +176,11 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
 }
 
 impl RequestHeaders {
+    /// Returns true if a front proxy may have this common name.
+    fn allow(&self, common_name: &str) -> bool {
+        self.allowed_names.is_empty() || self.allowed_names.iter().any(|name| name == common_name)
+    }
+
     /// Returns the user, or `None` if the headers name none or are not UTF-8: a user without an unreadable group would
     /// be another one.
     fn read(&self, headers: &HeaderMap) -> Option<User> {

@@ -10,7 +10,9 @@ mod peer;
 mod policy;
 mod user;
 
-pub use authenticator::{Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated};
+pub use authenticator::{
+    Authenticated, Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
+};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};

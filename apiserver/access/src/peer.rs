@@ -86,13 +86,9 @@ impl Peer {
         matches!(self, Self::Lapsed)
     }
 
-    /// Returns true if a certificate was shown that is no client certificate.
+    /// Returns true if a certificate was shown that is not valid.
     pub(crate) fn is_refused(&self) -> bool {
-        match self {
-            Self::Unidentified => false,
-            Self::Untrusted | Self::Lapsed => true,
-            Self::Known(identity) => !identity.is_client,
-        }
+        matches!(self, Self::Untrusted | Self::Lapsed)
     }
 }
 

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use apiserver_access::Authenticated;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use http::{Request, Version};
@@ -185,9 +186,8 @@ where
 {
     let (mut head, incoming) = request.into_parts();
     let found = authentication::authenticate(server, connection, &mut head.headers).await;
-    let user = found.inspect_err(|_| scope.rejected_early())?;
+    let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
-    let proxied = connection.peer.is_front_proxy();
     let of_errors = OfErrors::new(&head.headers, &query);
     let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
         Ok(user) => user,

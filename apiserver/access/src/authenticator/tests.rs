@@ -58,7 +58,9 @@ fn the_identity_headers_of_the_front_proxy_are_trusted() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    assert!(found.is_proxied);
+    let user = found.user;
     assert_eq!(user.name, "root");
     assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
     assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
@@ -73,7 +75,7 @@ fn identity_headers_are_utf8_and_anonymous_stays_anonymous() {
         let mut headers = HeaderMap::new();
         headers.insert("x-remote-user", HeaderValue::from_bytes(user).unwrap());
         headers.insert("x-remote-group", HeaderValue::from_bytes(group).unwrap());
-        block(Authenticator::default().authenticate(&peer, &mut headers))
+        block(Authenticator::default().authenticate(&peer, &mut headers)).map(|found| found.user)
     };
     let known = read("jürgen".as_bytes(), "größe".as_bytes()).unwrap();
     assert_eq!((known.name.as_str(), known.groups[0].as_str()), ("jürgen", "größe"));
@@ -91,7 +93,9 @@ fn identity_headers_of_other_clients_are_ignored() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    assert!(!found.is_proxied);
+    let user = found.user;
     assert_eq!(user.name, "bob");
     assert_eq!(user.groups, ["dev", "system:authenticated"]);
     assert!(headers.is_empty(), "{headers:?}");
@@ -102,8 +106,8 @@ fn a_client_certificate_cannot_claim_the_group_of_the_controllers() {
     let world = world();
     let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
     let peer = world.pools.classify(&[certificate], UnixTime::now());
-    let user = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
-    assert_eq!(user.groups, ["system:authenticated"]);
+    let found = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
+    assert_eq!(found.user.groups, ["system:authenticated"]);
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
         let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
         assert!(headers.is_empty(), "{headers:?}");
-        found
+        found.map(|found| found.user)
     };
     let user = with("good").unwrap();
     assert_eq!(
@@ -165,7 +169,52 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
     let beside = block(authenticator.authenticate(&Peer::Untrusted, &mut headers));
-    assert_eq!(beside.unwrap().name, "carol", "a token beside a stranger's certificate");
+    assert_eq!(beside.unwrap().user.name, "carol", "a token beside a stranger's certificate");
     assert_eq!(with("bad"), Err(Unauthenticated::Refused));
     assert_eq!(with("other").unwrap_err().to_string(), "ask again");
+}
+
+/// Returns the user of a request with a good token beside this certificate.
+fn with_token(
+    rules: RequestHeaders,
+    peer: &Peer,
+    mut headers: HeaderMap,
+) -> Result<Authenticated, Unauthenticated> {
+    headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
+    block(Authenticator::new(rules, Some(Arc::new(Tokens))).authenticate(peer, &mut headers))
+}
+
+#[test]
+fn no_other_credential_is_accepted_on_a_connection_of_a_front_proxy() {
+    let world = world();
+    let other = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
+    let front = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
+    let rules = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
+    for (case, peer, headers) in [
+        ("a name that is not allowed", &other, forged()),
+        ("a name that is not allowed, and no headers", &other, HeaderMap::new()),
+        ("an allowed name without headers", &front, HeaderMap::new()),
+    ] {
+        assert_eq!(with_token(rules(), peer, headers), Err(Unauthenticated::Refused), "{case}");
+    }
+    let believed = with_token(rules(), &front, forged()).unwrap();
+    assert_eq!((believed.user.name.as_str(), believed.is_proxied), ("root", true));
+    let direct = with_token(rules(), &Peer::Unidentified, forged()).unwrap();
+    assert_eq!((direct.user.name.as_str(), direct.is_proxied), ("carol", false));
+}
+
+#[test]
+fn a_certificate_of_both_pools_is_a_front_proxy_and_no_client() {
+    let world = world();
+    let between = {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "between");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &world.proxy).unwrap()
+    };
+    let pools = CertificatePools::new(&[between.der().clone()], &[world.proxy.der().clone()]).unwrap();
+    let chain = [leaf(&between, "front", "system:masters"), between.der().clone()];
+    let peer = pools.classify(&chain, UnixTime::now());
+    let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+    assert_eq!(refused, Err(Unauthenticated::Refused));
 }
