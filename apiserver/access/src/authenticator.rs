@@ -33,7 +33,7 @@ pub struct ReviewFailed(pub String);
 /// Headers in which the front proxy names the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeaders {
-    /// Common names the proxy's certificate may have; empty allows any.
+    /// Common names the proxy's certificate may have; empty allows any, if the CA is in the request-header pool alone.
     pub allowed_names: Vec<String>,
     /// Headers with the user's name, in order of preference.
     pub username: Vec<String>,
@@ -111,7 +111,7 @@ impl Authenticator {
     ) -> Result<Authenticated, Unauthenticated> {
         let rules = self.headers.load_full();
         let proxy = peer.identity().filter(|peer| peer.is_front_proxy);
-        let proxied = proxy.filter(|peer| rules.allow(&peer.common_name)).and_then(|_| rules.read(headers));
+        let proxied = proxy.filter(|peer| rules.allow(peer)).and_then(|_| rules.read(headers));
         let credential = token::take(headers);
         strip(&rules, headers);
         if proxy.is_some() {
@@ -176,9 +176,13 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
 }
 
 impl RequestHeaders {
-    /// Returns true if a front proxy may have this common name.
-    fn allow(&self, common_name: &str) -> bool {
-        self.allowed_names.is_empty() || self.allowed_names.iter().any(|name| name == common_name)
+    /// Returns true if a front proxy may have the name of this certificate. An empty list allows every name, but not to
+    /// the certificates of a CA that signs clients, too.
+    fn allow(&self, peer: &PeerIdentity) -> bool {
+        if self.allowed_names.is_empty() {
+            return !peer.has_shared_ca;
+        }
+        self.allowed_names.contains(&peer.common_name)
     }
 
     /// Returns the user, or `None` if the headers name none or are not UTF-8: a user without an unreadable group would

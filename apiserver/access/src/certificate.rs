@@ -33,6 +33,11 @@ impl ReloadablePools {
         Self { current: ArcSwap::from_pointee(pools), clock }
     }
 
+    /// Returns the newest pools.
+    pub fn current(&self) -> Arc<CertificatePools> {
+        self.current.load_full()
+    }
+
     /// Replaces the pools, from the next request of every connection on.
     pub fn replace(&self, pools: CertificatePools) {
         self.current.store(Arc::new(pools));

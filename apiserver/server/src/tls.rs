@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver_host::FrontProxy;
 use apiserver_http::{NamedCertificate, ReloadableTls, TlsMaterial};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +55,8 @@ pub(crate) struct TlsFiles {
     tls: Arc<ReloadableTls>,
     last: PemTexts,
     last_error: String,
+    /// Number of client CAs that are not used, because they are CAs of front proxies, too.
+    shared_cas: Gauge,
 }
 
 /// Outcome of a reload.
@@ -70,7 +74,10 @@ impl Sources {
         let last = self.read()?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
-        Ok(TlsFiles { sources: self, tls: Arc::new(tls), last, last_error: String::new() })
+        let (last_error, shared_cas) = (String::new(), Gauge::default());
+        let files = TlsFiles { sources: self, tls: Arc::new(tls), last, last_error, shared_cas };
+        files.report_shared_cas();
+        Ok(files)
     }
 
     /// Reads the sources. Renews the server's own certificate if it expires soon.
@@ -140,6 +147,28 @@ impl PemTexts {
 }
 
 impl TlsFiles {
+    /// Registers the metrics of the files.
+    pub(crate) fn register(&self, metrics: &mut Registry) {
+        metrics.register(
+            "capstan_ca_in_two_pools",
+            "Client CAs that are not used, because they are CAs of front proxies, too",
+            self.shared_cas.clone(),
+        );
+    }
+
+    /// Reports the CAs that are in both pools. A certificate of such a CA could pose as the front proxy.
+    fn report_shared_cas(&self) {
+        let shared = self.tls.shared_cas();
+        self.shared_cas.set(i64::try_from(shared.len()).unwrap_or(i64::MAX));
+        if !shared.is_empty() {
+            tracing::error!(
+                cas = shared.join("; "),
+                "a client CA has the key of a front-proxy CA of the host cluster; its client certificates get 401. Use \
+                 another CA in clientCaFile"
+            );
+        }
+    }
+
     /// Returns the settings to serve with.
     pub(crate) fn tls(&self) -> Arc<ReloadableTls> {
         Arc::clone(&self.tls)
@@ -187,6 +216,7 @@ impl TlsFiles {
                 .map_err(anyhow::Error::msg)
                 .context("certificate, key and CAs do not match")?;
             self.last = texts;
+            self.report_shared_cas();
             Ok(true)
         });
         let error = replaced.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
@@ -292,7 +322,9 @@ mod tests {
         let mut files = sources.open().unwrap();
         sender.send_replace(proxy("no PEM"));
         assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
+        assert_eq!(files.shared_cas.get(), 1, "the server's own CA is in both pools");
         sender.send_replace(proxy(Authority::open(other.path()).unwrap().certificate()));
         assert_eq!(files.reload(), Reload::Replaced);
+        assert_eq!(files.shared_cas.get(), 0);
     }
 }

@@ -218,3 +218,38 @@ fn a_certificate_of_both_pools_is_a_front_proxy_and_no_client() {
     let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
     assert_eq!(refused, Err(Unauthenticated::Refused));
 }
+
+/// Returns a CA certificate with another name and the same key.
+fn renamed(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::try_from(authority.key().serialize_der()).unwrap();
+    CertifiedIssuer::self_signed(params, key).unwrap()
+}
+
+#[test]
+fn a_ca_key_in_both_pools_signs_front_proxies_and_no_clients() {
+    let world = world();
+    let same_key = renamed(&world.client, "proxy-ca");
+    for (case, front_proxies) in [("the same CA", &world.client), ("the same key", &same_key)] {
+        let own = authority("own-ca");
+        let client_cas = [own.der().clone(), world.client.der().clone()];
+        let pools = CertificatePools::new(&client_cas, &[front_proxies.der().clone()]).unwrap();
+        assert_eq!(pools.shared_names(), ["CN=client-ca"], "{case}");
+        let find = |issuer, name: &str, rules: RequestHeaders, mut headers: HeaderMap| {
+            let peer = pools.classify(&[leaf(issuer, name, "system:masters")], UnixTime::now());
+            block(Authenticator::new(rules, None).authenticate(&peer, &mut headers))
+                .map(|found| found.user.name.clone())
+        };
+        let any = RequestHeaders::default;
+        let front = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..any() };
+        let refused = Err(Unauthenticated::Refused);
+        assert_eq!(find(&world.client, "bob", front(), HeaderMap::new()), refused, "{case}: as a client");
+        assert_eq!(find(&world.client, "bob", front(), forged()), refused, "{case}: with headers");
+        assert_eq!(find(front_proxies, "front", any(), forged()), refused, "{case}: any name is allowed");
+        assert_eq!(find(front_proxies, "front", front(), forged()).as_deref(), Ok("root"), "{case}");
+        assert_eq!(find(&own, "bob", any(), forged()).as_deref(), Ok("bob"), "{case}: another client CA");
+    }
+    assert!(world.pools.shared_names().is_empty());
+}

@@ -139,6 +139,7 @@ impl Started {
             front_proxy: host.as_deref().map(Host::proxy),
         };
         let tls = sources.open()?;
+        tls.register(&mut metrics);
         let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
         let settings = settings(configuration, &data, metrics, &force)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));

@@ -84,6 +84,11 @@ impl ReloadableTls {
         Ok(())
     }
 
+    /// Returns the subjects of the client CAs that are not used, because their key is one of the front proxies' CAs, too.
+    pub fn shared_cas(&self) -> Vec<String> {
+        self.pools.current().shared_names().to_vec()
+    }
+
     /// Returns the settings for a new connection.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
