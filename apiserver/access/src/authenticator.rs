@@ -6,12 +6,24 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
 use token::Credential;
+
+/// Headers with credentials, of Kubernetes, of OpenStack and of proxies. No code after the authenticator needs them.
+const IDENTITY_HEADERS: [&str; 6] = [
+    "authorization",
+    "proxy-authorization",
+    "x-auth-token",
+    "x-forwarded-client-cert",
+    "x-service-token",
+    "x-subject-token",
+];
+
+/// Prefixes of headers in which proxies name a user.
+const IDENTITY_PREFIXES: [&str; 3] = ["ssl-client-", "x-client-cert", "x-remote-"];
 
 /// Failed authentication: a credential was shown, and it identifies no user. A request without credentials is
 /// anonymous.
@@ -154,25 +166,28 @@ fn user_of_certificate(peer: &PeerIdentity) -> User {
     user
 }
 
+/// Removes every header that could carry an identity. Programs between a client and this server may write `_` for `-`.
 fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
-    headers.remove(AUTHORIZATION);
-    let names = || [&rules.username, &rules.uid, &rules.group].into_iter().flatten();
-    let starts_with = |key: &str, prefix: &str| {
-        key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-    };
+    let names = || [&rules.username, &rules.uid, &rules.group].into_iter().flatten().map(String::as_str);
+    let prefixes = || IDENTITY_PREFIXES.into_iter().chain(rules.extra_prefix.iter().map(String::as_str));
     let removed: Vec<_> = headers
         .keys()
         .filter(|key| {
-            let key = key.as_str();
-            key.starts_with("x-remote-")
-                || names().any(|name| name.eq_ignore_ascii_case(key))
-                || rules.extra_prefix.iter().any(|prefix| starts_with(key, prefix))
+            let key = key.as_str().as_bytes();
+            prefixes().any(|prefix| key.get(..prefix.len()).is_some_and(|start| is_same(start, prefix)))
+                || IDENTITY_HEADERS.into_iter().chain(names()).any(|name| is_same(key, name))
         })
         .cloned()
         .collect();
     for key in removed {
         headers.remove(key);
     }
+}
+
+/// Compares header names, without case, and with `_` as `-`.
+fn is_same(found: &[u8], name: &str) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    found.len() == name.len() && found.iter().map(plain).eq(name.as_bytes().iter().map(plain))
 }
 
 impl RequestHeaders {

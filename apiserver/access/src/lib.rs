@@ -8,6 +8,8 @@ mod authorizer;
 mod certificate;
 mod peer;
 mod policy;
+#[cfg(test)]
+mod testing;
 mod user;
 
 pub use authenticator::{

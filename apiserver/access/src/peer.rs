@@ -80,7 +80,8 @@ impl CertificatePools {
         if !client && !request_header {
             return Peer::Untrusted;
         }
-        let Some(identity) = PeerIdentity::read(leaf) else { return Peer::Unidentified };
+        // Such a client has shown a credential that names no user, so it is not anonymous.
+        let Some(identity) = PeerIdentity::read(leaf) else { return Peer::Untrusted };
         Peer::Known(PeerIdentity {
             is_client: client && !request_header,
             is_front_proxy: request_header,
@@ -93,11 +94,11 @@ impl CertificatePools {
 /// Peer of a connection, by the certificate that it has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// Peer without a certificate, or with a valid one that names no user.
+    /// Peer without a certificate.
     #[default]
     Unidentified,
-    /// Peer with a certificate of an unknown CA, an expired one, or one for another use. Other credentials may still
-    /// be valid.
+    /// Peer with a certificate of an unknown CA, an expired one, one for another use, or one without a readable common
+    /// name. Other credentials may still be valid.
     Untrusted,
     /// Peer with a certificate that was valid when the connection was opened, and is not valid any more.
     Lapsed,
@@ -183,6 +184,9 @@ impl PeerIdentity {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let subject = certificate.subject();
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        if common_name.is_empty() {
+            return None;
+        }
         let organizations =
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
         let hash = digest(&SHA256, leaf);

@@ -1,11 +1,13 @@
 //! Tests of the authenticator: client certificates, front-proxy headers and bearer tokens.
 
+use http::header::AUTHORIZATION;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::*;
 use crate::CertificatePools;
 use crate::peer::Peer;
+use crate::testing::block;
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -42,15 +44,6 @@ fn forged() -> HeaderMap {
     headers.append("x-remote-group", "others".parse().unwrap());
     headers.insert("x-remote-extra-scopes.example%2fx", "a".parse().unwrap());
     headers
-}
-
-fn block<T>(future: impl Future<Output = T>) -> T {
-    let mut future = Box::pin(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("nothing here waits"),
-    }
 }
 
 #[test]
@@ -252,4 +245,63 @@ fn a_ca_key_in_both_pools_signs_front_proxies_and_no_clients() {
         assert_eq!(find(&own, "bob", any(), forged()).as_deref(), Ok("bob"), "{case}: another client CA");
     }
     assert!(world.pools.shared_names().is_empty());
+}
+
+#[test]
+fn a_certificate_without_a_readable_name_is_refused_and_not_anonymous() {
+    let world = world();
+    for name in [None, Some("")] {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        if let Some(name) = name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        let certificate = params.signed_by(&KeyPair::generate().unwrap(), &world.client).unwrap();
+        let peer = world.pools.classify(&[certificate.der().clone()], UnixTime::now());
+        let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+        assert_eq!(refused, Err(Unauthenticated::Refused), "{name:?}");
+        assert_eq!(
+            with_token(RequestHeaders::default(), &peer, HeaderMap::new()).unwrap().user.name,
+            "carol"
+        );
+    }
+}
+
+#[test]
+fn identity_headers_are_removed_in_every_spelling() {
+    let rules = RequestHeaders {
+        username: vec!["X_Real-User".to_owned()],
+        extra_prefix: vec!["X-Attribute-".to_owned()],
+        ..RequestHeaders::default()
+    };
+    let removed = [
+        "x_remote_user",
+        "X-Remote_Group",
+        "x-remote-anything",
+        "x-real-user",
+        "X_REAL_USER",
+        "x_attribute_a",
+        "authorization",
+        "proxy-authorization",
+        "x-auth-token",
+        "x_subject_token",
+        "x-service-token",
+        "x-forwarded-client-cert",
+        "x-client-cert",
+        "x-client-cert-dn",
+        "ssl_client_s_dn",
+    ];
+    let kept =
+        ["cookie", "x-remote", "x-client", "accept", "x-attribute", "x-real-users", "impersonate-user"];
+    let mut headers = HeaderMap::new();
+    for name in removed.iter().chain(&kept) {
+        headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("x"));
+    }
+    block(Authenticator::new(rules, None).authenticate(&Peer::Unidentified, &mut headers)).unwrap();
+    let mut left: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+    left.sort_unstable();
+    let mut kept = kept;
+    kept.sort_unstable();
+    assert_eq!(left, kept);
 }
