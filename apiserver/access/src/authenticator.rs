@@ -153,9 +153,10 @@ impl Authenticator {
     }
 }
 
-/// Removes the groups of the server's own identities: only the process itself assigns them.
+/// Removes the groups that no certificate, header or token can claim: those of the server's own identities, and the one
+/// of machines.
 fn without_own_groups(mut user: User) -> User {
-    user.groups.retain(|group| !group.starts_with("system:capstan:"));
+    user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
     user
 }
 

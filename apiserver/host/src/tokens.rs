@@ -22,6 +22,9 @@ const MOST: usize = 8192;
 /// Maximum number of requests in flight: a client that guesses tokens must not flood the host.
 const AT_ONCE: usize = 16;
 
+/// Group that may do everything on the direct endpoint.
+const MASTERS: &str = "system:masters";
+
 /// Hash of a token: tokens themselves are not kept.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
@@ -30,6 +33,8 @@ pub struct HostTokens {
     client: Client,
     reviews: TtlCache<Hash, Option<User>>,
     at_once: Semaphore,
+    /// True if the host's tokens can have the group of administrators.
+    trusts_masters: bool,
 }
 
 impl std::fmt::Debug for HostTokens {
@@ -39,9 +44,18 @@ impl std::fmt::Debug for HostTokens {
 }
 
 impl HostTokens {
-    /// Creates a source that uses this client.
-    pub fn new(client: Client) -> Self {
-        Self { client, reviews: TtlCache::new(LIFETIME, MOST), at_once: Semaphore::new(AT_ONCE) }
+    /// Creates a source that uses this client. Unless it `trusts_masters`, it drops the group `system:masters`: the host's
+    /// administrators are not those of the direct endpoint.
+    pub fn new(client: Client, trusts_masters: bool) -> Self {
+        let (reviews, at_once) = (TtlCache::new(LIFETIME, MOST), Semaphore::new(AT_ONCE));
+        Self { client, reviews, at_once, trusts_masters }
+    }
+
+    /// Returns the user that a review has found.
+    fn user(&self, status: TokenReviewStatus) -> Option<User> {
+        let mut user = user(status)?;
+        user.groups.retain(|group| group != MASTERS || self.trusts_masters);
+        Some(user)
     }
 }
 
@@ -63,7 +77,7 @@ impl TokenSource for HostTokens {
         let parameters = PostParams::default();
         match retry::with_retries(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
-                let user = user(answer.status.unwrap_or_default());
+                let user = self.user(answer.status.unwrap_or_default());
                 self.reviews.insert(hash, user.clone());
                 Ok(user)
             }
@@ -125,7 +139,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_host_reviews_a_token_and_its_answer_is_cached() {
         let host = Fake::new(alice());
-        let tokens = HostTokens::new(host.client());
+        let tokens = HostTokens::new(host.client(), false);
         let many = futures::future::join_all((0..100).map(|_| tokens.review("t"))).await;
         let user = many.into_iter().last().unwrap().unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_deref()), ("alice", Some("7")));
@@ -147,12 +161,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failed_token_review_is_not_a_refusal() {
         let host = Fake::new(status(503));
-        let tokens = HostTokens::new(host.client());
+        let tokens = HostTokens::new(host.client(), false);
         assert!(tokens.review("t").await.unwrap_err().0.contains("try again"));
         host.answer(status(403));
         assert!(tokens.review("t").await.unwrap_err().0.contains("system:auth-delegator"));
         host.answer(alice());
         assert!(tokens.review("t").await.unwrap().is_some(), "a failure is not remembered");
+    }
+
+    #[tokio::test]
+    async fn administrators_of_the_host_are_none_here_unless_a_setting_trusts_them() {
+        let groups = ["system:masters", "system:nodes", "system:serviceaccounts:team", "dev"];
+        let host = Fake::new(review(&json!({"authenticated": true,
+            "user": {"username": "alice", "groups": groups}})));
+        for (trusts_masters, kept) in [(false, &groups[1..]), (true, &groups[..])] {
+            let tokens = HostTokens::new(host.client(), trusts_masters);
+            let user = tokens.review("t").await.unwrap().unwrap();
+            assert_eq!(user.groups, [kept, &["system:authenticated"]].concat());
+        }
     }
 
     #[test]

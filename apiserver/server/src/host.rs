@@ -19,6 +19,7 @@ pub(crate) struct Host {
     watching: kube::Client,
     namespaces: HostNamespaces,
     proxy: watch::Sender<FrontProxy>,
+    trusts_masters: bool,
 }
 
 impl Host {
@@ -29,7 +30,8 @@ impl Host {
         let proxy = apiserver_host::front_proxy(&client).await.context("cannot serve the host cluster")?;
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
-        Ok(Some(Self { client, watching, namespaces, proxy: watch::Sender::new(proxy) }))
+        let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
+        Ok(Some(Self { client, watching, namespaces, proxy, trusts_masters }))
     }
 
     /// Returns a receiver of the front-proxy configuration.
@@ -49,7 +51,7 @@ impl Host {
 
     /// Returns the source that verifies tokens of the host.
     pub(crate) fn tokens(&self) -> Arc<dyn TokenSource> {
-        Arc::new(HostTokens::new(self.client.clone()))
+        Arc::new(HostTokens::new(self.client.clone(), self.trusts_masters))
     }
 
     /// Returns the namespaces of the host.

@@ -135,7 +135,7 @@ struct Tokens;
 #[async_trait]
 impl TokenSource for Tokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let groups = ["dev", "system:capstan:controllers"].map(str::to_owned);
+        let groups = ["dev", "system:capstan:controllers", "system:machines"].map(str::to_owned);
         match token {
             "good" => Ok(Some(User::authenticated("carol", groups))),
             "bad" => Ok(None),

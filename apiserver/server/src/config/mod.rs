@@ -108,6 +108,9 @@ pub(crate) struct Host {
     /// Name of that Service. Default: `capstan`.
     #[serde(default = "default_service_name")]
     pub(crate) service_name: String,
+    /// True if tokens of the host can have the group `system:masters` on the direct endpoint. Default: false.
+    #[serde(default)]
+    pub(crate) trust_masters: bool,
 }
 
 fn default_service_namespace() -> String {
@@ -151,6 +154,7 @@ impl ServerConfiguration {
                 kubeconfig: kubeconfig.clone(),
                 service_namespace: namespace,
                 service_name: default_service_name(),
+                trust_masters: false,
             });
             host.kubeconfig.clone_from(kubeconfig);
         }
