@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
-use apiserver_host::{FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
+use apiserver_host::{Audiences, FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
 use apiserver_machinery::store::NamespaceSource;
 use futures::StreamExt;
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ pub(crate) struct Host {
     watching: kube::Client,
     namespaces: HostNamespaces,
     proxy: watch::Sender<FrontProxy>,
+    audiences: Audiences,
     trusts_masters: bool,
 }
 
@@ -31,7 +32,8 @@ impl Host {
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
         let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
-        Ok(Some(Self { client, watching, namespaces, proxy, trusts_masters }))
+        let audiences = Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience };
+        Ok(Some(Self { client, watching, namespaces, proxy, audiences, trusts_masters }))
     }
 
     /// Returns a receiver of the front-proxy configuration.
@@ -50,8 +52,9 @@ impl Host {
     }
 
     /// Returns the source that verifies tokens of the host.
-    pub(crate) fn tokens(&self) -> Arc<dyn TokenSource> {
-        Arc::new(HostTokens::new(self.client.clone(), self.trusts_masters))
+    pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
+        let tokens = HostTokens::new(self.client.clone(), self.audiences.clone(), self.trusts_masters);
+        Ok(Arc::new(tokens.context("cannot create a key for the cache of tokens")?))
     }
 
     /// Returns the namespaces of the host.

@@ -66,7 +66,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         queues,
         bootstrap_data,
     } = started;
-    let authenticator = authenticator(host.as_deref());
+    let authenticator = authenticator(host.as_deref())?;
     let audit = settings.audit.clone();
     let parts = Parts {
         objects,
@@ -179,9 +179,9 @@ fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
 }
 
-fn authenticator(host: Option<&Host>) -> Arc<Authenticator> {
+fn authenticator(host: Option<&Host>) -> anyhow::Result<Arc<Authenticator>> {
     let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
-    Arc::new(Authenticator::new(headers, host.map(Host::tokens)))
+    Ok(Arc::new(Authenticator::new(headers, host.map(Host::tokens).transpose()?)))
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.
