@@ -1,8 +1,8 @@
 //! Filter chain: the filters that every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → queue
-//!   → authorize → refuse without storage → read body → deadline → handler → compress → metrics, audit log
+//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → authorize
+//!   → queue → refuse without storage → read body → deadline → handler → compress → metrics, audit log
 //! ```
 
 use std::pin::pin;
@@ -199,15 +199,16 @@ where
         }
     };
     scope.set_impersonated(&user);
+    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
+    scope.decided(decided.word, &decided.reason);
+    decided.result?;
+    // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
     let started = Instant::now();
     let admission = match limits::admit(server, &info, &query, &user, scope.series()).await {
         Ok(admission) => admission,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
     scope.waited(started.elapsed());
-    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
-    scope.decided(decided.word, &decided.reason);
-    decided.result?;
     availability::check(server, &info, &query, proxied)?;
     let body = body::read(incoming).await?;
     scope.record_body(&info, &body);
