@@ -6,12 +6,24 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
 use token::Credential;
+
+/// Headers with credentials, of Kubernetes, of OpenStack and of proxies. No code after the authenticator needs them.
+const IDENTITY_HEADERS: [&str; 6] = [
+    "authorization",
+    "proxy-authorization",
+    "x-auth-token",
+    "x-forwarded-client-cert",
+    "x-service-token",
+    "x-subject-token",
+];
+
+/// Prefixes of headers in which proxies name a user.
+const IDENTITY_PREFIXES: [&str; 3] = ["ssl-client-", "x-client-cert", "x-remote-"];
 
 /// Failed authentication: a credential was shown, and it identifies no user. A request without credentials is
 /// anonymous.
@@ -33,7 +45,7 @@ pub struct ReviewFailed(pub String);
 /// Headers in which the front proxy names the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeaders {
-    /// Common names the proxy's certificate may have; empty allows any.
+    /// Common names the proxy's certificate may have; empty allows any, if the CA is in the request-header pool alone.
     pub allowed_names: Vec<String>,
     /// Headers with the user's name, in order of preference.
     pub username: Vec<String>,
@@ -58,6 +70,16 @@ impl Default for RequestHeaders {
     }
 }
 
+/// User of a request, as its credentials prove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// User.
+    pub user: Arc<User>,
+    /// Set if the host's front proxy has named the user, and the server believes it. Then the host authorizes the
+    /// request. The certificate of the connection alone does not set this.
+    pub is_proxied: bool,
+}
+
 /// Source of the users of bearer tokens: the host cluster.
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
@@ -68,7 +90,8 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
 }
 
-/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous.
+/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous. On a
+/// front proxy's connection it accepts nothing but the headers.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
@@ -91,24 +114,29 @@ impl Authenticator {
     ///
     /// # Errors
     /// [`Unauthenticated`] if a credential was shown that is not valid, or cannot be checked, and no other one is
-    /// valid: a token is enough beside a certificate of an unknown CA.
+    /// valid: a token is enough beside a certificate of an unknown CA. Beside a front proxy's certificate it is not: the
+    /// front proxy would then act for a user that it has not authenticated.
     pub async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
-    ) -> Result<Arc<User>, Unauthenticated> {
+    ) -> Result<Authenticated, Unauthenticated> {
         let rules = self.headers.load_full();
-        let identity = peer.identity();
-        let proxied = identity
-            .filter(|peer| peer.is_front_proxy)
-            .filter(|peer| rules.allowed_names.is_empty() || rules.allowed_names.contains(&peer.common_name))
-            .and_then(|_| rules.read(headers));
+        let proxy = peer.identity().filter(|peer| peer.is_front_proxy);
+        let proxied = proxy.filter(|peer| rules.allow(peer)).and_then(|_| rules.read(headers));
         let credential = token::take(headers);
         strip(&rules, headers);
-        if let Some(user) = proxied {
-            return Ok(Arc::new(without_own_groups(user)));
+        if proxy.is_some() {
+            let user = proxied.map(without_own_groups).ok_or(Unauthenticated::Refused)?;
+            return Ok(Authenticated { user: Arc::new(user), is_proxied: true });
         }
-        if let Some(client) = identity.filter(|peer| peer.is_client) {
+        let user = self.direct_user(peer, credential).await?;
+        Ok(Authenticated { user, is_proxied: false })
+    }
+
+    /// Returns the user of a request that no front proxy has sent.
+    async fn direct_user(&self, peer: &Peer, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
+        if let Some(client) = peer.identity() {
             return Ok(Arc::clone(
                 client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
             ));
@@ -125,9 +153,10 @@ impl Authenticator {
     }
 }
 
-/// Removes the groups of the server's own identities: only the process itself assigns them.
+/// Removes the groups that no certificate, header or token can claim: those of the server's own identities, and the one
+/// of machines.
 fn without_own_groups(mut user: User) -> User {
-    user.groups.retain(|group| !group.starts_with("system:capstan:"));
+    user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
     user
 }
 
@@ -138,19 +167,16 @@ fn user_of_certificate(peer: &PeerIdentity) -> User {
     user
 }
 
+/// Removes every header that could carry an identity. Programs between a client and this server may write `_` for `-`.
 fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
-    headers.remove(AUTHORIZATION);
-    let names = || [&rules.username, &rules.uid, &rules.group].into_iter().flatten();
-    let starts_with = |key: &str, prefix: &str| {
-        key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-    };
+    let names = || [&rules.username, &rules.uid, &rules.group].into_iter().flatten().map(String::as_str);
+    let prefixes = || IDENTITY_PREFIXES.into_iter().chain(rules.extra_prefix.iter().map(String::as_str));
     let removed: Vec<_> = headers
         .keys()
         .filter(|key| {
-            let key = key.as_str();
-            key.starts_with("x-remote-")
-                || names().any(|name| name.eq_ignore_ascii_case(key))
-                || rules.extra_prefix.iter().any(|prefix| starts_with(key, prefix))
+            let key = key.as_str().as_bytes();
+            prefixes().any(|prefix| key.get(..prefix.len()).is_some_and(|start| is_same(start, prefix)))
+                || IDENTITY_HEADERS.into_iter().chain(names()).any(|name| is_same(key, name))
         })
         .cloned()
         .collect();
@@ -159,7 +185,22 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
     }
 }
 
+/// Compares header names, without case, and with `_` as `-`.
+fn is_same(found: &[u8], name: &str) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    found.len() == name.len() && found.iter().map(plain).eq(name.as_bytes().iter().map(plain))
+}
+
 impl RequestHeaders {
+    /// Returns true if a front proxy may have the name of this certificate. An empty list allows every name, but not to
+    /// the certificates of a CA that signs clients, too.
+    fn allow(&self, peer: &PeerIdentity) -> bool {
+        if self.allowed_names.is_empty() {
+            return !peer.has_shared_ca;
+        }
+        self.allowed_names.contains(&peer.common_name)
+    }
+
     /// Returns the user, or `None` if the headers name none or are not UTF-8: a user without an unreadable group would
     /// be another one.
     fn read(&self, headers: &HeaderMap) -> Option<User> {

@@ -117,7 +117,8 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     }
 }
 
-/// Chain of authorizers: the first with an opinion decides. Without any, the answer is no.
+/// Chain of authorizers: the first that allows or denies decides. If one fails, the later ones still decide. Without a
+/// decision, the answer is the error, or else no.
 #[derive(Debug, Clone, Default)]
 pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 
@@ -128,12 +129,16 @@ impl Authorizer for Chain {
     }
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let mut reasons = Vec::new();
+        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for authorizer in &self.0 {
             match authorizer.explain(attributes).await {
                 (Decision::NoOpinion(reason), _) => reasons.push(reason),
+                (Decision::Error(error), _) => errors.push(error),
                 decided => return decided,
             }
+        }
+        if !errors.is_empty() {
+            return (Decision::Error(errors.join(", ")), String::new());
         }
         reasons.retain(|reason| !reason.is_empty());
         (Decision::NoOpinion(reasons.join(", ")), String::new())
@@ -149,5 +154,42 @@ impl Authorizer for Chain {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::block;
+
+    #[derive(Debug)]
+    struct Always(Decision);
+
+    #[async_trait]
+    impl Authorizer for Always {
+        async fn authorize(&self, _: &Attributes) -> Decision {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn an_error_leaves_the_decision_to_the_later_authorizers() {
+        let no = |reason: &str| Decision::NoOpinion(reason.to_owned());
+        let error = |reason: &str| Decision::Error(reason.to_owned());
+        let deny = || Decision::Deny("never".to_owned());
+        for (chain, expected) in [
+            (vec![], no("")),
+            (vec![no("a"), no(""), no("b")], no("a, b")),
+            (vec![error("a"), Decision::Allow, deny()], Decision::Allow),
+            (vec![error("a"), no("b"), deny(), Decision::Allow], deny()),
+            (vec![error("a"), no("b")], error("a")),
+            (vec![no("a"), error("b"), error("c")], error("b, c")),
+        ] {
+            let case = format!("{chain:?}");
+            let authorizers =
+                chain.into_iter().map(|decision| Arc::new(Always(decision)) as Arc<dyn Authorizer>);
+            let chain = Chain(authorizers.collect());
+            assert_eq!(block(chain.authorize(&Attributes::default())), expected, "{case}");
+        }
     }
 }

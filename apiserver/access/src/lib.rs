@@ -5,12 +5,18 @@
 
 mod authenticator;
 mod authorizer;
+mod certificate;
 mod peer;
 mod policy;
+#[cfg(test)]
+mod testing;
 mod user;
 
-pub use authenticator::{Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated};
+pub use authenticator::{
+    Authenticated, Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
+};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
+pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use user::User;

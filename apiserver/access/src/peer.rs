@@ -1,8 +1,10 @@
 //! Peer of a connection, identified by its TLS client certificate.
 //!
 //! Two pools of CAs are kept apart: one signs the certificates of users and programs, the other those of the front
-//! proxy. With one trust set for both, any client certificate could pose as the front proxy.
+//! proxy. With one trust set for both, any client certificate could pose as the front proxy. For the same reason a CA
+//! key in both pools signs front proxies only.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -24,6 +26,9 @@ pub struct PoolError(String);
 pub struct CertificatePools {
     client: Option<Arc<dyn ClientCertVerifier>>,
     request_header: Option<Arc<dyn ClientCertVerifier>>,
+    /// CAs of the request-header pool whose key is in the client pool, too.
+    shared: Option<Arc<dyn ClientCertVerifier>>,
+    shared_names: Vec<String>,
 }
 
 impl CertificatePools {
@@ -35,7 +40,34 @@ impl CertificatePools {
         client: &[CertificateDer<'static>],
         request_header: &[CertificateDer<'static>],
     ) -> Result<Self, PoolError> {
-        Ok(Self { client: verifier(client)?, request_header: verifier(request_header)? })
+        let (client_keys, front_proxy_keys) = (keys(client)?, keys(request_header)?);
+        let is_shared = |key: &Key| client_keys.contains(key) && front_proxy_keys.contains(key);
+        let (mut own, mut shared, mut shared_names) = (Vec::new(), Vec::new(), Vec::new());
+        for ca in client {
+            let read = read(ca)?;
+            if is_shared(&key(&read)) {
+                shared_names.push(read.subject().to_string());
+            } else {
+                own.push(ca.clone());
+            }
+        }
+        for ca in request_header {
+            if is_shared(&key(&read(ca)?)) {
+                shared.push(ca.clone());
+            }
+        }
+        Ok(Self {
+            client: verifier(&own)?,
+            request_header: verifier(request_header)?,
+            shared: verifier(&shared)?,
+            shared_names,
+        })
+    }
+
+    /// Returns the subjects of the client CAs whose key is in the request-header pool, too. The client pool does not use
+    /// them.
+    pub fn shared_names(&self) -> &[String] {
+        &self.shared_names
     }
 
     /// Returns the peer that a certificate chain proves.
@@ -48,19 +80,28 @@ impl CertificatePools {
         if !client && !request_header {
             return Peer::Untrusted;
         }
-        PeerIdentity::read(leaf, client, request_header).map_or(Peer::Unidentified, Peer::Known)
+        // Such a client has shown a credential that names no user, so it is not anonymous.
+        let Some(identity) = PeerIdentity::read(leaf) else { return Peer::Untrusted };
+        Peer::Known(PeerIdentity {
+            is_client: client && !request_header,
+            is_front_proxy: request_header,
+            has_shared_ca: request_header && (client || is_signed_by(&self.shared)),
+            ..identity
+        })
     }
 }
 
 /// Peer of a connection, by the certificate that it has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// Peer without a certificate, or with a valid one that names no user.
+    /// Peer without a certificate.
     #[default]
     Unidentified,
-    /// Peer with a certificate of an unknown CA, an expired one, or one for another use. Other credentials may still
-    /// be valid.
+    /// Peer with a certificate of an unknown CA, an expired one, one for another use, or one without a readable common
+    /// name. Other credentials may still be valid.
     Untrusted,
+    /// Peer with a certificate that was valid when the connection was opened, and is not valid any more.
+    Lapsed,
     /// Peer with a valid certificate.
     Known(PeerIdentity),
 }
@@ -70,7 +111,7 @@ impl Peer {
     pub fn identity(&self) -> Option<&PeerIdentity> {
         match self {
             Self::Known(identity) => Some(identity),
-            Self::Unidentified | Self::Untrusted => None,
+            Self::Unidentified | Self::Untrusted | Self::Lapsed => None,
         }
     }
 
@@ -79,14 +120,30 @@ impl Peer {
         self.identity().is_some_and(|peer| peer.is_front_proxy)
     }
 
-    /// Returns true if a certificate was shown that is no client certificate.
-    pub(crate) fn is_refused(&self) -> bool {
-        match self {
-            Self::Unidentified => false,
-            Self::Untrusted => true,
-            Self::Known(identity) => !identity.is_client,
-        }
+    /// Returns true if the certificate was valid earlier on this connection, and is not any more.
+    pub fn is_lapsed(&self) -> bool {
+        matches!(self, Self::Lapsed)
     }
+
+    /// Returns true if a certificate was shown that is not valid.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Untrusted | Self::Lapsed)
+    }
+}
+
+/// Public key of a CA, with its algorithm (SPKI).
+type Key = Vec<u8>;
+
+fn read<'a>(ca: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, PoolError> {
+    X509Certificate::from_der(ca).map(|(_, read)| read).map_err(|error| PoolError(error.to_string()))
+}
+
+fn key(ca: &X509Certificate<'_>) -> Key {
+    ca.public_key().raw.to_vec()
+}
+
+fn keys(pool: &[CertificateDer<'static>]) -> Result<BTreeSet<Key>, PoolError> {
+    pool.iter().map(|ca| read(ca).map(|read| key(&read))).collect()
 }
 
 fn verifier(roots: &[CertificateDer<'static>]) -> Result<Option<Arc<dyn ClientCertVerifier>>, PoolError> {
@@ -112,25 +169,40 @@ pub struct PeerIdentity {
     pub fingerprint: String,
     /// Expiry. Unit: seconds since 1970.
     pub not_after: i64,
-    /// Set if a CA of the client pool has signed it.
+    /// Set if a CA of the client pool has signed it, and none of the request-header pool.
     pub is_client: bool,
     /// Set if a CA of the request-header pool has signed it.
     pub is_front_proxy: bool,
+    /// Set for a front proxy's certificate that is a client's certificate, too: its CA is in both pools.
+    pub has_shared_ca: bool,
     /// User of the client certificate, once a request has needed it: all requests of a connection have the same one.
     pub(crate) user: OnceLock<Arc<User>>,
 }
 
 impl PeerIdentity {
-    fn read(leaf: &CertificateDer<'_>, is_client: bool, is_front_proxy: bool) -> Option<Self> {
+    fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let subject = certificate.subject();
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        if common_name.is_empty() {
+            return None;
+        }
         let organizations =
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let not_after = certificate.validity().not_after.timestamp();
         let user = OnceLock::new();
-        Some(Self { common_name, organizations, fingerprint, not_after, is_client, is_front_proxy, user })
+        let (is_client, is_front_proxy, has_shared_ca) = (false, false, false);
+        Some(Self {
+            common_name,
+            organizations,
+            fingerprint,
+            not_after,
+            is_client,
+            is_front_proxy,
+            has_shared_ca,
+            user,
+        })
     }
 }

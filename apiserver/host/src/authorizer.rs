@@ -11,6 +11,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 
@@ -24,10 +25,26 @@ const MOST: usize = 8192;
 /// bytes.
 const LONGEST: usize = 10_000;
 
+/// Maximum number of requests in flight.
+const AT_ONCE: usize = 128;
+
+/// Maximum number of requests in flight for one user.
+const AT_ONCE_FOR_A_USER: usize = 16;
+
+/// Maximum number of requests that wait to be sent.
+const MOST_WAITING: usize = 512;
+
+/// Error if there is no response.
+const SILENT: &str = "the host cluster does not answer";
+
+/// Time limit of a decision, with the wait and all tries.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Authorizer that sends SubjectAccessReviews to the host cluster.
 pub struct HostAuthorizer {
     client: Client,
     decisions: TtlCache<String, (Decision, String)>,
+    in_flight: InFlight,
 }
 
 impl std::fmt::Debug for HostAuthorizer {
@@ -39,7 +56,33 @@ impl std::fmt::Debug for HostAuthorizer {
 impl HostAuthorizer {
     /// Creates an authorizer that uses this client.
     pub fn new(client: Client) -> Self {
-        Self { client, decisions: TtlCache::new(LIFETIME, MOST) }
+        let in_flight = InFlight::new(AT_ONCE, AT_ONCE_FOR_A_USER, MOST_WAITING);
+        Self { client, decisions: TtlCache::new(LIFETIME, MOST), in_flight }
+    }
+
+    /// Sends a review, once there is room for it among those in flight.
+    async fn review(
+        &self,
+        user: &str,
+        review: &SubjectAccessReview,
+    ) -> Result<SubjectAccessReviewStatus, String> {
+        let sending = async {
+            let entered = self.in_flight.enter(user).await;
+            let _permit = entered.map_err(|Overloaded| {
+                "too many requests wait for a decision of the host cluster: try again".to_owned()
+            })?;
+            let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+            let parameters = PostParams::default();
+            let answer = retry::with_retries(|| api.create(&parameters, review)).await;
+            answer.map(|answer| answer.status.unwrap_or_default()).map_err(|error| {
+                tracing::warn!(%error, "the host did not answer a SubjectAccessReview; refusing the request");
+                SILENT.to_owned()
+            })
+        };
+        tokio::time::timeout(PATIENCE, sending).await.unwrap_or_else(|_| {
+            tracing::warn!("the host did not answer a SubjectAccessReview in time; refusing the request");
+            Err(SILENT.to_owned())
+        })
     }
 }
 
@@ -56,21 +99,16 @@ impl Authorizer for HostAuthorizer {
             return decided;
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let parameters = PostParams::default();
-        match retry::with_retries(|| api.create(&parameters, &review)).await {
-            Ok(answer) => {
-                let decided = decided(answer.status.unwrap_or_default());
+        match self.review(&attributes.user.name, &review).await {
+            Ok(status) => {
+                let decided = decided(status);
                 if size(attributes) < LONGEST {
                     self.decisions.insert(key, decided.clone());
                 }
                 decided
             }
             // Failures are not cached: the next request asks again.
-            Err(error) => {
-                tracing::warn!(%error, "the host did not answer a SubjectAccessReview; refusing the request");
-                (Decision::Error("the host cluster does not answer".to_owned()), String::new())
-            }
+            Err(error) => (Decision::Error(error), String::new()),
         }
     }
 }
@@ -190,6 +228,37 @@ mod tests {
         assert_eq!(host.requests().len(), 5, "the host gets another request");
         host.answer(review(&json!({"allowed": true})));
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_host_holds_a_bounded_number_of_requests_for_a_bounded_time() {
+        let host = Fake::new(status(500));
+        host.hang();
+        let authorizer = HostAuthorizer::new(host.client());
+        let started = tokio::time::Instant::now();
+        let ask = |user: &str, count: usize| {
+            let attributes = |number: usize| Attributes {
+                user: User::authenticated(user, []).into(),
+                ..listing(&number.to_string())
+            };
+            let asked: Vec<Attributes> = (0..count).map(attributes).collect();
+            let authorizer = &authorizer;
+            async move {
+                let all = asked.iter().map(|attributes| async move {
+                    let decision = authorizer.authorize(attributes).await;
+                    (format!("{decision:?}"), started.elapsed())
+                });
+                futures::future::join_all(all).await
+            }
+        };
+        let (of_alice, of_bob) = tokio::join!(ask("alice", AT_ONCE), ask("bob", 1));
+        assert_eq!(host.requests().len(), AT_ONCE_FOR_A_USER + 1, "one user leaves room for another");
+        let waited = of_alice.iter().filter(|(error, _)| error.contains("too many"));
+        assert_eq!(waited.count(), AT_ONCE - AT_ONCE_FOR_A_USER);
+        assert!(of_alice.iter().chain(&of_bob).all(|(_, took)| *took <= PATIENCE));
+        let all = ask("carol", MOST_WAITING + AT_ONCE_FOR_A_USER + 1).await;
+        let at_once = all.iter().filter(|(error, took)| error.contains("too many") && *took == PATIENCE);
+        assert_eq!(at_once.count(), 1, "the queue is full");
     }
 
     #[tokio::test(start_paused = true)]

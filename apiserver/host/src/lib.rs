@@ -2,12 +2,14 @@
 //! ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
 //! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
+mod audiences;
 mod authorizer;
 mod connection;
 mod events;
 #[cfg(test)]
 mod fake;
 mod front_proxy;
+mod in_flight;
 mod manifests;
 mod namespaces;
 mod retry;
@@ -15,6 +17,7 @@ mod secrets;
 mod tokens;
 mod ttl_cache;
 
+pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
 pub use connection::{ConnectError, connect, connect_to_watch};
 pub use events::HostEvents;

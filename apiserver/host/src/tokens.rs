@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use apiserver_access::{ReviewFailed, TokenSource, User};
 use async_trait::async_trait;
-use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use aws_lc_rs::rand::SystemRandom;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::sync::Semaphore;
 
+use crate::audiences::Audiences;
+use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 
@@ -22,14 +26,32 @@ const MOST: usize = 8192;
 /// Maximum number of requests in flight: a client that guesses tokens must not flood the host.
 const AT_ONCE: usize = 16;
 
-/// Hash of a token: tokens themselves are not kept.
+/// Maximum number of requests that wait to be sent.
+const MOST_WAITING: usize = 256;
+
+/// Time between two warnings about the same user.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Maximum number of users that a warning is remembered of.
+const MOST_WARNED: usize = 1024;
+
+/// Group that may do everything on the direct endpoint.
+const MASTERS: &str = "system:masters";
+
+/// Keyed hash of a token: tokens themselves are not kept, and a hash is of no use outside this process.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
 /// Source of the users of bearer tokens, which sends TokenReviews to the host.
 pub struct HostTokens {
     client: Client,
     reviews: TtlCache<Hash, Option<User>>,
-    at_once: Semaphore,
+    key: hmac::Key,
+    in_flight: InFlight,
+    audiences: Audiences,
+    /// Users with a token for the host's own API, of which a warning was logged.
+    warned: TtlCache<String, ()>,
+    /// True if the host's tokens can have the group of administrators.
+    trusts_masters: bool,
 }
 
 impl std::fmt::Debug for HostTokens {
@@ -39,31 +61,81 @@ impl std::fmt::Debug for HostTokens {
 }
 
 impl HostTokens {
-    /// Creates a source that uses this client.
-    pub fn new(client: Client) -> Self {
-        Self { client, reviews: TtlCache::new(LIFETIME, MOST), at_once: Semaphore::new(AT_ONCE) }
+    /// Creates a source that uses this client. Unless it `trusts_masters`, it drops the group `system:masters`: the host's
+    /// administrators are not those of the direct endpoint.
+    ///
+    /// # Errors
+    /// [`Unspecified`] if the system has no random numbers.
+    pub fn new(client: Client, audiences: Audiences, trusts_masters: bool) -> Result<Self, Unspecified> {
+        Ok(Self {
+            client,
+            reviews: TtlCache::new(LIFETIME, MOST),
+            key: hmac::Key::generate(HMAC_SHA256, &SystemRandom::new())?,
+            in_flight: InFlight::new(AT_ONCE, AT_ONCE, MOST_WAITING),
+            audiences,
+            warned: TtlCache::new(WARNING_INTERVAL, MOST_WARNED),
+            trusts_masters,
+        })
+    }
+
+    fn hash(&self, token: &str) -> Hash {
+        let mut hash = [0; SHA256_OUTPUT_LEN];
+        hash.copy_from_slice(hmac::sign(&self.key, token.as_bytes()).as_ref());
+        hash
+    }
+
+    /// Returns the user that a review for these audiences has found.
+    fn user(&self, requested: Option<&[String]>, status: TokenReviewStatus) -> Option<User> {
+        let confirmed = status.audiences.clone();
+        let mut user =
+            user(status).filter(|_| self.audiences.are_confirmed(requested, confirmed.as_deref()))?;
+        if requested.is_none() {
+            self.warn_of_audience(&user.name);
+        }
+        user.groups.retain(|group| group != MASTERS || self.trusts_masters);
+        Some(user)
+    }
+
+    /// Logs that a user has a token for the host's own API: it works there, too, for every server that it is sent to.
+    fn warn_of_audience(&self, user: &str) {
+        let name = user.to_owned();
+        if self.warned.get(&name).is_some() {
+            return;
+        }
+        self.warned.insert(name, ());
+        tracing::warn!(
+            user,
+            audiences = self.audiences.own.join(", "),
+            "a client shows a token for the host cluster's own API; request one with an audience of this server: \
+             kubectl create token --audience"
+        );
     }
 }
 
 #[async_trait]
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let hash = hash(token);
+        let hash = self.hash(token);
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
-        let _permit = self.at_once.acquire().await;
+        // The user is not known yet: all share one bound.
+        let entered = self.in_flight.enter("").await;
+        let _permit = entered.map_err(|Overloaded| {
+            ReviewFailed("too many tokens wait for the host cluster to review them: try again".to_owned())
+        })?;
         // A request with the same token may have got the answer during the wait.
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
-        let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
+        let audiences = self.audiences.requested(token);
+        let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
         match retry::with_retries(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
-                let user = user(answer.status.unwrap_or_default());
+                let user = self.user(audiences.as_deref(), answer.status.unwrap_or_default());
                 self.reviews.insert(hash, user.clone());
                 Ok(user)
             }
@@ -87,12 +159,6 @@ fn review_failed(error: &kube::Error) -> ReviewFailed {
     ReviewFailed(text.to_owned())
 }
 
-fn hash(token: &str) -> Hash {
-    let mut hash = [0; SHA256_OUTPUT_LEN];
-    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-    hash
-}
-
 fn user(status: TokenReviewStatus) -> Option<User> {
     let found = status.user.filter(|_| status.authenticated == Some(true))?;
     let name = found.username.filter(|name| !name.is_empty())?;
@@ -107,6 +173,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::audiences::tests::token;
     use crate::fake::{Fake, status};
 
     fn review(status: &Value) -> (u16, Value) {
@@ -117,6 +184,63 @@ mod tests {
         )
     }
 
+    fn audiences(accepts_host: bool) -> Audiences {
+        Audiences { own: vec!["capstan".to_owned()], accepts_host }
+    }
+
+    fn tokens(host: &Fake) -> HostTokens {
+        HostTokens::new(host.client(), audiences(true), false).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_token_for_another_server_is_refused() {
+        let host = Fake::new(alice());
+        let [own, other] = ["capstan", "other"].map(|name| token(&json!([name])));
+        // The host reports the requested audiences that the token has.
+        host.responds(move |_, asked| {
+            let is_own = asked["spec"]["token"] == own.as_str();
+            let status = match &asked["spec"]["audiences"] {
+                Value::Null => json!({"authenticated": false}),
+                _ if !is_own => {
+                    json!({"authenticated": true, "audiences": ["other"], "user": {"username": "a"}})
+                }
+                found => json!({"authenticated": true, "audiences": found, "user": {"username": "a"}}),
+            };
+            Some(review(&status))
+        });
+        let own = token(&json!(["capstan"]));
+        for accepts_host in [true, false] {
+            let tokens = HostTokens::new(host.client(), audiences(accepts_host), false).unwrap();
+            assert!(tokens.review(&own).await.unwrap().is_some(), "{accepts_host}");
+            assert_eq!(tokens.review(&other).await, Ok(None), "{accepts_host}");
+        }
+        let host = Fake::new(alice());
+        for (accepts_host, asked) in [(true, Value::Null), (false, json!(["capstan"]))] {
+            let tokens = HostTokens::new(host.client(), audiences(accepts_host), false).unwrap();
+            let found = tokens.review("opaque").await.unwrap();
+            assert_eq!(found.is_some(), accepts_host, "a token for the host's own API");
+            assert_eq!(host.bodies().last().unwrap()["spec"]["audiences"], asked);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guessed_tokens_at_a_slow_host_wait_in_a_bounded_queue() {
+        let host = Fake::new(alice());
+        host.hang();
+        let tokens = &tokens(&host);
+        let names: Vec<String> = (0..AT_ONCE + MOST_WAITING + 1).map(|number| number.to_string()).collect();
+        let started = tokio::time::Instant::now();
+        let all = futures::future::join_all(names.iter().map(|token| async move {
+            let found = tokens.review(token).await;
+            (found.unwrap_err().0, started.elapsed())
+        }));
+        let all = all.await;
+        let overloaded: Vec<_> = all.iter().filter(|(error, _)| error.contains("too many")).collect();
+        assert_eq!(overloaded.len(), MOST_WAITING + 1, "all but those in flight");
+        assert_eq!(overloaded.iter().filter(|(_, took)| took.is_zero()).count(), 1, "the queue is full");
+        assert!(overloaded.iter().all(|(_, took)| *took <= Duration::from_secs(2)));
+    }
+
     fn alice() -> (u16, Value) {
         review(&json!({"authenticated": true, "user": {"username": "alice", "uid": "7",
             "groups": ["dev"], "extra": {"scopes": ["a"]}}}))
@@ -125,7 +249,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_host_reviews_a_token_and_its_answer_is_cached() {
         let host = Fake::new(alice());
-        let tokens = HostTokens::new(host.client());
+        let tokens = tokens(&host);
         let many = futures::future::join_all((0..100).map(|_| tokens.review("t"))).await;
         let user = many.into_iter().last().unwrap().unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_deref()), ("alice", Some("7")));
@@ -147,12 +271,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failed_token_review_is_not_a_refusal() {
         let host = Fake::new(status(503));
-        let tokens = HostTokens::new(host.client());
+        let tokens = tokens(&host);
         assert!(tokens.review("t").await.unwrap_err().0.contains("try again"));
         host.answer(status(403));
         assert!(tokens.review("t").await.unwrap_err().0.contains("system:auth-delegator"));
         host.answer(alice());
         assert!(tokens.review("t").await.unwrap().is_some(), "a failure is not remembered");
+    }
+
+    #[tokio::test]
+    async fn administrators_of_the_host_are_none_here_unless_a_setting_trusts_them() {
+        let groups = ["system:masters", "system:nodes", "system:serviceaccounts:team", "dev"];
+        let host = Fake::new(review(&json!({"authenticated": true,
+            "user": {"username": "alice", "groups": groups}})));
+        for (trusts_masters, kept) in [(false, &groups[1..]), (true, &groups[..])] {
+            let tokens = HostTokens::new(host.client(), audiences(true), trusts_masters).unwrap();
+            let user = tokens.review("t").await.unwrap().unwrap();
+            assert_eq!(user.groups, [kept, &["system:authenticated"]].concat());
+        }
     }
 
     #[test]

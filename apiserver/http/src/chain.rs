@@ -1,14 +1,15 @@
 //! Filter chain: the filters that every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → queue
-//!   → authorize → refuse without storage → read body → deadline → handler → compress → metrics, audit log
+//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → authorize
+//!   → queue → refuse without storage → read body → deadline → handler → compress → metrics, audit log
 //! ```
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use apiserver_access::Authenticated;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use http::{Request, Version};
@@ -62,7 +63,8 @@ where
     if head_only {
         response::head_only(&mut answer);
     }
-    if server.lifecycle.is_draining() && connection.internal.is_none() {
+    let is_draining = server.lifecycle.is_draining() && connection.internal.is_none();
+    if is_draining || connection.peer.is_lapsed() {
         response::close_connection(&mut answer, version);
     }
     // That response is the same for every client, at any time.
@@ -184,9 +186,8 @@ where
 {
     let (mut head, incoming) = request.into_parts();
     let found = authentication::authenticate(server, connection, &mut head.headers).await;
-    let user = found.inspect_err(|_| scope.rejected_early())?;
+    let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
-    let proxied = connection.peer.is_front_proxy();
     let of_errors = OfErrors::new(&head.headers, &query);
     let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
         Ok(user) => user,
@@ -198,32 +199,36 @@ where
         }
     };
     scope.set_impersonated(&user);
+    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
+    scope.decided(decided.word, &decided.reason);
+    decided.result?;
+    // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
     let started = Instant::now();
     let admission = match limits::admit(server, &info, &query, &user, scope.series()).await {
         Ok(admission) => admission,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
     scope.waited(started.elapsed());
-    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
-    scope.decided(decided.word, &decided.reason);
-    decided.result?;
     availability::check(server, &info, &query, proxied)?;
     let body = body::read(incoming).await?;
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
     let permissions = UserPermissions::required(server, &user, proxied);
-    let call = Call { headers: head.headers, query, info, user, proxied, permissions, body, upgrade };
+    let certificate = connection.certificate.clone();
+    let headers = head.headers;
+    let call = Call { headers, query, info, user, proxied, permissions, body, certificate, upgrade };
     Ok(Admitted::Call(Box::new(call), admission))
 }
 
-/// Closes the connection after this response, in two cases: for a fraction of the requests, if the settings spread
-/// clients over servers; and for unauthenticated clients, which might open streams without end. Such a connection
-/// takes no more requests, whether the client heeds `GOAWAY` or not. A front proxy is authenticated, whichever user it
-/// names.
+/// Closes an HTTP/2 connection after this response, in three cases: for a fraction of the requests, if the settings
+/// spread clients over servers; for unauthenticated clients, which might open streams without end; and after the
+/// client certificate has lapsed, so that the client opens a connection with a new one. In the last two cases the
+/// connection takes no more requests, whether the client heeds `GOAWAY` or not. A front proxy is authenticated,
+/// whichever user it names.
 fn close_connection_if_due(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
     let chance = server.settings.goaway_chance;
     let drawn = chance > 0.0 && random_fraction() < chance;
-    let is_over = !is_known && connection.peer.identity().is_none();
+    let is_over = connection.peer.is_lapsed() || (!is_known && connection.peer.identity().is_none());
     if version == Version::HTTP_2 && (drawn || is_over) {
         if is_over {
             connection.in_flight.close();

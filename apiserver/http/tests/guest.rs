@@ -48,6 +48,35 @@ fn hanging(server: &Server) -> Sender<Bytes> {
     sender
 }
 
+/// Never decides about alice, as a host that does not respond.
+#[derive(Debug)]
+struct SilentAboutAlice;
+
+#[async_trait]
+impl Authorizer for SilentAboutAlice {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        if attributes.user.name == "alice" {
+            std::future::pending::<()>().await;
+        }
+        Decision::Allow
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_its_permission_holds_no_seat() {
+    let settings = Settings { writes_at_once: 4, ..Settings::default() };
+    let authorizer = Arc::new(SilentAboutAlice);
+    let server = Server::start_with(Setup { settings, authorizer, ..Setup::default() }).await;
+    let alice = server.as_user(user("alice"));
+    let held: Vec<_> = (0..20).map(|_| hanging(&alice)).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (_, metrics) = server.get("/metrics").await;
+    let inflight = "apiserver_current_inflight_requests{request_kind=\"mutating\"} 0\n";
+    assert!(metrics.as_str().unwrap().contains(inflight), "{metrics}");
+    assert_eq!(server.as_user(user("bob")).post(GADGETS, &gadget("b")).await.0, 201);
+    drop(held);
+}
+
 #[tokio::test]
 async fn a_user_above_the_limit_gets_429_and_others_are_served() {
     let settings = Settings { writes_at_once: 4, ..Settings::default() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
-use apiserver_host::{FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
+use apiserver_host::{Audiences, FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
 use apiserver_machinery::store::NamespaceSource;
 use futures::StreamExt;
 use tokio::sync::watch;
@@ -19,6 +19,8 @@ pub(crate) struct Host {
     watching: kube::Client,
     namespaces: HostNamespaces,
     proxy: watch::Sender<FrontProxy>,
+    audiences: Audiences,
+    trusts_masters: bool,
 }
 
 impl Host {
@@ -29,7 +31,9 @@ impl Host {
         let proxy = apiserver_host::front_proxy(&client).await.context("cannot serve the host cluster")?;
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
-        Ok(Some(Self { client, watching, namespaces, proxy: watch::Sender::new(proxy) }))
+        let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
+        let audiences = Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience };
+        Ok(Some(Self { client, watching, namespaces, proxy, audiences, trusts_masters }))
     }
 
     /// Returns a receiver of the front-proxy configuration.
@@ -48,8 +52,9 @@ impl Host {
     }
 
     /// Returns the source that verifies tokens of the host.
-    pub(crate) fn tokens(&self) -> Arc<dyn TokenSource> {
-        Arc::new(HostTokens::new(self.client.clone()))
+    pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
+        let tokens = HostTokens::new(self.client.clone(), self.audiences.clone(), self.trusts_masters);
+        Ok(Arc::new(tokens.context("cannot create a key for the cache of tokens")?))
     }
 
     /// Returns the namespaces of the host.
@@ -85,7 +90,7 @@ impl Host {
                 tracing::error!("{error:#}; the last one stays in force");
                 continue;
             }
-            tracing::info!("the host's front proxy changed; new connections are verified against its new CA");
+            tracing::info!("the host's front proxy changed; all requests are verified against its new CA");
             authenticator.set_request_headers(found.headers.clone());
             self.proxy.send_replace(found);
         }

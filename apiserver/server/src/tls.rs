@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use apiserver_host::FrontProxy;
 use apiserver_http::{Check, NamedCertificate, ReloadableTls, TlsMaterial};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +56,8 @@ pub(crate) struct TlsFiles {
     tls: Arc<ReloadableTls>,
     last: PemTexts,
     health: ReloadHealth,
+    /// Number of client CAs that are not used, because they are CAs of front proxies, too.
+    shared_cas: Gauge,
 }
 
 /// Outcome of a reload.
@@ -72,7 +76,10 @@ impl Sources {
         let last = self.read()?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
-        Ok(TlsFiles { sources: self, tls: Arc::new(tls), last, health: ReloadHealth::default() })
+        let (health, shared_cas) = (ReloadHealth::default(), Gauge::default());
+        let files = TlsFiles { sources: self, tls: Arc::new(tls), last, health, shared_cas };
+        files.report_shared_cas();
+        Ok(files)
     }
 
     /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
@@ -143,6 +150,28 @@ impl PemTexts {
 }
 
 impl TlsFiles {
+    /// Registers the metrics of the files.
+    pub(crate) fn register(&self, metrics: &mut Registry) {
+        metrics.register(
+            "capstan_ca_in_two_pools",
+            "Client CAs that are not used, because they are CAs of front proxies, too",
+            self.shared_cas.clone(),
+        );
+    }
+
+    /// Reports the CAs that are in both pools. A certificate of such a CA could pose as the front proxy.
+    fn report_shared_cas(&self) {
+        let shared = self.tls.shared_cas();
+        self.shared_cas.set(i64::try_from(shared.len()).unwrap_or(i64::MAX));
+        if !shared.is_empty() {
+            tracing::error!(
+                cas = shared.join("; "),
+                "a client CA has the key of a front-proxy CA of the host cluster; its client certificates get 401. Use \
+                 another CA in clientCaFile"
+            );
+        }
+    }
+
     /// Returns the settings to serve with.
     pub(crate) fn tls(&self) -> Arc<ReloadableTls> {
         Arc::clone(&self.tls)
@@ -153,8 +182,8 @@ impl TlsFiles {
         self.health.check("pki")
     }
 
-    /// Reloads the sources after each change, until `shutdown`. New connections use the new settings. Open connections
-    /// continue with the old ones.
+    /// Reloads the sources after each change, until `shutdown`. New connections use the new serving certificates. New CAs
+    /// apply to open connections, too.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
         let mut front_proxy = self.sources.front_proxy.clone();
         loop {
@@ -173,7 +202,9 @@ impl TlsFiles {
             }
             match self.reload() {
                 Reload::Unchanged => {}
-                Reload::Replaced => tracing::info!("TLS files or CAs reloaded; new connections use them"),
+                Reload::Replaced => tracing::info!(
+                    "TLS files or CAs reloaded; new connections use the certificates, and all requests the CAs"
+                ),
                 Reload::Unusable(error) => {
                     tracing::error!(error, "TLS files or CAs are invalid; the last ones stay in force");
                 }
@@ -193,6 +224,7 @@ impl TlsFiles {
                 .map_err(anyhow::Error::msg)
                 .context("certificate, key and CAs do not match")?;
             self.last = texts;
+            self.report_shared_cas();
             Ok(true)
         });
         match replaced {
@@ -309,7 +341,9 @@ mod tests {
         let mut files = sources(&data, None, Some(receiver)).open().unwrap();
         sender.send_replace(proxy("no PEM"));
         assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
+        assert_eq!(files.shared_cas.get(), 1, "the server's own CA is in both pools");
         sender.send_replace(proxy(Authority::open(other.path()).unwrap().certificate()));
         assert_eq!(files.reload(), Reload::Replaced);
+        assert_eq!(files.shared_cas.get(), 0);
     }
 }

@@ -1,11 +1,13 @@
 //! Tests of the authenticator: client certificates, front-proxy headers and bearer tokens.
 
+use http::header::AUTHORIZATION;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::*;
 use crate::CertificatePools;
 use crate::peer::Peer;
+use crate::testing::block;
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -44,21 +46,14 @@ fn forged() -> HeaderMap {
     headers
 }
 
-fn block<T>(future: impl Future<Output = T>) -> T {
-    let mut future = Box::pin(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("nothing here waits"),
-    }
-}
-
 #[test]
 fn the_identity_headers_of_the_front_proxy_are_trusted() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    assert!(found.is_proxied);
+    let user = found.user;
     assert_eq!(user.name, "root");
     assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
     assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
@@ -73,7 +68,7 @@ fn identity_headers_are_utf8_and_anonymous_stays_anonymous() {
         let mut headers = HeaderMap::new();
         headers.insert("x-remote-user", HeaderValue::from_bytes(user).unwrap());
         headers.insert("x-remote-group", HeaderValue::from_bytes(group).unwrap());
-        block(Authenticator::default().authenticate(&peer, &mut headers))
+        block(Authenticator::default().authenticate(&peer, &mut headers)).map(|found| found.user)
     };
     let known = read("jürgen".as_bytes(), "größe".as_bytes()).unwrap();
     assert_eq!((known.name.as_str(), known.groups[0].as_str()), ("jürgen", "größe"));
@@ -91,7 +86,9 @@ fn identity_headers_of_other_clients_are_ignored() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    assert!(!found.is_proxied);
+    let user = found.user;
     assert_eq!(user.name, "bob");
     assert_eq!(user.groups, ["dev", "system:authenticated"]);
     assert!(headers.is_empty(), "{headers:?}");
@@ -102,8 +99,8 @@ fn a_client_certificate_cannot_claim_the_group_of_the_controllers() {
     let world = world();
     let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
     let peer = world.pools.classify(&[certificate], UnixTime::now());
-    let user = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
-    assert_eq!(user.groups, ["system:authenticated"]);
+    let found = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
+    assert_eq!(found.user.groups, ["system:authenticated"]);
 }
 
 #[test]
@@ -138,7 +135,7 @@ struct Tokens;
 #[async_trait]
 impl TokenSource for Tokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let groups = ["dev", "system:capstan:controllers"].map(str::to_owned);
+        let groups = ["dev", "system:capstan:controllers", "system:machines"].map(str::to_owned);
         match token {
             "good" => Ok(Some(User::authenticated("carol", groups))),
             "bad" => Ok(None),
@@ -155,7 +152,7 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
         let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
         assert!(headers.is_empty(), "{headers:?}");
-        found
+        found.map(|found| found.user)
     };
     let user = with("good").unwrap();
     assert_eq!(
@@ -165,7 +162,146 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
     let beside = block(authenticator.authenticate(&Peer::Untrusted, &mut headers));
-    assert_eq!(beside.unwrap().name, "carol", "a token beside a stranger's certificate");
+    assert_eq!(beside.unwrap().user.name, "carol", "a token beside a stranger's certificate");
     assert_eq!(with("bad"), Err(Unauthenticated::Refused));
     assert_eq!(with("other").unwrap_err().to_string(), "ask again");
+}
+
+/// Returns the user of a request with a good token beside this certificate.
+fn with_token(
+    rules: RequestHeaders,
+    peer: &Peer,
+    mut headers: HeaderMap,
+) -> Result<Authenticated, Unauthenticated> {
+    headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
+    block(Authenticator::new(rules, Some(Arc::new(Tokens))).authenticate(peer, &mut headers))
+}
+
+#[test]
+fn no_other_credential_is_accepted_on_a_connection_of_a_front_proxy() {
+    let world = world();
+    let other = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
+    let front = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
+    let rules = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
+    for (case, peer, headers) in [
+        ("a name that is not allowed", &other, forged()),
+        ("a name that is not allowed, and no headers", &other, HeaderMap::new()),
+        ("an allowed name without headers", &front, HeaderMap::new()),
+    ] {
+        assert_eq!(with_token(rules(), peer, headers), Err(Unauthenticated::Refused), "{case}");
+    }
+    let believed = with_token(rules(), &front, forged()).unwrap();
+    assert_eq!((believed.user.name.as_str(), believed.is_proxied), ("root", true));
+    let direct = with_token(rules(), &Peer::Unidentified, forged()).unwrap();
+    assert_eq!((direct.user.name.as_str(), direct.is_proxied), ("carol", false));
+}
+
+#[test]
+fn a_certificate_of_both_pools_is_a_front_proxy_and_no_client() {
+    let world = world();
+    let between = {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "between");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &world.proxy).unwrap()
+    };
+    let pools = CertificatePools::new(&[between.der().clone()], &[world.proxy.der().clone()]).unwrap();
+    let chain = [leaf(&between, "front", "system:masters"), between.der().clone()];
+    let peer = pools.classify(&chain, UnixTime::now());
+    let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+    assert_eq!(refused, Err(Unauthenticated::Refused));
+}
+
+/// Returns a CA certificate with another name and the same key.
+fn renamed(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::try_from(authority.key().serialize_der()).unwrap();
+    CertifiedIssuer::self_signed(params, key).unwrap()
+}
+
+#[test]
+fn a_ca_key_in_both_pools_signs_front_proxies_and_no_clients() {
+    let world = world();
+    let same_key = renamed(&world.client, "proxy-ca");
+    for (case, front_proxies) in [("the same CA", &world.client), ("the same key", &same_key)] {
+        let own = authority("own-ca");
+        let client_cas = [own.der().clone(), world.client.der().clone()];
+        let pools = CertificatePools::new(&client_cas, &[front_proxies.der().clone()]).unwrap();
+        assert_eq!(pools.shared_names(), ["CN=client-ca"], "{case}");
+        let find = |issuer, name: &str, rules: RequestHeaders, mut headers: HeaderMap| {
+            let peer = pools.classify(&[leaf(issuer, name, "system:masters")], UnixTime::now());
+            block(Authenticator::new(rules, None).authenticate(&peer, &mut headers))
+                .map(|found| found.user.name.clone())
+        };
+        let any = RequestHeaders::default;
+        let front = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..any() };
+        let refused = Err(Unauthenticated::Refused);
+        assert_eq!(find(&world.client, "bob", front(), HeaderMap::new()), refused, "{case}: as a client");
+        assert_eq!(find(&world.client, "bob", front(), forged()), refused, "{case}: with headers");
+        assert_eq!(find(front_proxies, "front", any(), forged()), refused, "{case}: any name is allowed");
+        assert_eq!(find(front_proxies, "front", front(), forged()).as_deref(), Ok("root"), "{case}");
+        assert_eq!(find(&own, "bob", any(), forged()).as_deref(), Ok("bob"), "{case}: another client CA");
+    }
+    assert!(world.pools.shared_names().is_empty());
+}
+
+#[test]
+fn a_certificate_without_a_readable_name_is_refused_and_not_anonymous() {
+    let world = world();
+    for name in [None, Some("")] {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        if let Some(name) = name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        let certificate = params.signed_by(&KeyPair::generate().unwrap(), &world.client).unwrap();
+        let peer = world.pools.classify(&[certificate.der().clone()], UnixTime::now());
+        let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+        assert_eq!(refused, Err(Unauthenticated::Refused), "{name:?}");
+        assert_eq!(
+            with_token(RequestHeaders::default(), &peer, HeaderMap::new()).unwrap().user.name,
+            "carol"
+        );
+    }
+}
+
+#[test]
+fn identity_headers_are_removed_in_every_spelling() {
+    let rules = RequestHeaders {
+        username: vec!["X_Real-User".to_owned()],
+        extra_prefix: vec!["X-Attribute-".to_owned()],
+        ..RequestHeaders::default()
+    };
+    let removed = [
+        "x_remote_user",
+        "X-Remote_Group",
+        "x-remote-anything",
+        "x-real-user",
+        "X_REAL_USER",
+        "x_attribute_a",
+        "authorization",
+        "proxy-authorization",
+        "x-auth-token",
+        "x_subject_token",
+        "x-service-token",
+        "x-forwarded-client-cert",
+        "x-client-cert",
+        "x-client-cert-dn",
+        "ssl_client_s_dn",
+    ];
+    let kept =
+        ["cookie", "x-remote", "x-client", "accept", "x-attribute", "x-real-users", "impersonate-user"];
+    let mut headers = HeaderMap::new();
+    for name in removed.iter().chain(&kept) {
+        headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("x"));
+    }
+    block(Authenticator::new(rules, None).authenticate(&Peer::Unidentified, &mut headers)).unwrap();
+    let mut left: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+    left.sort_unstable();
+    let mut kept = kept;
+    kept.sort_unstable();
+    assert_eq!(left, kept);
 }

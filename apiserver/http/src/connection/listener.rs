@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use apiserver_access::{Peer, PeerCertificate};
 use apiserver_executor::{InlineExecutor, Spawner};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,7 +16,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::UnixTime;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -152,8 +152,7 @@ async fn connection(
     ending: CancellationToken,
 ) -> Result<(), String> {
     let _ = stream.set_nodelay(true);
-    let loaded = tls.current();
-    let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
+    let acceptor = TlsAcceptor::from(tls.config());
     let accepted = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
         .await
         .map_err(|_| "the TLS handshake took too long".to_owned())
@@ -161,14 +160,16 @@ async fn connection(
     let stream = accepted.inspect_err(|_| server.telemetry.metrics.handshake_failed())?;
     let session = stream.get_ref().1;
     let chain = session.peer_certificates().unwrap_or_default();
-    let peer = Arc::new(loaded.pools.classify(chain, UnixTime::now()));
+    let certificate = (!chain.is_empty()).then(|| Arc::new(PeerCertificate::new(chain, tls.pools())));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     // Cancelled alone, or with all connections.
     let close = ending.child_token();
     let in_flight = TaskTracker::new();
     let streams = is_http2.then(InlineExecutor::default);
     let flush = streams.as_ref().map(InlineExecutor::flush_deferral).unwrap_or_default();
-    let connection = Connection { peer, internal: None, address: Some(from), close, in_flight, flush };
+    let peer = Arc::new(Peer::Unidentified);
+    let connection =
+        Connection { peer, certificate, internal: None, address: Some(from), close, in_flight, flush };
     let begun = Arc::new(AtomicBool::new(false));
     let service = {
         let (connection, begun) = (connection.clone(), Arc::clone(&begun));
@@ -241,7 +242,10 @@ async fn answer(
     let token = connection.in_flight.token();
     // `GOAWAY` is sent with the response, and not before.
     let end = CancellationToken::new();
-    let of_request = Connection { close: end.clone(), ..connection.clone() };
+    let mut of_request = Connection { close: end.clone(), ..connection.clone() };
+    if let Some(certificate) = &connection.certificate {
+        of_request.peer = certificate.peer();
+    }
     let asks_for_tunnel = *request.method() == Method::CONNECT;
     let mut answer = match request_validation::refusal(&request) {
         Some(refusal) => refusal,

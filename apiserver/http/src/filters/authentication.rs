@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver_access::{Unauthenticated, User};
+use apiserver_access::{Authenticated, Unauthenticated};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
@@ -14,9 +14,9 @@ pub(crate) async fn authenticate(
     server: &ApiServer,
     connection: &Connection,
     headers: &mut HeaderMap,
-) -> ApiResult<Arc<User>> {
+) -> ApiResult<Authenticated> {
     if let Some(user) = &connection.internal {
-        return Ok(Arc::clone(user));
+        return Ok(Authenticated { user: Arc::clone(user), is_proxied: false });
     }
     let started = Instant::now();
     let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;

@@ -21,6 +21,7 @@ use super::watch_encoder::WatchEncoder;
 use super::{view, web_socket};
 use crate::filters::availability;
 use crate::request::Call;
+use crate::request::connection::lapse;
 use crate::request::request_info::ResourcePath;
 use crate::response::HttpResponse;
 use crate::response::body::{Events, ResponseBody};
@@ -71,7 +72,7 @@ pub(super) async fn serve(
         bookmarks: call.query.flag("allowWatchBookmarks").then(|| Bookmarks::until(until)),
         last_event: Instant::now(),
         until: Box::pin(tokio::time::sleep_until(until)),
-        over: Box::pin(server.lifecycle.watch_over()),
+        over: Box::pin(over(server, call)),
     };
     let events = Events::new(stream::unfold(
         IdleRelease::new(watched, Watched::is_idle, LONGEST_IDLE),
@@ -88,6 +89,17 @@ pub(super) async fn serve(
     let mut answer = Response::new(ResponseBody::Events(events));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));
     Ok(answer)
+}
+
+/// Completes when the server shuts down, or the client certificate of the connection has lapsed.
+fn over(server: &ApiServer, call: &Call) -> impl Future<Output = ()> + Send + 'static {
+    let (shutdown, lapse) = (server.lifecycle.watch_over(), lapse(call.certificate.clone()));
+    async move {
+        tokio::select! {
+            () = shutdown => {}
+            () = lapse => {}
+        }
+    }
 }
 
 /// Opens the watch. That may take as long as a list of all objects, so it is a task of its own. `None` if the kind
@@ -120,7 +132,7 @@ struct Watched {
     /// Time of the last event.
     last_event: Instant,
     until: Pin<Box<Sleep>>,
-    /// Completes when the server shuts down.
+    /// Completes when the watch must end before its time.
     over: BoxFuture<'static, ()>,
 }
 

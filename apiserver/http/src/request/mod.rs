@@ -10,7 +10,7 @@ pub(crate) mod yaml;
 
 use std::sync::Arc;
 
-use apiserver_access::User;
+use apiserver_access::{PeerCertificate, User};
 use apiserver_machinery::action::Caller;
 use apiserver_machinery::admission::Permissions;
 use apiserver_machinery::status::ApiResult;
@@ -37,6 +37,8 @@ pub(crate) struct Call {
     /// Permissions of the user, if the settings require the permission to use other objects.
     pub(crate) permissions: Option<Arc<dyn Permissions>>,
     pub(crate) body: Bytes,
+    /// Client certificate of the connection, for a handler whose response outlives it.
+    pub(crate) certificate: Option<Arc<PeerCertificate>>,
     /// Connection, for a handler that speaks another protocol on it.
     pub(crate) upgrade: Option<OnUpgrade>,
 }

@@ -108,6 +108,23 @@ pub(crate) struct Host {
     /// Name of that Service. Default: `capstan`.
     #[serde(default = "default_service_name")]
     pub(crate) service_name: String,
+    /// True if tokens of the host can have the group `system:masters` on the direct endpoint. Default: false.
+    #[serde(default)]
+    pub(crate) trust_masters: bool,
+    /// Audiences of the tokens that are for Capstan. Default: `[capstan]`.
+    #[serde(default = "default_audiences")]
+    pub(crate) audiences: Vec<String>,
+    /// True if Capstan accepts tokens for the host's own API, too. Default: true.
+    #[serde(default = "default_accept_host_audience")]
+    pub(crate) accept_host_audience: bool,
+}
+
+fn default_audiences() -> Vec<String> {
+    vec!["capstan".to_owned()]
+}
+
+fn default_accept_host_audience() -> bool {
+    true
 }
 
 fn default_service_namespace() -> String {
@@ -151,6 +168,9 @@ impl ServerConfiguration {
                 kubeconfig: kubeconfig.clone(),
                 service_namespace: namespace,
                 service_name: default_service_name(),
+                trust_masters: false,
+                audiences: default_audiences(),
+                accept_host_audience: default_accept_host_audience(),
             });
             host.kubeconfig.clone_from(kubeconfig);
         }
@@ -183,6 +203,9 @@ impl ServerConfiguration {
     fn check(&self) -> anyhow::Result<()> {
         if self.storage.etcd.as_ref().is_some_and(|etcd| etcd.endpoints.is_empty()) {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
+        }
+        if self.host.as_ref().is_some_and(|host| host.audiences.iter().all(String::is_empty)) {
+            bail!("host.audiences: must name at least one audience");
         }
         self.audit.check()?;
         self.controllers.check()?;

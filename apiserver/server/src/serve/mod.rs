@@ -71,7 +71,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         election_metrics,
         bootstrap_data,
     } = started;
-    let authenticator = authenticator(host.as_deref());
+    let authenticator = authenticator(host.as_deref())?;
     let audit = settings.audit.clone();
     let parts = Parts {
         objects,
@@ -152,6 +152,7 @@ impl Started {
             front_proxy: host.as_deref().map(Host::proxy),
         };
         let tls = sources.open()?;
+        tls.register(&mut metrics);
         let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
         let settings = settings(configuration, &data, metrics, &force)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
@@ -208,9 +209,9 @@ fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
 }
 
-fn authenticator(host: Option<&Host>) -> Arc<Authenticator> {
+fn authenticator(host: Option<&Host>) -> anyhow::Result<Arc<Authenticator>> {
     let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
-    Arc::new(Authenticator::new(headers, host.map(Host::tokens)))
+    Ok(Arc::new(Authenticator::new(headers, host.map(Host::tokens).transpose()?)))
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.

@@ -1,6 +1,7 @@
 //! Test callers: clients with or without a certificate, and with headers that they add to every request.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -50,6 +51,7 @@ pub(crate) struct Caller {
     protocol: Protocol,
     headers: Vec<(&'static str, String)>,
     connection: Mutex<Option<Connection>>,
+    connections: AtomicU64,
 }
 
 impl Caller {
@@ -57,13 +59,25 @@ impl Caller {
         let mut tls = tls.clone();
         let alpn: &[u8] = if protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
         tls.alpn_protocols = vec![alpn.to_vec()];
-        Self { port, tls: Arc::new(tls), protocol, headers: Vec::new(), connection: Mutex::default() }
+        Self {
+            port,
+            tls: Arc::new(tls),
+            protocol,
+            headers: Vec::new(),
+            connection: Mutex::default(),
+            connections: AtomicU64::new(0),
+        }
     }
 
     /// Adds a header to all requests.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
+    }
+
+    /// Returns the number of connections that the caller has opened.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -117,6 +131,7 @@ impl Caller {
     }
 
     async fn connect(&self) -> Connection {
+        self.connections.fetch_add(1, Ordering::Relaxed);
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         // A request of two packets would wait 40 ms for the acknowledgement of the first.
         stream.set_nodelay(true).unwrap();

@@ -5,6 +5,7 @@
 mod caller;
 mod cross_origin;
 mod host;
+mod lapse;
 mod routes;
 mod walk;
 mod world;

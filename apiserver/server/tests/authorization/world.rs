@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
@@ -10,8 +11,8 @@ use apiserver_http::{ApiServer, Identity, Parts, ReloadableTls, Supervisor, TlsM
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::Registry;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use serde_json::{Value, json};
 use storage_embedded::EmbeddedStore;
 use tokio::net::TcpListener;
@@ -40,11 +41,19 @@ fn leaf(
     names: &[&str],
     subject: &[(DnType, &str)],
 ) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+    signed(issuer, params(names, subject))
+}
+
+fn params(names: &[&str], subject: &[(DnType, &str)]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();
     for (kind, value) in subject {
         params.distinguished_name.push(kind.clone(), *value);
     }
+    params
+}
+
+fn signed(issuer: &Issuer, params: CertificateParams) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, issuer).unwrap().der().clone();
     (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
@@ -56,8 +65,22 @@ pub(crate) struct World {
     clients: Issuer,
     front_proxies: Issuer,
     servers: Issuer,
+    tls: Arc<ReloadableTls>,
+    /// Time that client certificates are verified at, if a test has set one. Unit: seconds since 1970.
+    time: Arc<AtomicU64>,
     shutdown: CancellationToken,
     _directory: tempfile::TempDir,
+}
+
+fn material(servers: &Issuer, client_cas: &[&Issuer], front_proxies: &Issuer) -> TlsMaterial {
+    let (certificate, key) = leaf(servers, &[NAME], &[]);
+    TlsMaterial {
+        chain: vec![certificate],
+        key,
+        named: Vec::new(),
+        client_cas: client_cas.iter().map(|ca| ca.der().clone()).collect(),
+        request_header_cas: vec![front_proxies.der().clone()],
+    }
 }
 
 impl Drop for World {
@@ -71,14 +94,16 @@ impl World {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (clients, front_proxies, servers) =
             (authority("clients"), authority("proxies"), authority("servers"));
-        let (certificate, key) = leaf(&servers, &[NAME], &[]);
-        let tls = ReloadableTls::new(TlsMaterial {
-            chain: vec![certificate],
-            key,
-            named: Vec::new(),
-            client_cas: vec![clients.der().clone()],
-            request_header_cas: vec![front_proxies.der().clone()],
-        });
+        let time = Arc::new(AtomicU64::new(0));
+        let clock = {
+            let time = Arc::clone(&time);
+            move || match time.load(Ordering::Relaxed) {
+                0 => UnixTime::now(),
+                seconds => UnixTime::since_unix_epoch(Duration::from_secs(seconds)),
+            }
+        };
+        let material = material(&servers, &[&clients], &front_proxies);
+        let tls = Arc::new(ReloadableTls::with_clock(material, Arc::new(clock)).unwrap());
         let directory = tempfile::tempdir().unwrap();
         let registry = Arc::new(apiserver_registry::registry());
         let shutdown = CancellationToken::new();
@@ -105,17 +130,12 @@ impl World {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let grace = Duration::from_millis(100);
-        tokio::spawn(apiserver_http::serve(
-            server,
-            listener,
-            Arc::new(tls.unwrap()),
-            shutdown.clone(),
-            grace,
-        ));
+        tokio::spawn(apiserver_http::serve(server, listener, Arc::clone(&tls), shutdown.clone(), grace));
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let world = Self { registry, port, clients, front_proxies, servers, shutdown, _directory: directory };
+        let _directory = directory;
+        let world = Self { registry, port, clients, front_proxies, servers, tls, time, shutdown, _directory };
         world.seed().await;
         world
     }
@@ -167,6 +187,26 @@ impl World {
     pub(crate) fn user(&self, name: &str, protocol: Protocol) -> Caller {
         let identity = leaf(&self.clients, &[], &[(DnType::CommonName, name)]);
         Caller::new(self.port, &self.tls(Some(identity)), protocol)
+    }
+
+    /// Returns a caller with a client certificate that ends with the year before this one.
+    pub(crate) fn user_until(&self, name: &str, year: i32, protocol: Protocol) -> Caller {
+        let mut params = params(&[], &[(DnType::CommonName, name)]);
+        params.not_after = date_time_ymd(year, 1, 1);
+        Caller::new(self.port, &self.tls(Some(signed(&self.clients, params))), protocol)
+    }
+
+    /// Sets the time that client certificates are verified at.
+    pub(crate) fn set_year(&self, year: i32) {
+        let seconds = date_time_ymd(year, 6, 1).unix_timestamp();
+        self.time.store(seconds.try_into().unwrap(), Ordering::Relaxed);
+    }
+
+    /// Reloads the TLS settings, with the CA of clients or without it.
+    pub(crate) fn trust_clients(&self, is_trusted: bool) {
+        let client_cas = is_trusted.then_some(&self.clients);
+        let client_cas: Vec<&Issuer> = client_cas.into_iter().collect();
+        self.tls.replace(material(&self.servers, &client_cas, &self.front_proxies)).unwrap();
     }
 
     /// Returns a caller who may do everything.

@@ -6,9 +6,9 @@ mod names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::CertificatePools;
+use apiserver_access::{CertificatePools, Clock, ReloadablePools};
 use arc_swap::ArcSwap;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 
@@ -46,15 +46,13 @@ pub struct NamedCertificate {
     pub key: PrivateKeyDer<'static>,
 }
 
+/// TLS settings that can be replaced. Every new connection takes the newest, and every request is verified against the
+/// newest client CAs.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Arc<ServerConfig>,
-    pub(crate) pools: CertificatePools,
+pub struct ReloadableTls {
+    config: ArcSwap<ServerConfig>,
+    pools: Arc<ReloadablePools>,
 }
-
-/// TLS settings that can be replaced: every new connection takes the newest.
-#[derive(Debug)]
-pub struct ReloadableTls(ArcSwap<Loaded>);
 
 impl ReloadableTls {
     /// Creates settings of `material`.
@@ -62,24 +60,47 @@ impl ReloadableTls {
     /// # Errors
     /// A text, if the key does not fit the certificate or a CA certificate is invalid.
     pub fn new(material: TlsMaterial) -> Result<Self, String> {
-        load(material).map(|loaded| Self(ArcSwap::from_pointee(loaded)))
+        Self::with_clock(material, Arc::new(UnixTime::now))
     }
 
-    /// Replaces the material for new connections.
+    /// Creates settings that verify client certificates at the time of `clock`.
+    ///
+    /// # Errors
+    /// As [`ReloadableTls::new`].
+    pub fn with_clock(material: TlsMaterial, clock: Clock) -> Result<Self, String> {
+        let (config, pools) = load(material)?;
+        let pools = Arc::new(ReloadablePools::new(pools, clock));
+        Ok(Self { config: ArcSwap::from_pointee(config), pools })
+    }
+
+    /// Replaces the certificates for new connections, and the client CAs for the next request of every connection.
     ///
     /// # Errors
     /// As [`ReloadableTls::new`]; the old material then stays.
     pub fn replace(&self, material: TlsMaterial) -> Result<(), String> {
-        self.0.store(Arc::new(load(material)?));
+        let (config, pools) = load(material)?;
+        self.config.store(Arc::new(config));
+        self.pools.replace(pools);
         Ok(())
     }
 
-    pub(crate) fn current(&self) -> Arc<Loaded> {
-        self.0.load_full()
+    /// Returns the subjects of the client CAs that are not used, because their key is one of the front proxies' CAs, too.
+    pub fn shared_cas(&self) -> Vec<String> {
+        self.pools.current().shared_names().to_vec()
+    }
+
+    /// Returns the settings for a new connection.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+
+    /// Returns the pools that verify client certificates.
+    pub(crate) fn pools(&self) -> Arc<ReloadablePools> {
+        Arc::clone(&self.pools)
     }
 }
 
-fn load(material: TlsMaterial) -> Result<Loaded, String> {
+fn load(material: TlsMaterial) -> Result<(ServerConfig, CertificatePools), String> {
     let TlsMaterial { chain, key, named, client_cas, request_header_cas } = material;
     let pools = CertificatePools::new(&client_cas, &request_header_cas).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
@@ -97,7 +118,7 @@ fn load(material: TlsMaterial) -> Result<Loaded, String> {
     // Upgrades need HTTP/1.1.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_fragment_size = Some(RECORD);
-    Ok(Loaded { config: Arc::new(config), pools })
+    Ok((config, pools))
 }
 
 fn certificates(

@@ -1,9 +1,8 @@
 //! Metrics of authentication and authorization.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use apiserver_access::{Unauthenticated, User};
+use apiserver_access::User;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -135,9 +134,9 @@ impl AccessMetrics {
 
     /// Counts an authentication. As in upstream, an invalid credential is an `error`; a `failure` would be a request
     /// without credentials where those are required.
-    pub(super) fn authenticated(&self, found: &Result<Arc<User>, Unauthenticated>, took: Duration) {
+    pub(super) fn authenticated(&self, found: Option<&User>, took: Duration) {
         match found {
-            Ok(user) => {
+            Some(user) => {
                 self.known.observe(took);
                 let label = shown(&user.name);
                 if let Some((_, count)) =
@@ -146,7 +145,7 @@ impl AccessMetrics {
                     count.inc();
                 }
             }
-            Err(_) => self.refused.observe(took),
+            None => self.refused.observe(took),
         }
     }
 
@@ -195,9 +194,9 @@ mod tests {
         let metrics = AccessMetrics::new(&mut registry);
         let named = |name: &str| User { name: name.to_owned(), ..User::default() };
         let took = Duration::from_millis(3);
-        metrics.authenticated(&Ok(Arc::new(named("alice@example.com"))), took);
-        metrics.authenticated(&Ok(Arc::new(named("kubelet"))), took);
-        metrics.authenticated(&Err(Unauthenticated::Refused), took);
+        metrics.authenticated(Some(&named("alice@example.com")), took);
+        metrics.authenticated(Some(&named("kubelet")), took);
+        metrics.authenticated(None, took);
         metrics.decided("no-opinion", took);
         metrics.certificate(left_until(0));
         metrics.handshake_failed();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use apiserver_access::{Unauthenticated, User};
+use apiserver_access::{Authenticated, Unauthenticated};
 use apiserver_executor::TaskName;
 use apiserver_machinery::store::ObjectStore;
 use prometheus_client::encoding::text::encode;
@@ -82,12 +82,12 @@ impl Metrics {
     pub(crate) fn authenticated(
         &self,
         connection: &Connection,
-        found: &Result<Arc<User>, Unauthenticated>,
+        found: &Result<Authenticated, Unauthenticated>,
         took: Duration,
     ) {
-        self.access.authenticated(found, took);
+        self.access.authenticated(found.as_ref().ok().map(|found| &*found.user), took);
         let by_certificate = connection.peer.identity().filter(|peer| peer.is_client);
-        if let (Ok(user), Some(peer)) = (found, by_certificate)
+        if let (Ok(Authenticated { user, is_proxied: false }), Some(peer)) = (found, by_certificate)
             && user.name == peer.common_name
         {
             self.access.certificate(access::left_until(peer.not_after));

@@ -1,0 +1,207 @@
+//! Client certificate of a connection, verified again when time or new CAs can change the result.
+//!
+//! A connection lives for days. A certificate that was valid in the handshake can expire meanwhile, or its CA can be
+//! removed. So each request compares the time and the pools with those of the last verification. Only if they differ,
+//! the chain is verified again.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::peer::{CertificatePools, Peer};
+
+/// Source of the current time.
+pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
+
+/// Pools of client CAs that can be replaced while connections are open.
+pub struct ReloadablePools {
+    current: ArcSwap<CertificatePools>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for ReloadablePools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReloadablePools").field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
+impl ReloadablePools {
+    /// Creates pools that verify certificates at the time of `clock`.
+    pub fn new(pools: CertificatePools, clock: Clock) -> Self {
+        Self { current: ArcSwap::from_pointee(pools), clock }
+    }
+
+    /// Returns the newest pools.
+    pub fn current(&self) -> Arc<CertificatePools> {
+        self.current.load_full()
+    }
+
+    /// Replaces the pools, from the next request of every connection on.
+    pub fn replace(&self, pools: CertificatePools) {
+        self.current.store(Arc::new(pools));
+    }
+}
+
+/// Client certificate of a connection, with its chain.
+#[derive(Debug)]
+pub struct PeerCertificate {
+    chain: Vec<CertificateDer<'static>>,
+    /// Ends of the validity of all certificates of the chain. Unit: seconds since 1970.
+    ends: Vec<u64>,
+    pools: Arc<ReloadablePools>,
+    last: ArcSwap<Verification>,
+}
+
+/// Result of a verification, and what it depends on.
+#[derive(Debug)]
+struct Verification {
+    peer: Arc<Peer>,
+    pools: Arc<CertificatePools>,
+    /// Last second in which the same pools give the same result. Unit: seconds since 1970.
+    good_until: u64,
+}
+
+impl PeerCertificate {
+    /// Verifies the chain of a new connection. It is empty for a client without a certificate.
+    pub fn new(chain: &[CertificateDer<'_>], pools: Arc<ReloadablePools>) -> Self {
+        let chain: Vec<_> = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        let ends: Vec<u64> = chain.iter().filter_map(end).collect();
+        let (current, now) = (pools.current.load_full(), (pools.clock)());
+        let peer = current.classify(&chain, now);
+        let last = ArcSwap::from_pointee(verification(peer, current, &ends, now));
+        Self { chain, ends, pools, last }
+    }
+
+    /// Returns the peer that the certificate proves now.
+    pub fn peer(&self) -> Arc<Peer> {
+        let (last, current, now) = (self.last.load(), self.pools.current.load(), (self.pools.clock)());
+        if Arc::ptr_eq(&last.pools, &current) && now.as_secs() <= last.good_until {
+            return Arc::clone(&last.peer);
+        }
+        let was_valid = matches!(*last.peer, Peer::Known(_) | Peer::Lapsed);
+        let peer = match current.classify(&self.chain, now) {
+            Peer::Untrusted if was_valid => Peer::Lapsed,
+            other => other,
+        };
+        let again = Arc::new(verification(peer, Arc::clone(&current), &self.ends, now));
+        let peer = Arc::clone(&again.peer);
+        self.last.store(again);
+        peer
+    }
+}
+
+/// Returns the end of a certificate's validity; `None` if the certificate is unreadable, so that no pool verifies it.
+fn end(certificate: &CertificateDer<'_>) -> Option<u64> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    Some(u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or_default())
+}
+
+/// A certificate that has expired before `now` is no part of the verified chain, so its end changes nothing.
+fn verification(peer: Peer, pools: Arc<CertificatePools>, ends: &[u64], now: UnixTime) -> Verification {
+    let least = ends.iter().copied().filter(|end| *end >= now.as_secs()).min();
+    let good_until = if peer.identity().is_some() { least.unwrap_or_default() } else { u64::MAX };
+    Verification { peer: Arc::new(peer), pools, good_until }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    /// Last seconds of the validity of certificates that end in these years.
+    const END_OF_2034: u64 = 2_051_222_400;
+    const END_OF_2035: u64 = 2_082_758_400;
+
+    type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+    fn params(name: &str, end_year: i32) -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_after = date_time_ymd(end_year, 1, 1);
+        params
+    }
+
+    fn ca_params(name: &str, end_year: i32) -> CertificateParams {
+        let mut params = params(name, end_year);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+    }
+
+    fn authority(name: &str) -> Issuer {
+        CertifiedIssuer::self_signed(ca_params(name, 2100), KeyPair::generate().unwrap()).unwrap()
+    }
+
+    fn leaf(issuer: &Issuer, end_year: i32) -> CertificateDer<'static> {
+        let key = KeyPair::generate().unwrap();
+        params("alice", end_year).signed_by(&key, issuer).unwrap().der().clone()
+    }
+
+    /// Pools whose clock a test sets.
+    fn pools(authority: &Issuer) -> (Arc<ReloadablePools>, Arc<AtomicU64>) {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let seconds = Arc::new(AtomicU64::new(END_OF_2034 - 100));
+        let clock = {
+            let seconds = Arc::clone(&seconds);
+            move || UnixTime::since_unix_epoch(Duration::from_secs(seconds.load(Ordering::Relaxed)))
+        };
+        let trusted = CertificatePools::new(&[authority.der().clone()], &[]).unwrap();
+        (Arc::new(ReloadablePools::new(trusted, Arc::new(clock))), seconds)
+    }
+
+    #[test]
+    fn a_certificate_lapses_at_its_end() {
+        let authority = authority("clients");
+        let (pools, seconds) = pools(&authority);
+        let certificate = PeerCertificate::new(&[leaf(&authority, 2035)], pools);
+        seconds.store(END_OF_2034, Ordering::Relaxed);
+        let first = certificate.peer();
+        assert!(first.identity().is_some());
+        assert!(Arc::ptr_eq(&first, &certificate.peer()), "nothing changed, and nothing is verified again");
+        seconds.store(END_OF_2034 + 1, Ordering::Relaxed);
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+    }
+
+    #[test]
+    fn a_chain_lapses_with_its_intermediate_and_ignores_an_unused_one() {
+        let root = authority("root");
+        let key = KeyPair::generate().unwrap();
+        let between = CertifiedIssuer::signed_by(ca_params("between", 2035), key, &root).unwrap();
+        let stranger = CertifiedIssuer::self_signed(ca_params("x", 2030), KeyPair::generate().unwrap());
+        let (pools, seconds) = pools(&root);
+        let chain = [leaf(&between, 2036), between.der().clone(), stranger.unwrap().der().clone()];
+        let certificate = PeerCertificate::new(&chain, pools);
+        seconds.store(END_OF_2034, Ordering::Relaxed);
+        assert!(certificate.peer().identity().is_some(), "the unused certificate ended long before");
+        seconds.store(END_OF_2034 + 1, Ordering::Relaxed);
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+    }
+
+    #[test]
+    fn new_pools_decide_about_open_connections() {
+        let (old, new) = (authority("old"), authority("new"));
+        let (pools, seconds) = pools(&old);
+        let certificate = PeerCertificate::new(&[leaf(&old, 2036)], Arc::clone(&pools));
+        let stranger = PeerCertificate::new(&[leaf(&new, 2036)], Arc::clone(&pools));
+        assert_eq!(*stranger.peer(), Peer::Untrusted);
+        let trust = |authorities: &[&Issuer]| {
+            let roots: Vec<_> = authorities.iter().map(|authority| authority.der().clone()).collect();
+            pools.replace(CertificatePools::new(&roots, &[]).unwrap());
+        };
+        trust(&[&old, &new]);
+        assert!(certificate.peer().identity().is_some() && stranger.peer().identity().is_some());
+        trust(&[&new]);
+        assert_eq!(*certificate.peer(), Peer::Lapsed, "its CA was removed");
+        assert!(stranger.peer().identity().is_some());
+        trust(&[&old]);
+        assert!(certificate.peer().identity().is_some(), "its CA is back");
+        seconds.store(END_OF_2035 + 1, Ordering::Relaxed);
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+    }
+}

@@ -1,0 +1,99 @@
+//! Tests of requests and watches whose client certificate lapses while the connection is open.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use apiserver_access::{CertificatePools, PeerCertificate, ReloadablePools};
+use apiserver_http::{Connection, ResponseBody};
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Empty};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rustls::pki_types::UnixTime;
+use server::Server;
+
+const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
+
+/// Time of 2036: the certificate of the test has expired.
+const AFTER_THE_END: Duration = Duration::from_secs(2_082_758_400);
+
+/// Client certificate of an administrator, which expires when the flag is set.
+fn certificate() -> (Arc<PeerCertificate>, Arc<AtomicBool>) {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "admin");
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.not_after = date_time_ymd(2035, 1, 1);
+    let leaf = params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let clock = {
+        let is_over = Arc::clone(&is_over);
+        move || match is_over.load(Ordering::Relaxed) {
+            true => UnixTime::since_unix_epoch(AFTER_THE_END),
+            false => UnixTime::now(),
+        }
+    };
+    let pools = CertificatePools::new(&[authority.der().clone()], &[]).unwrap();
+    let pools = Arc::new(ReloadablePools::new(pools, Arc::new(clock)));
+    (Arc::new(PeerCertificate::new(&[leaf.der().clone()], pools)), is_over)
+}
+
+/// Sends a request on the connection of this certificate.
+async fn send(
+    server: &Server,
+    path: &str,
+    version: Version,
+    certificate: &Arc<PeerCertificate>,
+) -> (Response<ResponseBody>, Connection) {
+    let certificate = Some(Arc::clone(certificate));
+    let peer = certificate.as_ref().map(|certificate| certificate.peer()).unwrap();
+    let connection = Connection { peer, certificate, ..Connection::default() };
+    let request = Request::get(path).version(version).body(Empty::<Bytes>::new()).unwrap();
+    (apiserver_http::handle(&server.server, request, &connection).await, connection)
+}
+
+#[tokio::test]
+async fn a_lapsed_certificate_gets_401_and_the_connection_closes() {
+    let server = Server::start().await;
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let (certificate, is_over) = certificate();
+        let (answer, connection) = send(&server, GADGETS, version, &certificate).await;
+        assert_eq!(answer.status(), 200, "{version:?}");
+        assert!(answer.headers().get(CONNECTION).is_none() && !connection.close.is_cancelled());
+        is_over.store(true, Ordering::Relaxed);
+        let (answer, connection) = send(&server, GADGETS, version, &certificate).await;
+        assert_eq!(answer.status(), 401, "{version:?}");
+        let says_close = answer.headers().get(CONNECTION).is_some_and(|value| value == "close");
+        assert_eq!(says_close, version == Version::HTTP_11);
+        let is_closed = connection.close.is_cancelled() && connection.in_flight.is_closed();
+        assert_eq!(is_closed, version == Version::HTTP_2);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_ends_within_a_minute_after_its_certificate_lapses() {
+    let server = Server::start().await;
+    let (certificate, is_over) = certificate();
+    let path = format!("{GADGETS}?watch=true");
+    let (answer, _connection) = send(&server, &path, Version::HTTP_2, &certificate).await;
+    assert_eq!(answer.status(), 200);
+    let mut body = answer.into_body();
+    let mut ends_within = async |time| {
+        let rest = async { while body.frame().await.is_some() {} };
+        tokio::time::timeout(time, rest).await.is_ok()
+    };
+    tokio::time::pause();
+    assert!(!ends_within(Duration::from_secs(50)).await, "a valid certificate ends nothing");
+    is_over.store(true, Ordering::Relaxed);
+    assert!(ends_within(Duration::from_secs(60)).await);
+}
