@@ -1,8 +1,8 @@
 //! Client certificate of a connection, verified again when time or new CAs can change the result.
 //!
-//! A connection lives for days. A certificate that was valid in the handshake can expire meanwhile, or its CA can be
-//! removed. So each request compares the time and the pools with those of the last verification. Only if they differ,
-//! the chain is verified again.
+//! A connection lives for days. A certificate that was valid in the handshake can expire, or its CA can be
+//! removed, or it can be revoked. So each request compares the time, the pools and the revocations with those of the last
+//! verification. Only if they differ, the chain is verified again.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::peer::{CertificatePools, Peer};
+use crate::revocation::Revocations;
 
 /// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
@@ -18,6 +19,7 @@ pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 /// Pools of client CAs that can be replaced while connections are open.
 pub struct ReloadablePools {
     current: ArcSwap<CertificatePools>,
+    revocations: ArcSwap<Revocations>,
     clock: Clock,
 }
 
@@ -30,12 +32,38 @@ impl std::fmt::Debug for ReloadablePools {
 impl ReloadablePools {
     /// Creates pools that verify certificates at the time of `clock`.
     pub fn new(pools: CertificatePools, clock: Clock) -> Self {
-        Self { current: ArcSwap::from_pointee(pools), clock }
+        Self { current: ArcSwap::from_pointee(pools), revocations: ArcSwap::default(), clock }
     }
 
     /// Returns the newest pools.
     pub fn current(&self) -> Arc<CertificatePools> {
         self.current.load_full()
+    }
+
+    /// Replaces the revocations, from the next request of every connection on.
+    pub fn revoke(&self, revocations: Revocations) {
+        self.revocations.store(Arc::new(revocations));
+    }
+
+    /// Verifies a chain now.
+    fn verify(&self, chain: &[CertificateDer<'_>], ends: &[u64]) -> Verification {
+        let (pools, revocations, now) =
+            (self.current.load_full(), self.revocations.load_full(), (self.clock)());
+        let peer = match pools.classify(chain, now) {
+            Peer::Known(identity) if revocations.revokes(&identity.certificate()) => Peer::Untrusted,
+            other => other,
+        };
+        // A certificate that has expired is no part of the verified chain, so its end changes nothing.
+        let least = ends.iter().copied().filter(|end| *end >= now.as_secs()).min();
+        let good_until = if peer.identity().is_some() { least.unwrap_or_default() } else { u64::MAX };
+        Verification { peer: Arc::new(peer), pools, revocations, good_until }
+    }
+
+    /// Reports whether a verification would have the same result now.
+    fn is_current(&self, last: &Verification) -> bool {
+        Arc::ptr_eq(&last.pools, &self.current.load())
+            && Arc::ptr_eq(&last.revocations, &self.revocations.load())
+            && (self.clock)().as_secs() <= last.good_until
     }
 
     /// Replaces the pools, from the next request of every connection on.
@@ -59,6 +87,7 @@ pub struct PeerCertificate {
 struct Verification {
     peer: Arc<Peer>,
     pools: Arc<CertificatePools>,
+    revocations: Arc<Revocations>,
     /// Last second in which the same pools give the same result. Unit: seconds since 1970.
     good_until: u64,
 }
@@ -68,26 +97,23 @@ impl PeerCertificate {
     pub fn new(chain: &[CertificateDer<'_>], pools: Arc<ReloadablePools>) -> Self {
         let chain: Vec<_> = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         let ends: Vec<u64> = chain.iter().filter_map(end).collect();
-        let (current, now) = (pools.current.load_full(), (pools.clock)());
-        let peer = current.classify(&chain, now);
-        let last = ArcSwap::from_pointee(verification(peer, current, &ends, now));
+        let last = ArcSwap::from_pointee(pools.verify(&chain, &ends));
         Self { chain, ends, pools, last }
     }
 
     /// Returns the peer that the certificate proves now.
     pub fn peer(&self) -> Arc<Peer> {
-        let (last, current, now) = (self.last.load(), self.pools.current.load(), (self.pools.clock)());
-        if Arc::ptr_eq(&last.pools, &current) && now.as_secs() <= last.good_until {
+        let last = self.last.load();
+        if self.pools.is_current(&last) {
             return Arc::clone(&last.peer);
         }
         let was_valid = matches!(*last.peer, Peer::Known(_) | Peer::Lapsed);
-        let peer = match current.classify(&self.chain, now) {
-            Peer::Untrusted if was_valid => Peer::Lapsed,
-            other => other,
-        };
-        let again = Arc::new(verification(peer, Arc::clone(&current), &self.ends, now));
+        let mut again = self.pools.verify(&self.chain, &self.ends);
+        if was_valid && *again.peer == Peer::Untrusted {
+            again.peer = Arc::new(Peer::Lapsed);
+        }
         let peer = Arc::clone(&again.peer);
-        self.last.store(again);
+        self.last.store(Arc::new(again));
         peer
     }
 }
@@ -98,13 +124,6 @@ fn end(certificate: &CertificateDer<'_>) -> Option<u64> {
     Some(u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or_default())
 }
 
-/// A certificate that has expired before `now` is no part of the verified chain, so its end changes nothing.
-fn verification(peer: Peer, pools: Arc<CertificatePools>, ends: &[u64], now: UnixTime) -> Verification {
-    let least = ends.iter().copied().filter(|end| *end >= now.as_secs()).min();
-    let good_until = if peer.identity().is_some() { least.unwrap_or_default() } else { u64::MAX };
-    Verification { peer: Arc::new(peer), pools, good_until }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,6 +132,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 
     use super::*;
+    use crate::revocation::Revocation;
 
     /// Last seconds of the validity of certificates that end in these years.
     const END_OF_2034: u64 = 2_051_222_400;
@@ -203,5 +223,28 @@ mod tests {
         assert!(certificate.peer().identity().is_some(), "its CA is back");
         seconds.store(END_OF_2035 + 1, Ordering::Relaxed);
         assert_eq!(*certificate.peer(), Peer::Lapsed);
+    }
+
+    #[test]
+    fn a_revoked_certificate_lapses_and_one_that_is_revoked_before_the_handshake_is_untrusted() {
+        let authority = authority("clients");
+        let (pools, _) = pools(&authority);
+        let chain = [leaf(&authority, 2036)];
+        let certificate = PeerCertificate::new(&chain, Arc::clone(&pools));
+        let serial = match &*certificate.peer() {
+            Peer::Known(identity) => identity.serial_number.clone(),
+            other => panic!("{other:?}"),
+        };
+        let revoke = |issuer: &str| {
+            let revocation = Revocation::Serial { issuer: issuer.to_owned(), number: serial.clone() };
+            pools.revoke([revocation].into_iter().collect());
+        };
+        revoke("others");
+        assert!(certificate.peer().identity().is_some());
+        revoke("clients");
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+        assert_eq!(*PeerCertificate::new(&chain, Arc::clone(&pools)).peer(), Peer::Untrusted);
+        pools.revoke(Revocations::default());
+        assert!(certificate.peer().identity().is_some(), "the revocation was deleted");
     }
 }

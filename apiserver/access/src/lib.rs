@@ -8,6 +8,7 @@ mod authorizer;
 mod certificate;
 mod peer;
 mod policy;
+mod revocation;
 #[cfg(test)]
 mod testing;
 mod user;
@@ -19,4 +20,5 @@ pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
+pub use revocation::{RevocableCertificate, Revocation, Revocations};
 pub use user::User;

@@ -14,6 +14,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::revocation::RevocableCertificate;
 use crate::user::User;
 
 /// Error of a pool: a certificate in it cannot be used.
@@ -98,7 +99,7 @@ pub enum Peer {
     #[default]
     Unidentified,
     /// Peer with a certificate of an unknown CA, an expired one, one for another use, or one without a readable common
-    /// name. Other credentials may still be valid.
+    /// name, or one that is revoked. Other credentials may still be valid.
     Untrusted,
     /// Peer with a certificate that was valid when the connection was opened, and is not valid any more.
     Lapsed,
@@ -167,6 +168,12 @@ pub struct PeerIdentity {
     pub organizations: Vec<String>,
     /// SHA-256 of the certificate in lower-case hex.
     pub fingerprint: String,
+    /// CN of the issuer; empty if it is unreadable.
+    pub issuer: String,
+    /// Serial number in lower-case hex, without leading zeros.
+    pub serial_number: String,
+    /// Begin of the validity. Unit: seconds since 1970.
+    pub not_before: i64,
     /// Expiry. Unit: seconds since 1970.
     pub not_after: i64,
     /// Set if a CA of the client pool has signed it, and none of the request-header pool.
@@ -180,6 +187,18 @@ pub struct PeerIdentity {
 }
 
 impl PeerIdentity {
+    /// Returns the certificate as revocations name it.
+    pub(crate) fn certificate(&self) -> RevocableCertificate<'_> {
+        RevocableCertificate {
+            fingerprint: &self.fingerprint,
+            issuer: &self.issuer,
+            serial_number: &self.serial_number,
+            not_before: self.not_before,
+            user: &self.common_name,
+            groups: &self.organizations,
+        }
+    }
+
     fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let subject = certificate.subject();
@@ -191,6 +210,10 @@ impl PeerIdentity {
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let issuer = certificate.issuer().iter_common_name().next().and_then(|name| name.as_str().ok());
+        let issuer = issuer.unwrap_or_default().to_owned();
+        let serial_number = certificate.serial.to_str_radix(16);
+        let not_before = certificate.validity().not_before.timestamp();
         let not_after = certificate.validity().not_after.timestamp();
         let user = OnceLock::new();
         let (is_client, is_front_proxy, has_shared_ca) = (false, false, false);
@@ -198,6 +221,9 @@ impl PeerIdentity {
             common_name,
             organizations,
             fingerprint,
+            issuer,
+            serial_number,
+            not_before,
             not_after,
             is_client,
             is_front_proxy,

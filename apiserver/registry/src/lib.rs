@@ -15,12 +15,12 @@ use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret};
 use apiserver_types::{
-    Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress,
-    IPAddressClaim, Image, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane,
-    KubeadmControlPlaneTemplate, Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck,
-    MachineOperation, MachinePool, MachineSet, OpenStackCluster, OpenStackClusterIdentity,
-    OpenStackClusterTemplate, OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate,
-    OpenStackServer,
+    CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
+    ExtensionConfig, IPAddress, IPAddressClaim, Image, KubeadmConfig, KubeadmConfigTemplate,
+    KubeadmControlPlane, KubeadmControlPlaneTemplate, Machine, MachineDeployment, MachineDrainRule,
+    MachineHealthCheck, MachineOperation, MachinePool, MachineSet, OpenStackCluster,
+    OpenStackClusterIdentity, OpenStackClusterTemplate, OpenStackFloatingIPPool, OpenStackMachine,
+    OpenStackMachineTemplate, OpenStackServer,
 };
 use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
@@ -100,6 +100,7 @@ kinds! {
     [Image] => hosted(Plain),
     // capstan.dev
     [MachineOperation] => hosted(machine_operation::MachineOperationStrategy),
+    [CertificateRevocation] => hosted(certificate_revocation::CertificateRevocationStrategy),
     // Kubernetes' own
     [Namespace] => core(namespace::NamespaceStrategy, &["status.phase"]),
     [Secret] => core(secret::SecretStrategy, &["type"]),

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
+use crate::revocations;
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -85,7 +86,8 @@ fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
     let machines = (bootstrap_data::IDENTITY, bootstrap_data::RULES);
-    let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES), machines]);
+    let own = [(election::IDENTITY, election::RULES), (revocations::IDENTITY, revocations::RULES)];
+    let identities = controllers.chain([HOST_EVENTS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
-        let own = [HOST_EVENTS.0, election::IDENTITY, bootstrap_data::IDENTITY];
+        let own = [HOST_EVENTS.0, election::IDENTITY, bootstrap_data::IDENTITY, revocations::IDENTITY];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
         assert_eq!(identities(selected(false)), identities(all()), "without a host all are started");

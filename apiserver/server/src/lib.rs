@@ -18,6 +18,7 @@ mod kubeconfig;
 mod output;
 mod pki;
 mod reload_health;
+mod revocations;
 mod serve;
 mod start_hooks;
 mod storage;

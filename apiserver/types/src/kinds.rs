@@ -83,6 +83,7 @@ kinds! {
     crate::Image,
     // capstan.dev
     crate::MachineOperation,
+    crate::CertificateRevocation,
     // Kubernetes' own
     core_kinds::Namespace,
     core_kinds::Secret,

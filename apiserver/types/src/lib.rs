@@ -3,6 +3,7 @@
 //! Shapes, defaults and constraints are Cluster API's and its OpenStack provider's own; see
 //! `docs/decisions/0006-wire-types-from-rust-structs.md`. No async, no I/O: clients link this crate.
 
+mod certificate_revocation;
 mod cluster;
 mod cluster_class;
 mod cluster_resource_set;
@@ -45,6 +46,7 @@ pub mod v1alpha1;
 pub mod v1beta1;
 pub mod version;
 
+pub use certificate_revocation::*;
 pub use cluster::*;
 pub use cluster_class::*;
 pub use cluster_resource_set::*;

@@ -1,5 +1,6 @@
 //! Kinds: one folder each, with the kind's strategy and its validation.
 
+pub(crate) mod certificate_revocation;
 pub(crate) mod cluster;
 pub(crate) mod cluster_class;
 pub(crate) mod cluster_resource_set;

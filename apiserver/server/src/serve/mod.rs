@@ -31,7 +31,7 @@ use crate::host::Host;
 use crate::pki::Authority;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, version};
+use crate::{compaction, controllers, encryption, pki, revocations, version};
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -95,6 +95,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     });
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
+    let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
+    supervisor.spawn("certificate revocations", revocations);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.

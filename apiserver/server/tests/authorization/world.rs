@@ -41,7 +41,7 @@ fn leaf(
     names: &[&str],
     subject: &[(DnType, &str)],
 ) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
-    signed(issuer, params(names, subject))
+    signed(issuer, &params(names, subject))
 }
 
 fn params(names: &[&str], subject: &[(DnType, &str)]) -> CertificateParams {
@@ -53,7 +53,7 @@ fn params(names: &[&str], subject: &[(DnType, &str)]) -> CertificateParams {
     params
 }
 
-fn signed(issuer: &Issuer, params: CertificateParams) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+fn signed(issuer: &Issuer, params: &CertificateParams) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, issuer).unwrap().der().clone();
     (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
@@ -193,7 +193,7 @@ impl World {
     pub(crate) fn user_until(&self, name: &str, year: i32, protocol: Protocol) -> Caller {
         let mut params = params(&[], &[(DnType::CommonName, name)]);
         params.not_after = date_time_ymd(year, 1, 1);
-        Caller::new(self.port, &self.tls(Some(signed(&self.clients, params))), protocol)
+        Caller::new(self.port, &self.tls(Some(signed(&self.clients, &params))), protocol)
     }
 
     /// Sets the time that client certificates are verified at.

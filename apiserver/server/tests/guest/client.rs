@@ -50,9 +50,14 @@ impl Answer {
 
 impl Identity {
     pub(crate) fn mint(data: &Path) -> Self {
+        Self::of_user(data, "capstan-admin")
+    }
+
+    /// Creates a certificate of this user.
+    pub(crate) fn of_user(data: &Path, user: &str) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-        let output = command.args(["kubeconfig", "--data-dir"]).arg(data).output().unwrap();
+        let output = command.args(["kubeconfig", "--user", user, "--data-dir"]).arg(data).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();

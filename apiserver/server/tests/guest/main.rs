@@ -9,4 +9,5 @@ mod failover;
 mod metrics;
 mod outage;
 mod process;
+mod revocation;
 mod rolling_restart;

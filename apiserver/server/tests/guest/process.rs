@@ -42,6 +42,10 @@ impl Capstan {
         Client::new(self.port, self.identity.clone())
     }
 
+    pub(crate) fn client_of(&self, identity: Identity) -> Client {
+        Client::new(self.port, identity)
+    }
+
     /// Waits until the server listens.
     pub(crate) async fn listening(&self) {
         let end = Instant::now() + PATIENCE;

@@ -44,7 +44,7 @@ pub(super) struct Observed {
     pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.
     pub endpoint_holder: Option<String>,
-    /// What the first Machine to be deleted waits for at the load balancer of the API.
+    /// Reason for which the first Machine to be deleted waits at the load balancer of the API.
     pub balancer: Option<String>,
     /// Reason and message of a Machine that this pass could not make.
     pub failure: Option<(&'static str, String)>,

@@ -6,7 +6,7 @@ mod names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{CertificatePools, Clock, ReloadablePools};
+use apiserver_access::{CertificatePools, Clock, ReloadablePools, Revocations};
 use arc_swap::ArcSwap;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -82,6 +82,11 @@ impl ReloadableTls {
         self.config.store(Arc::new(config));
         self.pools.replace(pools);
         Ok(())
+    }
+
+    /// Replaces the revocations of client certificates, for the next request of every connection.
+    pub fn revoke(&self, revocations: Revocations) {
+        self.pools.revoke(revocations);
     }
 
     /// Returns the subjects of the client CAs that are not used, because their key is one of the front proxies' CAs, too.
