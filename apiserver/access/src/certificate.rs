@@ -1,8 +1,7 @@
 //! Client certificate of a connection, verified again when time or new CAs can change the result.
 //!
-//! A connection lives for days. A certificate that was valid in the handshake can expire meanwhile, or its CA can be
-//! removed. So each request compares the time and the pools with those of the last verification. Only if they differ,
-//! the chain is verified again.
+//! A connection lives for days. While it is open, its certificate can expire, or the CA can be removed. So each request
+//! compares the time and the pools with those of the last verification. The chain is verified again only if they differ.
 
 use std::sync::Arc;
 
