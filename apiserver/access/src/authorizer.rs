@@ -186,9 +186,8 @@ mod tests {
             (vec![no("a"), error("b"), error("c")], error("b, c")),
         ] {
             let case = format!("{chain:?}");
-            let authorizers =
-                chain.into_iter().map(|decision| Arc::new(Always(decision)) as Arc<dyn Authorizer>);
-            let chain = Chain(authorizers.collect());
+            let authorizer = |decision| -> Arc<dyn Authorizer> { Arc::new(Always(decision)) };
+            let chain = Chain(chain.into_iter().map(authorizer).collect());
             assert_eq!(block(chain.authorize(&Attributes::default())), expected, "{case}");
         }
     }

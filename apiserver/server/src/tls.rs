@@ -1,5 +1,8 @@
 //! TLS files and CAs of the server, reloaded while it runs.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -241,109 +244,5 @@ impl TlsFiles {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Tls;
-
-    fn sources(
-        data: &tempfile::TempDir,
-        tls: Option<Tls>,
-        proxy: Option<watch::Receiver<FrontProxy>>,
-    ) -> Sources {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        Sources {
-            configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
-            data: data.path().to_owned(),
-            listen: "127.0.0.1:7443".parse().unwrap(),
-            front_proxy: proxy,
-        }
-    }
-
-    #[test]
-    fn a_new_certificate_is_used_once_its_key_is_there() {
-        let data = tempfile::tempdir().unwrap();
-        let authority = Authority::open(data.path()).unwrap();
-        let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
-        let mut pairs = ["a.example", "b.example"].map(|name| authority.serving(&[name.to_owned()]).unwrap());
-        let [old, new] = &mut pairs;
-        std::fs::write(&cert_file, &old.certificate).unwrap();
-        std::fs::write(&key_file, &old.key).unwrap();
-        let tls = Some(Tls {
-            cert_file: cert_file.clone(),
-            key_file: key_file.clone(),
-            sni_certificates: Vec::new(),
-        });
-        let mut files = sources(&data, tls, None).open().unwrap();
-        assert_eq!(files.reload(), Reload::Unchanged);
-        std::fs::write(&cert_file, &new.certificate).unwrap();
-        assert!(matches!(files.reload(), Reload::Unusable(_)), "the key is still the old one");
-        assert_eq!(files.reload(), Reload::Unchanged, "the same error is returned once");
-        std::fs::write(&key_file, &new.key).unwrap();
-        assert_eq!(files.reload(), Reload::Replaced);
-        assert_eq!(files.reload(), Reload::Unchanged);
-        std::fs::remove_file(&key_file).unwrap();
-        let Reload::Unusable(error) = files.reload() else { panic!("there is no key") };
-        assert!(error.contains("tls.key"), "{error}");
-    }
-
-    #[test]
-    fn a_ca_that_vanishes_is_not_replaced() {
-        let data = tempfile::tempdir().unwrap();
-        let mut files = sources(&data, None, None).open().unwrap();
-        let (pki, away) = (data.path().join("pki"), data.path().join("away"));
-        std::fs::rename(&pki, &away).unwrap();
-        let Reload::Unusable(error) = files.reload() else { panic!("there is no CA") };
-        assert!(error.contains("pki/ca.crt"), "{error}");
-        assert!(!pki.exists());
-        std::fs::rename(&away, &pki).unwrap();
-        assert_eq!(files.reload(), Reload::Unchanged);
-    }
-
-    #[test]
-    fn a_changed_certificate_for_a_name_is_reloaded() {
-        let data = tempfile::tempdir().unwrap();
-        let authority = Authority::open(data.path()).unwrap();
-        let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
-        let write = |name: &str| {
-            let pair = authority.serving(&[name.to_owned()]).unwrap();
-            std::fs::write(&cert_file, pair.certificate).unwrap();
-            std::fs::write(&key_file, pair.key).unwrap();
-        };
-        write("one.example");
-        let one = |names: Vec<String>| SniCertificate {
-            cert_file: cert_file.clone(),
-            key_file: key_file.clone(),
-            names,
-        };
-        let sni_certificates = vec![one(Vec::new()), one(vec!["*.two.example".to_owned()])];
-        let tls = Some(Tls { cert_file: cert_file.clone(), key_file: key_file.clone(), sni_certificates });
-        let mut files = sources(&data, tls, None).open().unwrap();
-        let names = |files: &TlsFiles| -> Vec<Vec<String>> {
-            let named = files.last.material().unwrap().named;
-            named.into_iter().map(|certificate| certificate.names).collect()
-        };
-        assert_eq!(names(&files), [["one.example"], ["*.two.example"]]);
-        write("three.example");
-        assert_eq!(files.reload(), Reload::Replaced);
-        assert_eq!(names(&files), [["three.example"], ["*.two.example"]]);
-    }
-
-    #[test]
-    fn a_new_front_proxy_ca_is_used() {
-        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let proxy = |ca: &str| FrontProxy { ca: ca.to_owned(), headers: Default::default() };
-        let first = Authority::open(data.path()).unwrap().certificate().to_owned();
-        let (sender, receiver) = watch::channel(proxy(&first));
-        let mut files = sources(&data, None, Some(receiver)).open().unwrap();
-        sender.send_replace(proxy("no PEM"));
-        assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
-        assert_eq!(files.shared_cas.get(), 1, "the server's own CA is in both pools");
-        sender.send_replace(proxy(Authority::open(other.path()).unwrap().certificate()));
-        assert_eq!(files.reload(), Reload::Replaced);
-        assert_eq!(files.shared_cas.get(), 0);
     }
 }

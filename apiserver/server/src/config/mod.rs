@@ -3,6 +3,7 @@
 mod audit;
 mod bootstrap_data;
 mod controllers;
+mod host;
 mod identities;
 mod limits;
 mod shutdown;
@@ -19,6 +20,7 @@ use crate::cli::ServeArguments;
 pub(crate) use audit::Audit;
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
+pub(crate) use host::Host;
 pub(crate) use identities::Identities;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
@@ -96,45 +98,6 @@ pub(crate) struct Etcd {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// Connection to a host cluster.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Host {
-    /// Kubeconfig with the user of Capstan in the host.
-    pub(crate) kubeconfig: PathBuf,
-    /// Namespace of the Service through which the host reaches Capstan. Default: `capstan-system`.
-    #[serde(default = "default_service_namespace")]
-    pub(crate) service_namespace: String,
-    /// Name of that Service. Default: `capstan`.
-    #[serde(default = "default_service_name")]
-    pub(crate) service_name: String,
-    /// True if tokens of the host can have the group `system:masters` on the direct endpoint. Default: false.
-    #[serde(default)]
-    pub(crate) trust_masters: bool,
-    /// Audiences of the tokens that are for Capstan. Default: `[capstan]`.
-    #[serde(default = "default_audiences")]
-    pub(crate) audiences: Vec<String>,
-    /// True if Capstan accepts tokens for the host's own API, too. Default: true.
-    #[serde(default = "default_accept_host_audience")]
-    pub(crate) accept_host_audience: bool,
-}
-
-fn default_audiences() -> Vec<String> {
-    vec!["capstan".to_owned()]
-}
-
-fn default_accept_host_audience() -> bool {
-    true
-}
-
-fn default_service_namespace() -> String {
-    "capstan-system".to_owned()
-}
-
-fn default_service_name() -> String {
-    "capstan".to_owned()
-}
-
 /// Level and format of the logs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -163,15 +126,7 @@ impl ServerConfiguration {
             etcd.endpoints.clone_from(&arguments.etcd_endpoints);
         }
         if let Some(kubeconfig) = &arguments.host_kubeconfig {
-            let namespace = default_service_namespace();
-            let host = configuration.host.get_or_insert_with(|| Host {
-                kubeconfig: kubeconfig.clone(),
-                service_namespace: namespace,
-                service_name: default_service_name(),
-                trust_masters: false,
-                audiences: default_audiences(),
-                accept_host_audience: default_accept_host_audience(),
-            });
+            let host = configuration.host.get_or_insert_with(|| Host::new(kubeconfig));
             host.kubeconfig.clone_from(kubeconfig);
         }
         if let Some(format) = &arguments.log_format {
@@ -204,9 +159,7 @@ impl ServerConfiguration {
         if self.storage.etcd.as_ref().is_some_and(|etcd| etcd.endpoints.is_empty()) {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
         }
-        if self.host.as_ref().is_some_and(|host| host.audiences.iter().all(String::is_empty)) {
-            bail!("host.audiences: must name at least one audience");
-        }
+        self.host.as_ref().map_or(Ok(()), Host::check)?;
         self.audit.check()?;
         self.controllers.check()?;
         self.limits.check()?;

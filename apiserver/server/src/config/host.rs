@@ -1,0 +1,90 @@
+//! Settings of the host cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use serde::Deserialize;
+
+/// Connection to a host cluster.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Host {
+    /// Kubeconfig with the user of Capstan in the host.
+    pub(crate) kubeconfig: PathBuf,
+    /// Namespace of the Service through which the host reaches Capstan. Default: `capstan-system`.
+    #[serde(default = "default_service_namespace")]
+    pub(crate) service_namespace: String,
+    /// Name of that Service. Default: `capstan`.
+    #[serde(default = "default_service_name")]
+    pub(crate) service_name: String,
+    /// True if tokens of the host can have the group `system:masters` on the direct endpoint. Default: false.
+    #[serde(default)]
+    pub(crate) trust_masters: bool,
+    /// Audiences of the tokens that are for Capstan. Default: `[capstan]`.
+    #[serde(default = "default_audiences")]
+    pub(crate) audiences: Vec<String>,
+    /// True if Capstan accepts tokens for the host's own API, too. Default: true.
+    #[serde(default = "default_accept_host_audience")]
+    pub(crate) accept_host_audience: bool,
+}
+
+fn default_audiences() -> Vec<String> {
+    vec!["capstan".to_owned()]
+}
+
+fn default_accept_host_audience() -> bool {
+    true
+}
+
+fn default_service_namespace() -> String {
+    "capstan-system".to_owned()
+}
+
+fn default_service_name() -> String {
+    "capstan".to_owned()
+}
+
+impl Host {
+    /// Returns the settings of a host with this kubeconfig, and defaults for all else.
+    pub(crate) fn new(kubeconfig: &Path) -> Self {
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            service_namespace: default_service_namespace(),
+            service_name: default_service_name(),
+            trust_masters: false,
+            audiences: default_audiences(),
+            accept_host_audience: default_accept_host_audience(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
+            bail!("host.audiences: must name at least one audience, and no empty one");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Host {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_file_with_a_kubeconfig_alone_has_the_defaults() {
+        let (read, new) = (read("kubeconfig: a"), Host::new(Path::new("a")));
+        assert_eq!(format!("{read:?}"), format!("{new:?}"));
+        assert!(!new.trust_masters && new.accept_host_audience && new.check().is_ok());
+    }
+
+    #[test]
+    fn an_audience_has_a_name() {
+        for (audiences, is_good) in [("[a, b]", true), ("[]", false), ("[a, '']", false)] {
+            let host = read(&format!("{{kubeconfig: a, audiences: {audiences}}}"));
+            assert_eq!(host.check().is_ok(), is_good, "{audiences}");
+        }
+    }
+}
