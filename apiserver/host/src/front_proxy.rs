@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 
+use crate::connection::is_silence;
+
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
@@ -34,6 +36,20 @@ pub enum FrontProxyError {
     /// The ConfigMap lacks a field, or a field is invalid.
     #[error("configmap {NAMESPACE}/{NAME} of the host: {0}")]
     Unusable(String),
+}
+
+impl FrontProxy {
+    /// Returns the front proxy of a host that was never read: no certificate is one of it.
+    pub fn unknown() -> Self {
+        Self { ca: String::new(), headers: RequestHeaders::default() }
+    }
+}
+
+impl FrontProxyError {
+    /// Returns true if the host did not answer, so that nothing is known about its front proxy.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Unreadable(error) if is_silence(error))
+    }
 }
 
 /// Reads the front proxy from the host.

@@ -20,6 +20,10 @@ const LIFETIME: Duration = Duration::from_secs(5);
 /// readers.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Least time between two refusals with 403 that remove a copy. A kube-apiserver reads its RBAC objects within seconds
+/// after its start.
+const REFUSED: Duration = Duration::from_secs(30);
+
 /// Time limit of a request: a reconcile waits for it, and a cached copy may exist.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,6 +40,9 @@ const MOST: usize = 4096;
 ///
 /// *If the host does not answer*, its last good answer stays valid, however old. For a Secret without one, Capstan's
 /// own store is read. If that has none either, the result is an error, because the host may have one.
+///
+/// *If the host refuses*: 401 means that Capstan's own credential has expired, and says nothing about the Secret. 403 may
+/// come from a host that starts and has not read its RBAC objects. It counts if the host repeats it half a minute later.
 ///
 /// *Caveat.* The copies are in cache alone: after a restart while the host is down they are unknown. They are not
 /// kept in Capstan's store, encrypted or not.
@@ -66,6 +73,8 @@ struct Cache {
 struct CachedSecret {
     at: Instant,
     secret: Option<Secret>,
+    /// Time of the first refusal since the answer.
+    refused_at: Option<Instant>,
 }
 
 impl std::fmt::Debug for HostSecrets {
@@ -166,17 +175,13 @@ impl SharedReader {
                 self.cache().keep(key, secret.clone());
                 Ok(secret)
             }
-            Err(error) if is_silence(&error) => {
+            Err(error) if is_silence(&error) || is_unauthenticated(&error) => {
                 tracing::warn!(%error, namespace = key.0, secret = key.1,
                     "cannot read a secret of the host; using its last good copy, if there is one");
                 self.cache().paused_until = Some(Instant::now() + PAUSE);
                 self.cache().last(key).ok_or(error)
             }
-            Err(error) => {
-                // Permission was revoked, and a copy must not outlive it.
-                self.cache().answers.remove(key);
-                Err(error)
-            }
+            Err(error) => self.cache().refuse(key).ok_or(error),
         }
     }
 
@@ -207,6 +212,18 @@ impl Cache {
         self.paused_until.is_some_and(|until| Instant::now() < until)
     }
 
+    /// Records a refusal. Returns the copy that is still valid; a repeated refusal removes it, because a copy must not
+    /// outlive the permission.
+    fn refuse(&mut self, key: &Key) -> Option<Option<Secret>> {
+        let answer = self.answers.get_mut(key)?;
+        let first = *answer.refused_at.get_or_insert_with(Instant::now);
+        if first.elapsed() < REFUSED {
+            return Some(answer.secret.clone());
+        }
+        self.answers.remove(key);
+        None
+    }
+
     fn keep(&mut self, key: &Key, secret: Option<Secret>) {
         self.paused_until = None;
         if self.answers.len() >= MOST && !self.answers.contains_key(key) {
@@ -215,8 +232,13 @@ impl Cache {
                 self.answers.remove(&oldest);
             }
         }
-        self.answers.insert(key.clone(), CachedSecret { at: Instant::now(), secret });
+        self.answers.insert(key.clone(), CachedSecret { at: Instant::now(), secret, refused_at: None });
     }
+}
+
+/// Returns true if the host does not accept Capstan's own credential.
+fn is_unauthenticated(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
 /// Returns the error for the pause, in which the host is not queried.
@@ -311,12 +333,36 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cached_copy_is_not_used_after_permission_is_revoked() {
+    async fn a_cached_copy_outlives_an_expired_credential_of_ours() {
+        let (host, _own, secrets) = world();
+        host.answer(secret("1"));
+        secrets.secret("n", "s").await.unwrap();
+        for _ in 0..20 {
+            later().await;
+            host.answer(status(401));
+            assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cached_copy_is_not_used_after_the_host_repeats_that_permission_is_revoked() {
         let (host, own, secrets) = world();
         host.answer(secret("1"));
         secrets.secret("n", "s").await.unwrap();
         later().await;
         host.answer(status(403));
+        assert_eq!(
+            version(secrets.secret("n", "s").await).as_deref(),
+            Some("1"),
+            "a host that starts says so, too"
+        );
+        host.answer(secret("2"));
+        later().await;
+        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("2"));
+        later().await;
+        host.answer(status(403));
+        secrets.secret("n", "s").await.unwrap();
+        tokio::time::sleep(REFUSED).await;
         assert!(secrets.secret("n", "s").await.is_err());
         assert_eq!(own.requests().len(), 0, "forbidden is not absent");
         host.hang();

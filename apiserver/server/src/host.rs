@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
@@ -23,12 +24,35 @@ pub(crate) struct Host {
     trusts_masters: bool,
 }
 
+/// Longest wait for the host at the start. The direct endpoint does not need the host.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reads the front proxy of the host. If the host does not answer, no client is a front proxy until it does.
+///
+/// # Errors
+/// The host's refusal, and a ConfigMap that cannot be used: a mistake of the installation.
+async fn front_proxy(client: &kube::Client) -> anyhow::Result<FrontProxy> {
+    let why = match tokio::time::timeout(PATIENCE, apiserver_host::front_proxy(client)).await {
+        Ok(Ok(proxy)) => return Ok(proxy),
+        Ok(Err(error)) if !error.is_silence() => {
+            return Err(error).context("cannot serve the host cluster");
+        }
+        Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    tracing::warn!(
+        why,
+        "the host cluster does not answer; the direct endpoint is served, and requests through the host get 401 until it answers"
+    );
+    Ok(FrontProxy::unknown())
+}
+
 impl Host {
     /// Connects to the configured host; `None` when there is none.
     pub(crate) async fn connect(configuration: &ServerConfiguration) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
         let client = apiserver_host::connect(&host.kubeconfig).await?;
-        let proxy = apiserver_host::front_proxy(&client).await.context("cannot serve the host cluster")?;
+        let proxy = front_proxy(&client).await?;
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
         let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);

@@ -138,7 +138,7 @@ impl NamedPemText {
 
 impl PemTexts {
     fn material(&self) -> anyhow::Result<TlsMaterial> {
-        let request_header_cas = match &self.request_header_cas {
+        let request_header_cas = match self.request_header_cas.as_ref().filter(|ca| !ca.is_empty()) {
             Some(ca) => pki::certificates(ca, "the host's front-proxy CA")?,
             None => Vec::new(),
         };

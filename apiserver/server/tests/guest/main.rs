@@ -6,6 +6,7 @@ mod client;
 mod encryption;
 mod etcd;
 mod failover;
+mod host_down;
 mod metrics;
 mod outage;
 mod process;
