@@ -64,6 +64,10 @@ impl Cloud for OpenStackCloud {
         quota::quotas(&self.0, service).await
     }
 
+    async fn address_use(&self, network: &str) -> CloudResult<Vec<AddressUse>> {
+        network::address_use(&self.0, network).await
+    }
+
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         self.1.images(query, image::images(&self.0, query)).await
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    ActionRecord, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, HealthMonitor,
-    Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member, MonitorTimes,
-    Network, NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener, NewLoadBalancer,
-    NewMember, NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk,
-    NewVolume, Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild,
-    Router, SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery,
-    TaggedKind, Trunk, TrunkQuery, Volume,
+    ActionRecord, AddressUse, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery,
+    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member,
+    MonitorTimes, Network, NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener,
+    NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer,
+    NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService,
+    RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet,
+    SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -70,6 +70,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
 
     /// Lists the quotas of the project in a service, as far as the service shows them.
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
+    /// Lists how many addresses of each IPv4 subnet of a network are in use. Most clouds show that to administrators only;
+    /// else the error is of class `Forbidden`, or `NotFound` without Neutron's extension.
+    async fn address_use(&self, network: &str) -> CloudResult<Vec<AddressUse>>;
 
     /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;

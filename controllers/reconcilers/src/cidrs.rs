@@ -25,6 +25,14 @@ pub(crate) fn same_ranges(one: &[(String, String)], other: &[(String, String)]) 
     }
 }
 
+/// Returns true if an address is in one of some ranges, first and last address.
+pub(crate) fn is_in_ranges(ranges: &[(String, String)], address: IpAddr) -> bool {
+    let parsed = |text: &str| text.parse::<IpAddr>().ok();
+    let within =
+        |(first, last): &(String, String)| Some(parsed(first)? <= address && address <= parsed(last)?);
+    ranges.iter().any(|range| within(range) == Some(true))
+}
+
 /// Returns ranges in ascending order, with those that touch each other as one.
 fn joined(ranges: &[(String, String)]) -> Option<Vec<(u128, u128)>> {
     let number = |text: &str| match text.parse().ok()? {

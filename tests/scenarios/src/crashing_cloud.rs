@@ -85,6 +85,7 @@ macro_rules! forward {
 forward! {
     reads {
         quotas(service: QuotaService) -> Vec<Quota>;
+        address_use(network: &str) -> Vec<AddressUse>;
         images(query: &ImageQuery) -> Vec<Image>;
         image_import_methods() -> Vec<String>;
         flavors() -> Vec<Flavor>;

@@ -1,5 +1,6 @@
 //! Neutron calls.
 
+mod address_use;
 mod floating_ips;
 mod networks;
 mod ports;
@@ -8,6 +9,7 @@ mod security_groups;
 mod subnets;
 mod trunks;
 
+pub(crate) use address_use::*;
 pub(crate) use floating_ips::*;
 pub(crate) use networks::*;
 pub(crate) use ports::*;

@@ -12,6 +12,20 @@ plain! {
         /// Amount in use or reserved.
         used: i64,
     }
+
+    /// Addresses of an IPv4 subnet.
+    AddressUse {
+        /// The subnet.
+        subnet_id: String,
+        /// Its name.
+        subnet_name: String,
+        /// Its CIDR.
+        cidr: String,
+        /// Number of addresses in its allocation pools.
+        total: i64,
+        /// Number of addresses that ports have, including those outside the allocation pools.
+        used: i64,
+    }
 }
 
 /// Service with quotas.

@@ -86,6 +86,10 @@ impl Cloud for FakeCloud {
         unused("quotas")
     }
 
+    async fn address_use(&self, _: &str) -> CloudResult<Vec<AddressUse>> {
+        unused("address_use")
+    }
+
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
         self.look(|nova| {
             let wanted = |image: &&Image| {

@@ -1,9 +1,9 @@
-//! Quota that the creation of a machine takes.
+//! Quota and addresses that the creation of a machine takes.
 
 use controllers_infrastructure::{Flavor, QuotaService};
 
 use super::decide::{Desired, Observed};
-use crate::preflight::Needs;
+use crate::preflight::{Needs, Source};
 
 /// Sizes of a new server, which its quota needs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,9 +29,14 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
     if sizes.new_group {
         needs.add(nova, "server_groups", 1, "the annotation capstan.dev/anti-affinity");
     }
-    let absent = |name: &str| !observed.ports.contains_key(name);
-    let ports = desired.ports.iter().filter(|port| absent(&port.name)).count();
-    needs.add(neutron, "port", number(ports), "spec.ports");
+    for port in desired.ports.iter().filter(|port| !observed.ports.contains_key(&port.name)) {
+        needs.add(neutron, "port", 1, "spec.ports");
+        // A given address is not one of those that Neutron chooses.
+        let chosen = port.fixed_ips.iter().flatten().filter(|ip| ip.ip_address.is_none());
+        for subnet in chosen.filter_map(|ip| ip.subnet.as_ref()) {
+            needs.add(Source::Addresses(port.network_id.clone()), subnet, 1, "spec.ports");
+        }
+    }
     let trunks = desired.ports.iter().filter(|port| port.trunk == Some(true));
     let trunks = trunks.filter(|port| !observed.trunks.contains_key(&port.name)).count();
     needs.add(neutron, "trunk", number(trunks), "spec.trunk");
@@ -51,7 +56,7 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::ResolvedPortSpec;
+    use apiserver_types::{ResolvedFixedIp, ResolvedPortSpec};
     use controllers_infrastructure::Port;
 
     use super::super::desired::VolumeWish;
@@ -64,6 +69,15 @@ mod tests {
             trunk,
             ..ResolvedPortSpec::default()
         };
+        let address = |subnet: &str, ip_address: Option<&str>| ResolvedFixedIp {
+            subnet: Some(subnet.to_owned()),
+            ip_address: ip_address.map(str::to_owned),
+        };
+        let addressed = ResolvedPortSpec {
+            network_id: "n".to_owned(),
+            fixed_ips: Some(vec![address("s", None), address("t", Some("10.7.0.9"))]),
+            ..port("m-1", Some(true))
+        };
         let volume = VolumeWish {
             name: "m-root".to_owned(),
             size_gib: 20,
@@ -73,7 +87,7 @@ mod tests {
             tag: "root".to_owned(),
         };
         let desired = Desired {
-            ports: vec![port("m-0", None), port("m-1", Some(true))],
+            ports: vec![port("m-0", None), addressed],
             volumes: vec![volume],
             ..Desired::default()
         };
@@ -96,6 +110,9 @@ mod tests {
             (QuotaService::Volume, "gigabytes_ssd", 20, "spec.rootVolume"),
         ] {
             expected.add(service, resource, amount, field);
+            if resource == "port" {
+                expected.add(Source::Addresses("n".to_owned()), "s", 1, "spec.ports");
+            }
         }
         assert_eq!(found, expected);
     }

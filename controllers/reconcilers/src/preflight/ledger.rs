@@ -1,17 +1,43 @@
-//! Ledger of one project: its quotas as they were read, and what objects have reserved since.
+//! Ledger of one project: its limits as they were read, and what objects have reserved since.
 
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};
 
-use controllers_infrastructure::{Quota, QuotaService};
+use controllers_infrastructure::Quota;
 
-use super::needs::{Need, Needs};
+use super::needs::{Need, Needs, Source};
 
-/// Age up to which quotas are used again: the Machines of a scale-up are created within seconds.
+/// Age up to which limits are used again: the Machines of a scale-up are created within seconds.
 const AGE: Duration = Duration::from_secs(10);
+
+/// Age up to which a refusal to show limits is believed: the roles of a user change seldom.
+const REFUSED_AGE: Duration = Duration::from_hours(1);
 
 /// Time after which a reservation ends in any case: longer than the creation of ports and volumes takes.
 const RESERVED: Duration = Duration::from_mins(5);
+
+/// Remedy of a quota without room.
+const OF_QUOTA: &str = "Raise the quota of the project, or delete what is not needed there";
+
+/// Remedy of a subnet without addresses.
+const OF_SUBNET: &str =
+    "Add allocation pools to the subnet, name another subnet, or delete ports that are not needed there";
+
+/// Limit of one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub quota: Quota,
+    /// Name of what has the limit, for messages.
+    pub of: String,
+}
+
+impl From<Quota> for Limit {
+    fn from(quota: Quota) -> Self {
+        let of = format!("project quota {:?}", quota.resource);
+        Self { quota, of }
+    }
+}
 
 /// Why an object cannot be created now.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,6 +45,7 @@ pub(super) struct Shortage {
     pub message: String,
     /// The cloud has room; other objects have reserved it, and may not use it in the end.
     pub is_passing: bool,
+    pub remedy: &'static str,
 }
 
 #[derive(Debug)]
@@ -32,35 +59,51 @@ struct Reservation {
 /// Ledger of one project.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    quotas: HashMap<QuotaService, (Instant, Vec<Quota>)>,
+    limits: HashMap<Source, (Instant, Vec<Limit>)>,
+    /// Time at which the cloud last refused to show limits of a kind.
+    refused: HashMap<Discriminant<Source>, Instant>,
     /// By uid of the object.
     reservations: HashMap<String, Reservation>,
 }
 
 impl Ledger {
-    /// Returns true if the quotas of a service have to be read: they are old, or something was deleted since.
-    pub(super) fn is_due(&self, service: QuotaService, freed: Option<Instant>, now: Instant) -> bool {
-        let Some((read, _)) = self.quotas.get(&service) else { return true };
+    /// Returns true if limits have to be read: they are old, or something was deleted since.
+    pub(super) fn is_due(&self, source: &Source, freed: Option<Instant>, now: Instant) -> bool {
+        let refused = self.refused.get(&discriminant(source));
+        if refused.is_some_and(|refused| now.duration_since(*refused) < REFUSED_AGE) {
+            return false;
+        }
+        let Some((read, _)) = self.limits.get(source) else { return true };
         now.duration_since(*read) > AGE || freed.is_some_and(|freed| freed >= *read)
     }
 
-    /// Notes quotas that were requested at this time. An empty list limits nothing.
-    pub(super) fn note(&mut self, service: QuotaService, requested: Instant, quotas: Vec<Quota>) {
-        self.quotas.insert(service, (requested, quotas));
+    /// Notes limits that were requested at this time. An empty list limits nothing.
+    pub(super) fn note(&mut self, source: Source, requested: Instant, limits: Vec<Limit>) {
+        // Networks come and go.
+        self.limits.retain(|known, (read, _)| {
+            !matches!(known, Source::Addresses(_)) || requested.duration_since(*read) < RESERVED
+        });
+        self.limits.insert(source, (requested, limits));
         self.reservations.retain(|_, it| requested.duration_since(it.since) < RESERVED);
+    }
+
+    /// Notes that the cloud does not show the addresses of networks to this user.
+    pub(super) fn refuse(&mut self, source: &Source, requested: Instant) {
+        self.refused.insert(discriminant(source), requested);
+        self.limits.remove(source);
     }
 
     /// Reserves the needs of an object, or returns what is short.
     pub(super) fn reserve(&mut self, uid: &str, needs: Needs, now: Instant) -> Result<(), Shortage> {
-        let short: Vec<(String, bool)> = needs.iter().filter_map(|need| self.short(uid, need)).collect();
-        if short.is_empty() {
+        let short: Vec<Shortage> = needs.iter().filter_map(|need| self.short(uid, need)).collect();
+        let Some(remedy) = short.iter().map(|it| it.remedy).next() else {
             self.reservations.insert(uid.to_owned(), Reservation { needs, since: now, settled: None });
             return Ok(());
-        }
+        };
         self.reservations.remove(uid);
-        let is_passing = short.iter().all(|(_, is_passing)| *is_passing);
-        let messages: Vec<String> = short.into_iter().map(|(message, _)| message).collect();
-        Err(Shortage { message: messages.join("; "), is_passing })
+        let is_passing = short.iter().all(|it| it.is_passing);
+        let messages: Vec<String> = short.into_iter().map(|it| it.message).collect();
+        Err(Shortage { message: messages.join("; "), is_passing, remedy })
     }
 
     /// Ends the reservation of an object at the next list of each service.
@@ -70,10 +113,10 @@ impl Ledger {
         }
     }
 
-    /// Returns the message about a need that does not fit, and whether it would without the reservations.
-    fn short(&self, uid: &str, need: &Need) -> Option<(String, bool)> {
-        let (read, quotas) = self.quotas.get(&need.service)?;
-        let quota = quotas.iter().find(|quota| quota.resource == need.resource)?;
+    /// Returns why a need does not fit.
+    fn short(&self, uid: &str, need: &Need) -> Option<Shortage> {
+        let (read, limits) = self.limits.get(&need.source)?;
+        let Limit { quota, of } = limits.iter().find(|it| it.quota.resource == need.resource)?;
         if quota.limit < 0 {
             return None;
         }
@@ -83,19 +126,20 @@ impl Ledger {
             // The quotas count what was complete before they were read.
             let is_open = |it: &Reservation| it.settled.is_none_or(|settled| settled >= *read);
             let related = self.reservations.iter().filter(|(holder, it)| *holder != uid && is_open(it));
-            related.map(|(_, it)| it.needs.of(need.service, &need.resource)).sum()
+            related.map(|(_, it)| it.needs.of(need.source.clone(), &need.resource)).sum()
         };
         let left = quota.limit.saturating_sub(quota.used);
         let free = left.saturating_sub(reserved);
         if need.amount <= free {
             return None;
         }
-        let (Need { amount, resource, field, .. }, limit) = (need, quota.limit);
-        let message = format!(
-            "{field} needs {amount} {resource}, {} left of {limit} (project quota {resource:?})",
-            free.max(0)
-        );
-        Some((message, need.amount <= left))
+        let (unit, remedy) = match &need.source {
+            Source::Quota(_) => (need.resource.as_str(), OF_QUOTA),
+            Source::Addresses(_) => ("addresses", OF_SUBNET),
+        };
+        let (Need { amount, field, .. }, limit, free) = (need, quota.limit, free.max(0));
+        let message = format!("{field} needs {amount} {unit}, {free} left of {limit} ({of})");
+        Some(Shortage { message, is_passing: need.amount <= left, remedy })
     }
 }
 
@@ -103,7 +147,9 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const NOVA: QuotaService = QuotaService::Compute;
+    use controllers_infrastructure::QuotaService;
+
+    const NOVA: Source = Source::Quota(QuotaService::Compute);
 
     fn cores(amount: i64) -> Needs {
         let mut needs = Needs::default();
@@ -111,8 +157,8 @@ mod tests {
         needs
     }
 
-    fn quota(limit: i64, used: i64) -> Vec<Quota> {
-        vec![Quota { resource: "cores".to_owned(), limit, used }]
+    fn quota(limit: i64, used: i64) -> Vec<Limit> {
+        vec![Quota { resource: "cores".to_owned(), limit, used }.into()]
     }
 
     #[test]
@@ -121,7 +167,7 @@ mod tests {
         ledger.note(NOVA, now, quota(40, 38));
         let short = ledger.reserve("a", cores(3), now).unwrap_err();
         let message = "spec.flavor needs 3 cores, 2 left of 40 (project quota \"cores\")".to_owned();
-        assert_eq!(short, Shortage { message, is_passing: false });
+        assert_eq!(short, Shortage { message, is_passing: false, remedy: OF_QUOTA });
         assert_eq!(ledger.reserve("a", cores(2), now), Ok(()));
         // Quotas that cannot be read, and unlimited ones, stop nothing.
         for quotas in [Vec::new(), quota(-1, 1000)] {
@@ -141,9 +187,9 @@ mod tests {
         assert_eq!(ledger.reserve("a", cores(3), at(2)), Ok(()), "its own reservation does not count");
         ledger.settle("a", at(3));
         assert!(ledger.reserve("b", cores(3), at(4)).is_err(), "the list is older than the server");
-        assert!(!ledger.is_due(NOVA, None, at(9)) && ledger.is_due(NOVA, None, at(11)));
+        assert!(!ledger.is_due(&NOVA, None, at(9)) && ledger.is_due(&NOVA, None, at(11)));
         // The volumes of the first one are counted by a list of their own.
-        ledger.note(QuotaService::Volume, start, Vec::new());
+        ledger.note(QuotaService::Volume.into(), start, Vec::new());
         ledger.note(NOVA, at(11), quota(4, 3));
         assert!(!ledger.reserve("b", cores(3), at(11)).unwrap_err().is_passing);
         assert_eq!(ledger.reserve("b", cores(1), at(11)), Ok(()));
@@ -154,7 +200,35 @@ mod tests {
         let (mut ledger, start) = (Ledger::default(), Instant::now());
         ledger.note(NOVA, start, quota(4, 0));
         let later = start + Duration::from_secs(1);
-        assert!(ledger.is_due(NOVA, Some(later), later) && !ledger.is_due(NOVA, None, later));
+        assert!(ledger.is_due(&NOVA, Some(later), later) && !ledger.is_due(&NOVA, None, later));
+    }
+
+    #[test]
+    fn a_subnet_without_addresses_is_named_and_a_refusal_to_show_them_is_believed_for_an_hour() {
+        let (mut ledger, start) = (Ledger::default(), Instant::now());
+        let network = Source::Addresses("n".to_owned());
+        let quota = Quota { resource: "s".to_owned(), limit: 5, used: 4 };
+        let limit = Limit { quota, of: "subnet \"nodes\" (s), 10.6.0.0/29".to_owned() };
+        ledger.note(network.clone(), start, vec![limit]);
+        let needs = |amount| {
+            let mut needs = Needs::default();
+            needs.add(network.clone(), "s", amount, "spec.ports");
+            needs
+        };
+        assert_eq!(ledger.reserve("a", needs(1), start), Ok(()));
+        assert!(ledger.reserve("b", needs(1), start).unwrap_err().is_passing);
+        let short = ledger.reserve("b", needs(2), start).unwrap_err();
+        assert_eq!(
+            short.message,
+            "spec.ports needs 2 addresses, 0 left of 5 (subnet \"nodes\" (s), 10.6.0.0/29)"
+        );
+        assert!(!short.is_passing && short.remedy == OF_SUBNET);
+
+        ledger.refuse(&network, start);
+        assert_eq!(ledger.reserve("b", needs(2), start), Ok(()));
+        let (other, at) = (Source::Addresses("o".to_owned()), |minutes| start + Duration::from_mins(minutes));
+        assert!(!ledger.is_due(&other, Some(at(58)), at(59)) && ledger.is_due(&other, None, at(60)));
+        assert!(ledger.is_due(&NOVA, None, at(1)), "quotas are shown nevertheless");
     }
 
     #[test]

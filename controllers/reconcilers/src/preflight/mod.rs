@@ -1,9 +1,10 @@
-//! Preflight: whether the quotas of a project have room for what a pass is about to create.
+//! Preflight: whether quotas and subnets have room for what a pass is about to create.
 //!
 //! Ports, volumes and networks are created before the server that may turn out to be over quota, and they stay then.
 //! So the quotas are read first. They are read for all passes of a project together, and what a pass was granted
 //! is reserved until the cloud counts it. Quotas that cannot be read stop no pass: then the cloud itself refuses.
 
+mod addresses;
 mod ledger;
 mod needs;
 
@@ -11,17 +12,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
+use controllers_infrastructure::{Cloud, CloudError, CloudResult, ErrorClass};
 use controllers_runtime::ReconcileError;
 
-use ledger::{Ledger, Shortage};
-pub(crate) use needs::Needs;
+use ledger::{Ledger, Limit, Shortage};
+pub(crate) use needs::{Needs, Source};
 
 /// Reason of the conditions of an object without room in a quota.
 pub(crate) const QUOTA_EXCEEDED: &str = ErrorClass::Quota.reason();
-
-/// End of each message about a quota.
-const REMEDY: &str = "Nothing was created. Raise the quota of the project, or delete what is not needed there: it is tried again by itself";
 
 /// A cloud and the ledger of its project.
 type Known = (Weak<dyn Cloud>, Arc<tokio::sync::Mutex<Ledger>>);
@@ -39,7 +37,7 @@ impl Preflight {
     /// Reserves what an object is about to create. `attempt` describes that for the error.
     ///
     /// # Errors
-    /// The quotas have no room. The message names the field, the numbers of the cloud, and the remedy.
+    /// A quota or a subnet has no room. The message names the field, the numbers of the cloud, and the remedy.
     pub(crate) async fn reserve(
         &self,
         cloud: &Arc<dyn Cloud>,
@@ -50,26 +48,33 @@ impl Preflight {
         let ledger = self.ledger(cloud);
         let mut ledger = ledger.lock().await;
         let freed = *self.freed.lock().unwrap_or_else(PoisonError::into_inner);
-        for service in needs.services() {
-            if ledger.is_due(service, freed, Instant::now()) {
-                let requested = Instant::now();
-                match cloud.quotas(service).await {
-                    Ok(quotas) => ledger.note(service, requested, quotas),
-                    Err(error) => {
-                        tracing::debug!(?service, %error, "the quotas cannot be read");
-                        ledger.note(service, requested, Vec::new());
+        for source in needs.sources() {
+            let requested = Instant::now();
+            if !ledger.is_due(&source, freed, requested) {
+                continue;
+            }
+            match limits(cloud.as_ref(), &source).await {
+                Ok(limits) => ledger.note(source, requested, limits),
+                Err(error) => {
+                    tracing::debug!(?source, %error, "the limits cannot be read");
+                    let is_refused = matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound);
+                    if is_refused && matches!(source, Source::Addresses(_)) {
+                        ledger.refuse(&source, requested);
+                    } else {
+                        ledger.note(source, requested, Vec::new());
                     }
                 }
             }
         }
         match ledger.reserve(uid, needs, Instant::now()) {
             Ok(()) => Ok(()),
-            Err(Shortage { message, is_passing: true }) => {
+            Err(Shortage { message, is_passing: true, .. }) => {
                 let message = format!("{attempt}: {message}, as other objects are being created");
                 Err(ReconcileError::waiting(QUOTA_EXCEEDED, message))
             }
-            Err(Shortage { message, .. }) => {
-                let message = format!("{message}. {REMEDY}");
+            Err(Shortage { message, remedy, .. }) => {
+                let message =
+                    format!("{message}. Nothing was created. {remedy}: it is tried again by itself");
                 Err(CloudError::new(ErrorClass::Quota, attempt, message).into())
             }
         }
@@ -91,5 +96,13 @@ impl Preflight {
         let key = Arc::as_ptr(cloud).addr();
         let (_, ledger) = projects.entry(key).or_insert_with(|| (Arc::downgrade(cloud), Arc::default()));
         Arc::clone(ledger)
+    }
+}
+
+/// Reads the limits of one place.
+async fn limits(cloud: &dyn Cloud, source: &Source) -> CloudResult<Vec<Limit>> {
+    match source {
+        Source::Quota(service) => Ok(cloud.quotas(*service).await?.into_iter().map(Limit::from).collect()),
+        Source::Addresses(network) => addresses::limits(cloud, network).await,
     }
 }
