@@ -11,6 +11,7 @@ use crate::state::CloudState;
 mod allocation;
 mod extensions;
 mod floating_ips;
+mod ip_availability;
 mod listing;
 mod networks;
 pub(crate) mod ports;
@@ -128,6 +129,7 @@ pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     match path.as_slice() {
         [] => Ok(extensions::resources(context)),
         ["extensions", rest @ ..] => extensions::handle(context, rest),
+        ["network-ip-availabilities", rest @ ..] => ip_availability::handle(state, context, rest),
         ["quotas", rest @ ..] => quotas::handle(state, context, rest),
         ["availability_zones"] => Ok(extensions::zones()),
         [name, rest @ ..] => match ResourceKind::of(name) {

@@ -12,7 +12,7 @@ use crate::object::{Object, list, text};
 use crate::state::CloudState;
 
 /// Returns the addresses of `subnet` in use: by ports, floating IPs and the gateways of routers.
-fn used(state: &CloudState, subnet: &Object) -> BTreeSet<u128> {
+pub(super) fn used(state: &CloudState, subnet: &Object) -> BTreeSet<u128> {
     let id = text(subnet, "id");
     let network = text(subnet, "network_id");
     let ports = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
@@ -29,6 +29,15 @@ fn used(state: &CloudState, subnet: &Object) -> BTreeSet<u128> {
         .filter(|floating| text(floating, "floating_network_id") == network)
         .map(|floating| text(floating, "floating_ip_address"));
     fixed.chain(floating).filter_map(|address| address.parse().ok()).map(number).collect()
+}
+
+/// Returns the number of addresses in the subnet's pools.
+pub(super) fn number_of_addresses(subnet: &Object) -> u64 {
+    let sizes = list(subnet, "allocation_pools").iter().filter_map(|pool| {
+        let bound = |key| pool.get(key)?.as_str()?.parse::<IpAddr>().ok().map(number);
+        u64::try_from(bound("end")?.checked_sub(bound("start")?)?.saturating_add(1)).ok()
+    });
+    sizes.sum()
 }
 
 /// Returns the lowest free address of the subnet's pools.

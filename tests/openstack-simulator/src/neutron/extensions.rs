@@ -21,6 +21,7 @@ const EXTENSIONS: [(&str, &str); 25] = [
     ("ip-substring-filtering", "IP address substring filtering"),
     ("net-mtu", "Network MTU"),
     ("net-mtu-writable", "Network MTU (writable)"),
+    ("network-ip-availability", "Network IP Availability"),
     ("pagination", "Pagination support"),
     ("port-security", "Port Security"),
     ("project-id", "project_id field enabled"),

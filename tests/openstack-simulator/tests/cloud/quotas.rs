@@ -58,3 +58,17 @@ async fn a_volume_over_quota_is_too_large() {
         response.text
     );
 }
+
+/// Neutron's policy `get_network_ip_availability` is the administrator's.
+#[tokio::test]
+async fn the_count_of_addresses_is_for_administrators() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let network = client.post("/network/v2.0/networks", json!({"network": {"name": "n"}})).await.id();
+    let subnet = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.9.0.0/29"}});
+    client.post("/network/v2.0/subnets", subnet).await.id();
+    let path = format!("/network/v2.0/network-ip-availabilities/{network}");
+    let response = client.get(&path).await;
+    let words = "rule:get_network_ip_availability is disallowed by policy";
+    assert_eq!((response.status, response.message().as_str()), (403, words));
+}
