@@ -71,4 +71,8 @@ async fn the_count_of_addresses_is_for_administrators() {
     let response = client.get(&path).await;
     let words = "rule:get_network_ip_availability is disallowed by policy";
     assert_eq!((response.status, response.message().as_str()), (403, words));
+    let found = Client::login(&simulator, "admin").await.get(&path).await.object();
+    let counts = |of: &serde_json::Value| (of["total_ips"].as_u64(), of["used_ips"].as_u64());
+    assert_eq!(counts(&found), (Some(5), Some(0)), "{found}");
+    assert_eq!(counts(&found["subnet_ip_availability"][0]), (Some(5), Some(0)), "{found}");
 }
