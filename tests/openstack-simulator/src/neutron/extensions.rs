@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 
 /// Simulated extensions, by alias and name.
-const EXTENSIONS: [(&str, &str); 25] = [
+const EXTENSIONS: [(&str, &str); 26] = [
     ("allowed-address-pairs", "Allowed Address Pairs"),
     ("availability_zone", "Availability Zone"),
     ("binding", "Port Binding"),
