@@ -29,12 +29,17 @@ const CINDER: [(&str, &str, Option<&str>); 2] = [
 ];
 
 /// Octavia's resources with their older names in a quota, and their collections, which show the use.
-const OCTAVIA: [(&str, &str, &str); 4] = [
+const OCTAVIA: [(&str, &str, &str); 5] = [
     ("load_balancer", "loadbalancer", "loadbalancers"),
     ("listener", "listener", "listeners"),
     ("pool", "pool", "pools"),
     ("health_monitor", "healthmonitor", "healthmonitors"),
+    // Octavia has no list of all members. Each pool shows its own.
+    (MEMBER, MEMBER, "pools"),
 ];
+
+/// Octavia's name of members in a quota.
+const MEMBER: &str = "member";
 
 /// Lists the quotas of the project in a service.
 pub(crate) async fn quotas(session: &Session, service: QuotaService) -> CloudResult<Vec<Quota>> {
@@ -114,11 +119,17 @@ async fn load_balancer(session: &Session) -> CloudResult<Vec<Quota>> {
         let Some(limit) = limit.filter(|limit| *limit >= 0) else { continue };
         let request = Request::get(Service::LoadBalancer, format!("/lbaas/{collection}"))
             .with("project_id", session.project());
-        let used = list::<Value>(session, request, collection).await?.len();
+        let found = list::<Value>(session, request, collection).await?;
+        let used = if resource == MEMBER { members(&found) } else { found.len() };
         let used = i64::try_from(used).unwrap_or(i64::MAX);
         quotas.push(Quota { resource: resource.to_owned(), limit, used });
     }
     Ok(quotas)
+}
+
+/// Returns the number of members of some pools.
+fn members(pools: &[Value]) -> usize {
+    pools.iter().filter_map(|pool| pool.get("members")?.as_array()).map(Vec::len).sum()
 }
 
 #[cfg(test)]
@@ -126,6 +137,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn members_are_counted_by_pool() {
+        let pools =
+            [json!({"members": [{"id": "a"}, {"id": "b"}]}), json!({"members": []}), json!({"id": "p"})];
+        assert_eq!(members(&pools), 2);
+    }
 
     #[test]
     fn limits_of_neutron_and_cinder_count_what_is_reserved() {

@@ -239,7 +239,7 @@ fn listener(view: &BalancerView, port: i32) -> Option<Step> {
 pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
     let ports = || wish.ports.iter().copied();
-    health::broken_part(view)
+    health::broken_part(wish, tag, view)
         .or_else(|| ports().find_map(|port| listener(view, port)))
         .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))
         .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::LoadBalancer;
+use controllers_infrastructure::{Listener, LoadBalancer, Pool};
+use controllers_runtime::OwnershipTag;
 
+use super::wish::BalancerWish;
 use super::{ACTIVE, BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
 
 /// Reason of a replacement.
@@ -100,16 +102,25 @@ fn is_over(since: jiff::Timestamp, now: jiff::Timestamp, interval: Duration) -> 
     now.duration_since(since).unsigned_abs() >= interval
 }
 
-/// Returns the step that removes a broken part, so that the next pass creates it again.
-pub(super) fn broken_part(view: &BalancerView) -> Option<Step> {
-    let member = view.pools.iter().find_map(|pool| {
-        let broken = pool.members.iter().find(|member| member.provisioning_status == ERROR)?;
+/// Returns the step that removes a broken part, so that the next pass creates it again. Parts of other owners stay: those
+/// without our tag that do not serve a port of the spec.
+pub(super) fn broken_part(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Option<Step> {
+    let mark = tag.text();
+    let is_broken = |status: &str| status == ERROR;
+    let listeners: Vec<&Listener> = (view.listeners.iter())
+        .filter(|it| it.tags.contains(&mark) || wish.ports.contains(&it.protocol_port))
+        .collect();
+    let serves = |pool: &Pool| listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(&pool.id));
+    let pools = || view.pools.iter().filter(|it| it.pool.tags.contains(&mark) || serves(&it.pool));
+    let member = pools().find_map(|pool| {
+        let mut members = pool.members.iter().filter(|member| member.tags.contains(&mark));
+        let broken = members.find(|member| is_broken(&member.provisioning_status))?;
         Some(Step::RemoveBrokenMember { pool: pool.pool.id.clone(), id: broken.id.clone() })
     });
-    let monitor = view.pools.iter().filter_map(|pool| pool.monitor.as_ref());
-    let monitor = || monitor.clone().find(|monitor| monitor.provisioning_status == ERROR);
-    let pool = || view.pools.iter().find(|pool| pool.pool.provisioning_status == ERROR);
-    let listener = || view.listeners.iter().find(|listener| listener.provisioning_status == ERROR);
+    let monitors = || pools().filter_map(|pool| pool.monitor.as_ref());
+    let monitor = || monitors().find(|monitor| is_broken(&monitor.provisioning_status));
+    let pool = || pools().find(|pool| is_broken(&pool.pool.provisioning_status));
+    let listener = || listeners.iter().find(|listener| is_broken(&listener.provisioning_status));
     member
         .or_else(|| Some(Step::RemoveBrokenMonitor(monitor()?.id.clone())))
         .or_else(|| Some(Step::RemoveBrokenPool(pool()?.pool.id.clone())))

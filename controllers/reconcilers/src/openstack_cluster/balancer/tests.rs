@@ -135,6 +135,16 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
             known("10.6.0.11"),
             "RemoveBrokenMember",
         ),
+        (
+            "of another owner, in error",
+            vec![Member {
+                provisioning_status: "ERROR".to_owned(),
+                tags: Vec::new(),
+                ..member("x", "10.6.0.99")
+            }],
+            vec![],
+            "Nothing",
+        ),
     ];
     for (case, members, backends, expected) in table {
         let observed = Observed { balancing: view(members, backends), ..Observed::default() };
@@ -142,6 +152,37 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
         let step = step.map_or_else(|| "Nothing".to_owned(), |step| format!("{step:?}"));
         assert!(step.starts_with(expected), "{case}: {step}");
     }
+}
+
+#[test]
+fn broken_parts_of_other_owners_stay() {
+    let (wish, tag) = (wish(json!({}), true), tag());
+    let broken = || "ERROR".to_owned();
+    let step = |change: &dyn Fn(&mut BalancerView)| {
+        let mut view = view(vec![member("one", "10.6.0.11")], vec![backend("one", Some("10.6.0.11"))]);
+        change(&mut view);
+        let observed = Observed { balancing: view, ..Observed::default() };
+        decide::parts(&wish, &tag, &observed).map_or_else(|| "Nothing".to_owned(), |step| format!("{step:?}"))
+    };
+    let listener = |port, tags| Listener {
+        id: "other".to_owned(),
+        protocol_port: port,
+        provisioning_status: broken(),
+        tags,
+        ..Listener::default()
+    };
+    let ours = || vec!["capstan-u".to_owned()];
+    let pool = |tags| PoolView {
+        pool: Pool { id: "other".to_owned(), provisioning_status: broken(), tags, ..Pool::default() },
+        members: Vec::new(),
+        monitor: None,
+    };
+    assert_eq!(step(&|view| view.listeners.push(listener(9000, Vec::new()))), "Nothing");
+    assert!(step(&|view| view.listeners.push(listener(9000, ours()))).starts_with("RemoveBrokenListener"));
+    assert_eq!(step(&|view| view.pools.push(pool(Vec::new()))), "Nothing");
+    assert!(step(&|view| view.pools.push(pool(ours()))).starts_with("RemoveBrokenPool"));
+    let needed = step(&|view| view.pools[0].pool.provisioning_status = broken());
+    assert!(needed.starts_with("RemoveBrokenPool"), "a port of the spec needs it: {needed}");
 }
 
 #[test]
