@@ -144,8 +144,7 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         return Some(Step::RemoveMember(surplus));
     }
     let endpoint_holder = observed.endpoint_holder.as_deref();
-    let known =
-        Known { nodes, members, managed_etcd, endpoint_holder, balancer: observed.balancer.as_deref() };
+    let known = Known { nodes, members, managed_etcd, endpoint_holder };
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
 }
 
@@ -194,7 +193,6 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Depart(Departure::Wait(_)) | Step::WaitForWorkers(_) | Step::DeleteMachines => {
             Some(preflight::DELETING)
         }
-        Step::Depart(Departure::WaitForBalancer(_)) => Some(SOON),
         Step::WaitForCertificates(_) => Some(MISSING),
         Step::Block(blocked) => Some(blocked.interval),
         Step::WaitForConnection(_) => Some(INSPECT),

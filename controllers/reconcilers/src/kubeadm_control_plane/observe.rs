@@ -13,7 +13,7 @@ use super::add_ons::AddOns;
 use super::certificates::Certificates;
 use super::inspection::Workload;
 use super::replica::Replica;
-use super::{balancer, endpoint, hook, outdated};
+use super::{endpoint, outdated};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
@@ -44,8 +44,6 @@ pub(super) struct Observed {
     pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.
     pub endpoint_holder: Option<String>,
-    /// Reason for which the first Machine to be deleted waits at the load balancer of the API.
-    pub balancer: Option<String>,
     /// Reason and message of a Machine that this pass could not make.
     pub failure: Option<(&'static str, String)>,
 }
@@ -98,12 +96,7 @@ pub(super) async fn observe(
         replica.causes = outdated::causes(control_plane, replica, now);
     }
     observed.replicas.sort_by_key(|it| (it.created(), it.name()));
-    let addresses = endpoint::addresses_of_leaving(&observed.cluster, &observed.replicas).await;
-    observed.endpoint_holder = endpoint::holder(&observed.replicas, &addresses, now);
-    if !endpoint::is_floating_ip(&observed.replicas, &addresses) {
-        let leaving = hook::first_leaving(&observed.replicas);
-        observed.balancer = leaving.and_then(|leaving| balancer::obstacle(leaving, now));
-    }
+    observed.endpoint_holder = endpoint::leaving_holder(&observed.cluster, &observed.replicas).await;
     let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
     observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     observed.unfinished = unfinished(context, control_plane, &observed).await?;
