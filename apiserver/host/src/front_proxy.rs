@@ -8,8 +8,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 
-use crate::connection::is_silence;
-
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
@@ -42,13 +40,6 @@ impl FrontProxy {
     /// Returns the front proxy of a host that was never read: no certificate is one of it.
     pub fn unknown() -> Self {
         Self { ca: String::new(), headers: RequestHeaders::default() }
-    }
-}
-
-impl FrontProxyError {
-    /// Returns true if the host did not answer, so that nothing is known about its front proxy.
-    pub fn is_silence(&self) -> bool {
-        matches!(self, Self::Unreadable(error) if is_silence(error))
     }
 }
 

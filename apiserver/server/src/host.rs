@@ -27,24 +27,19 @@ pub(crate) struct Host {
 /// Longest wait for the host at the start. The direct endpoint does not need the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Reads the front proxy of the host. If the host does not answer, no client is a front proxy until it does.
-///
-/// # Errors
-/// The host's refusal, and a ConfigMap that cannot be used: a mistake of the installation.
-async fn front_proxy(client: &kube::Client) -> anyhow::Result<FrontProxy> {
+/// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
+/// may refuse everybody, and the direct endpoint does not need the host.
+async fn front_proxy(client: &kube::Client) -> FrontProxy {
     let why = match tokio::time::timeout(PATIENCE, apiserver_host::front_proxy(client)).await {
-        Ok(Ok(proxy)) => return Ok(proxy),
-        Ok(Err(error)) if !error.is_silence() => {
-            return Err(error).context("cannot serve the host cluster");
-        }
+        Ok(Ok(proxy)) => return proxy,
         Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
         Err(_) => "no answer in time".to_owned(),
     };
     tracing::warn!(
         why,
-        "the host cluster does not answer; the direct endpoint is served, and requests through the host get 401 until it answers"
+        "the front proxy of the host cluster is unknown; the direct endpoint is served, and requests through the host get 401 until it is known"
     );
-    Ok(FrontProxy::unknown())
+    FrontProxy::unknown()
 }
 
 impl Host {
@@ -52,7 +47,7 @@ impl Host {
     pub(crate) async fn connect(configuration: &ServerConfiguration) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
         let client = apiserver_host::connect(&host.kubeconfig).await?;
-        let proxy = front_proxy(&client).await?;
+        let proxy = front_proxy(&client).await;
         let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
         let namespaces = HostNamespaces::new(client.clone());
         let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
