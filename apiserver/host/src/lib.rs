@@ -1,16 +1,18 @@
-//! Client of a host cluster: the objects that it applies to serve Capstan's groups ([`manifests()`]), its front proxy
-//! ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
+//! Client of a host cluster: the connection ([`HostConnection`]), the objects that the host applies to serve Capstan's
+//! groups ([`manifests()`]), its front proxy ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
 //! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
 mod audiences;
 mod authorizer;
 mod connection;
+mod credential;
 mod events;
 #[cfg(test)]
 mod fake;
 mod front_proxy;
 mod in_flight;
 mod manifests;
+mod metrics;
 mod namespaces;
 mod retry;
 mod secrets;
@@ -19,10 +21,11 @@ mod ttl_cache;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
-pub use connection::{ConnectError, connect, connect_to_watch};
+pub use connection::{ConnectError, HostConnection, connect};
 pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use manifests::{Options, manifests};
+pub use metrics::HostMetrics;
 pub use namespaces::HostNamespaces;
 pub use secrets::HostSecrets;
 pub use tokens::HostTokens;

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
-use apiserver_host::{Audiences, FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
+use apiserver_host::{
+    Audiences, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostTokens,
+};
 use apiserver_machinery::store::NamespaceSource;
 use futures::StreamExt;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use crate::config::ServerConfiguration;
@@ -16,8 +19,7 @@ use crate::pki;
 
 /// Connection to the host cluster, with the configuration of its front proxy.
 pub(crate) struct Host {
-    client: kube::Client,
-    watching: kube::Client,
+    connection: HostConnection,
     namespaces: HostNamespaces,
     proxy: watch::Sender<FrontProxy>,
     audiences: Audiences,
@@ -44,15 +46,17 @@ async fn front_proxy(client: &kube::Client) -> FrontProxy {
 
 impl Host {
     /// Connects to the configured host; `None` when there is none.
-    pub(crate) async fn connect(configuration: &ServerConfiguration) -> anyhow::Result<Option<Self>> {
+    pub(crate) async fn connect(
+        configuration: &ServerConfiguration,
+        metrics: &mut Registry,
+    ) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
-        let client = apiserver_host::connect(&host.kubeconfig).await?;
-        let proxy = front_proxy(&client).await;
-        let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
-        let namespaces = HostNamespaces::new(client.clone());
+        let connection = HostConnection::open(&host.kubeconfig, HostMetrics::registered(metrics)).await?;
+        let proxy = front_proxy(&connection.client()).await;
+        let namespaces = HostNamespaces::new(connection.client());
         let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
         let audiences = Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience };
-        Ok(Some(Self { client, watching, namespaces, proxy, audiences, trusts_masters }))
+        Ok(Some(Self { connection, namespaces, proxy, audiences, trusts_masters }))
     }
 
     /// Returns a receiver of the front-proxy configuration.
@@ -62,17 +66,17 @@ impl Host {
 
     /// Returns a client of the host cluster with the user of Capstan there.
     pub(crate) fn client(&self) -> kube::Client {
-        self.client.clone()
+        self.connection.client()
     }
 
     /// Returns an authorizer that sends SubjectAccessReviews to the host.
     pub(crate) fn authorizer(&self) -> Arc<dyn Authorizer> {
-        Arc::new(HostAuthorizer::new(self.client.clone()))
+        Arc::new(HostAuthorizer::new(self.connection.client()))
     }
 
     /// Returns the source that verifies tokens of the host.
     pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
-        let tokens = HostTokens::new(self.client.clone(), self.audiences.clone(), self.trusts_masters);
+        let tokens = HostTokens::new(self.connection.client(), self.audiences.clone(), self.trusts_masters);
         Ok(Arc::new(tokens.context("cannot create a key for the cache of tokens")?))
     }
 
@@ -81,10 +85,11 @@ impl Host {
         Arc::new(self.namespaces.clone())
     }
 
-    /// Follows the namespaces and the front proxy of the host cluster. Never returns.
+    /// Follows the kubeconfig, and the namespaces and the front proxy of the host cluster. Never returns.
     pub(crate) async fn follow(self: Arc<Self>, authenticator: Arc<Authenticator>) {
         tokio::join!(
-            self.namespaces.clone().follow(self.watching.clone()),
+            self.connection.follow(),
+            self.namespaces.clone().follow(self.connection.watching()),
             self.follow_proxy(&authenticator),
         );
     }
@@ -92,7 +97,7 @@ impl Host {
     /// Follows the front-proxy configuration. If the host does not respond, or returns an invalid CA, the last
     /// configuration stays in force.
     async fn follow_proxy(&self, authenticator: &Authenticator) {
-        let mut configurations = pin!(apiserver_host::front_proxies(self.watching.clone()));
+        let mut configurations = pin!(apiserver_host::front_proxies(self.connection.watching()));
         while let Some(found) = configurations.next().await {
             let found = match found {
                 Ok(found) if found == *self.proxy.borrow() => continue,

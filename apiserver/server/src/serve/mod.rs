@@ -146,7 +146,7 @@ impl Started {
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
-        let host = Host::connect(configuration).await?.map(Arc::new);
+        let host = Host::connect(configuration, &mut metrics).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
             data: data.clone(),
