@@ -11,6 +11,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+use crate::health::HostHealth;
 use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
@@ -37,6 +38,10 @@ const MOST_WAITING: usize = 512;
 /// Error if there is no response.
 const SILENT: &str = "the host cluster does not answer";
 
+/// Error if the host refuses before it is known to have read its RBAC objects.
+const UNPROVEN: &str =
+    "the host cluster has just returned, and may not have read all its RBAC objects: try again";
+
 /// Time limit of a decision, with the wait and all tries.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,6 +50,7 @@ pub struct HostAuthorizer {
     client: Client,
     decisions: TtlCache<String, (Decision, String)>,
     in_flight: InFlight,
+    health: HostHealth,
 }
 
 impl std::fmt::Debug for HostAuthorizer {
@@ -57,7 +63,14 @@ impl HostAuthorizer {
     /// Creates an authorizer that uses this client.
     pub fn new(client: Client) -> Self {
         let in_flight = InFlight::new(AT_ONCE, AT_ONCE_FOR_A_USER, MOST_WAITING);
-        Self { client, decisions: TtlCache::new(LIFETIME, MOST), in_flight }
+        let (decisions, health) = (TtlCache::new(LIFETIME, MOST), HostHealth::default());
+        Self { client, decisions, in_flight, health }
+    }
+
+    /// Believes a refusal only as far as the health of the host allows. Without this, all are believed.
+    #[must_use]
+    pub fn with_health(self, health: HostHealth) -> Self {
+        Self { health, ..self }
     }
 
     /// Sends a review, once there is room for it among those in flight.
@@ -100,6 +113,9 @@ impl Authorizer for HostAuthorizer {
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         match self.review(&attributes.user.name, &review).await {
+            Ok(status) if !status.allowed && !self.health.state().believes_reviews() => {
+                (Decision::Error(UNPROVEN.to_owned()), String::new())
+            }
             Ok(status) => {
                 let decided = decided(status);
                 if size(attributes) < LONGEST {
@@ -172,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::fake::{Fake, status};
+    use crate::health::HostState;
 
     fn review(status: &Value) -> (u16, Value) {
         let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -228,6 +245,19 @@ mod tests {
         assert_eq!(host.requests().len(), 5, "the host gets another request");
         host.answer(review(&json!({"allowed": true})));
         assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_counts_only_once_the_host_has_proved_itself() {
+        let host = Fake::new(review(&json!({"allowed": false})));
+        let health = HostHealth::in_state(HostState::Probation);
+        let authorizer = HostAuthorizer::new(host.client()).with_health(health.clone());
+        assert!(matches!(authorizer.authorize(&listing("team")).await, Decision::Error(_)));
+        host.answer(review(&json!({"allowed": true})));
+        assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
+        health.set(HostState::Up);
+        host.answer(review(&json!({"allowed": false})));
+        assert!(matches!(authorizer.authorize(&listing("other")).await, Decision::NoOpinion(_)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Connection to the host cluster: clients that follow the kubeconfig.
+//! Connection to the host cluster: clients that follow the kubeconfig, and send nothing to a host that is down.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -9,8 +9,11 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use tokio::time::Instant;
 
 use crate::credential::{self, Notice};
+use crate::health::{HostHealth, Outcome};
 use crate::metrics::HostMetrics;
 
 /// Time limit of a request: every request through the host waits for a SubjectAccessReview.
@@ -18,6 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Longest silence of a watch: the host ends each watch before that.
 const WATCHED: Duration = Duration::from_secs(295);
+
+/// Time after which a request that is given up counts as one without an answer: a little less than the prober waits.
+const TIMED_OUT: Duration = Duration::from_millis(900);
 
 /// Interval at which the kubeconfig and its files are read again. A renewed credential is in use after that.
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
@@ -48,6 +54,7 @@ struct Shared {
     clients: RwLock<Clients>,
     credential: Mutex<Credential>,
     metrics: HostMetrics,
+    health: HostHealth,
 }
 
 /// Clients of one state of the kubeconfig.
@@ -71,6 +78,8 @@ struct Credential {
 enum Purpose {
     Request,
     Watch,
+    /// A request of the prober, which is sent to any host.
+    Probe,
 }
 
 impl std::fmt::Debug for HostConnection {
@@ -85,18 +94,27 @@ impl HostConnection {
     /// # Errors
     /// [`ConnectError`] names the file and its error.
     pub async fn open(kubeconfig: &Path, metrics: HostMetrics) -> Result<Self, ConnectError> {
-        let (clients, fingerprint, end) = read(kubeconfig).await?;
+        let config = configuration(kubeconfig).await?;
+        let fingerprint = credential::fingerprint(kubeconfig, &config);
+        let (clients, end) = (Clients::new(kubeconfig, &config)?, credential::end(&config.auth_info));
         metrics.set_credential_end(end);
         let credential = Credential { fingerprint, end, notice: Notice::default(), error: String::new() };
         Ok(Self(Arc::new(Shared {
             kubeconfig: kubeconfig.to_owned(),
             clients: RwLock::new(clients),
             credential: Mutex::new(credential),
+            health: HostHealth::new(metrics.clone()),
             metrics,
         })))
     }
 
-    /// Returns a client for requests. It uses the newest kubeconfig for each of them.
+    /// Returns the health of the host, as the requests of these clients and the prober observe it.
+    pub fn health(&self) -> HostHealth {
+        self.0.health.clone()
+    }
+
+    /// Returns a client for requests. It uses the newest kubeconfig for each of them. While the host is cut off, each
+    /// request fails at once with 503.
     pub fn client(&self) -> Client {
         self.client_for(Purpose::Request)
     }
@@ -104,6 +122,11 @@ impl HostConnection {
     /// Returns a client for watches. It uses the newest kubeconfig for each of them.
     pub fn watching(&self) -> Client {
         self.client_for(Purpose::Watch)
+    }
+
+    /// Returns the client of the prober.
+    pub(crate) fn probing(&self) -> Client {
+        self.client_for(Purpose::Probe)
     }
 
     fn client_for(&self, purpose: Purpose) -> Client {
@@ -133,12 +156,16 @@ impl HostConnection {
 
     /// Reads the files again. Returns true if they changed and are in use now.
     async fn reload(&self) -> Result<bool, ConnectError> {
-        let (clients, fingerprint, end) = read(&self.0.kubeconfig).await?;
+        let kubeconfig = &self.0.kubeconfig;
+        // A change during the read gives another fingerprint next time.
+        let config = configuration(kubeconfig).await?;
+        let fingerprint = credential::fingerprint(kubeconfig, &config);
         let mut credential = self.credential();
         credential.error.clear();
         if credential.fingerprint == fingerprint {
             return Ok(false);
         }
+        let (clients, end) = (Clients::new(kubeconfig, &config)?, credential::end(&config.auth_info));
         *self.0.clients.write().unwrap_or_else(PoisonError::into_inner) = clients;
         self.0.metrics.set_credential_end(end);
         *credential = Credential { fingerprint, end, notice: Notice::default(), error: String::new() };
@@ -161,7 +188,10 @@ impl HostConnection {
         let mut credential = self.credential();
         if credential.error != error {
             error.clone_into(&mut credential.error);
-            tracing::error!(error, "the kubeconfig of the host cluster cannot be used; the last one stays in use");
+            tracing::error!(
+                error,
+                "the kubeconfig of the host cluster cannot be used; the last one stays in use"
+            );
         }
     }
 
@@ -172,28 +202,64 @@ impl HostConnection {
 
 impl Shared {
     async fn send(&self, purpose: Purpose, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-        let client = self.client(purpose);
-        client.send(request).await
+        if purpose != Purpose::Probe && self.health.state().is_cut_off() {
+            return Err(cut_off());
+        }
+        let pending = Pending { health: &self.health, begun: Instant::now(), purpose, is_done: false };
+        pending.end(self.client(purpose).send(request).await)
     }
 
     fn client(&self, purpose: Purpose) -> Client {
         let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
         match purpose {
-            Purpose::Request => clients.requests.clone(),
+            Purpose::Request | Purpose::Probe => clients.requests.clone(),
             Purpose::Watch => clients.watches.clone(),
         }
     }
 }
 
-/// Returns the clients of a kubeconfig, its fingerprint, and the end of its client certificate.
-async fn read(kubeconfig: &Path) -> Result<(Clients, Vec<u8>, Option<Timestamp>), ConnectError> {
-    // A change during the read gives another fingerprint next time.
-    let config = configuration(kubeconfig).await?;
-    let fingerprint = credential::fingerprint(kubeconfig, &config);
-    let end = credential::end(&config.auth_info);
-    let requests = client(kubeconfig, config.clone(), DEADLINE)?;
-    let watches = client(kubeconfig, config, WATCHED)?;
-    Ok((Clients { requests, watches }, fingerprint, end))
+/// Request in flight, whose result is recorded. If it is dropped, its caller has stopped waiting.
+struct Pending<'a> {
+    health: &'a HostHealth,
+    begun: Instant,
+    purpose: Purpose,
+    is_done: bool,
+}
+
+impl Pending<'_> {
+    fn end<T>(mut self, result: Result<T, kube::Error>) -> Result<T, kube::Error> {
+        self.is_done = true;
+        match &result {
+            // The beginning of a watch may take as long as its first event.
+            Ok(_) if self.purpose == Purpose::Watch => {}
+            Ok(_) => self.health.request(Outcome::Answer(self.begun.elapsed())),
+            Err(_) => self.health.request(Outcome::Failure),
+        }
+        result
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        // A caller that leaves earlier says nothing about the host.
+        if !self.is_done && self.purpose != Purpose::Watch && self.begun.elapsed() >= TIMED_OUT {
+            self.health.request(Outcome::TimedOut);
+        }
+    }
+}
+
+/// Returns the error of a request to a host that is cut off.
+fn cut_off() -> kube::Error {
+    let text = "the host cluster does not answer";
+    kube::Error::Api(Status::failure(text, "ServiceUnavailable").with_code(503).boxed())
+}
+
+impl Clients {
+    fn new(kubeconfig: &Path, config: &kube::Config) -> Result<Self, ConnectError> {
+        let requests = client(kubeconfig, config.clone(), DEADLINE)?;
+        let watches = client(kubeconfig, config.clone(), WATCHED)?;
+        Ok(Self { requests, watches })
+    }
 }
 
 async fn configuration(kubeconfig: &Path) -> Result<kube::Config, ConnectError> {

@@ -1,4 +1,4 @@
-//! Client of a host cluster: the connection ([`HostConnection`]), the objects that the host applies to serve Capstan's
+//! Client of a host cluster: the connection ([`HostConnection`]) and its health ([`Prober`]), the objects that the host applies to serve Capstan's
 //! groups ([`manifests()`]), its front proxy ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
 //! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
@@ -10,10 +10,12 @@ mod events;
 #[cfg(test)]
 mod fake;
 mod front_proxy;
+mod health;
 mod in_flight;
 mod manifests;
 mod metrics;
 mod namespaces;
+mod prober;
 mod retry;
 mod secrets;
 mod tokens;
@@ -24,8 +26,10 @@ pub use authorizer::HostAuthorizer;
 pub use connection::{ConnectError, HostConnection, connect};
 pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
+pub use health::{HostHealth, HostState};
 pub use manifests::{Options, manifests};
 pub use metrics::HostMetrics;
 pub use namespaces::HostNamespaces;
-pub use secrets::HostSecrets;
+pub use prober::{HostPin, Prober};
+pub use secrets::{HostSecrets, SecretCopies};
 pub use tokens::HostTokens;

@@ -1,28 +1,24 @@
 //! Secrets of the host cluster, where users store credentials, and controllers bootstrap data and kubeconfigs.
 
-use std::collections::HashMap;
+mod cache;
+mod copies;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use apiserver_machinery::store::NamespaceSource;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::connection::is_silence;
-
-/// Lifetime of a cached answer: reconciles come in bursts that read the same few Secrets.
-const LIFETIME: Duration = Duration::from_secs(5);
-
-/// Pause after the host did not answer: one request per pause finds out that it is back, whatever the number of
-/// readers.
-const PAUSE: Duration = Duration::from_secs(5);
-
-/// Least time between two refusals with 403 that remove a copy. A kube-apiserver reads its RBAC objects within seconds
-/// after its start.
-const REFUSED: Duration = Duration::from_secs(30);
+use crate::health::HostHealth;
+use crate::namespaces::HostNamespaces;
+use cache::{Cache, Key, Refusal};
+pub use copies::SecretCopies;
+use copies::{NoCopies, is_stale};
 
 /// Time limit of a request: a reconcile waits for it, and a cached copy may exist.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,8 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of requests in flight: enough for a start with thousands of machines, little for the host.
 const AT_ONCE: usize = 8;
 
-/// Maximum number of cached answers: bootstrap data is some 20 KiB each, so this is below 100 MiB.
-const MOST: usize = 4096;
+/// Interval at which copies that no reader needs are removed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Time without a reader after which a copy is removed.
+const UNUSED: Duration = Duration::from_secs(24 * 3600);
 
 /// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
 ///
@@ -42,10 +41,11 @@ const MOST: usize = 4096;
 /// own store is read. If that has none either, the result is an error, because the host may have one.
 ///
 /// *If the host refuses*: 401 means that Capstan's own credential has expired, and says nothing about the Secret. 403 may
-/// come from a host that starts and has not read its RBAC objects. It counts if the host repeats it half a minute later.
+/// come from a host that starts and has not read its RBAC objects. It counts if the host is up, and repeats it half a
+/// minute later. 404 may come from a host that was restored. It counts if the host is up.
 ///
-/// *Caveat.* The copies are in cache alone: after a restart while the host is down they are unknown. They are not
-/// kept in Capstan's store, encrypted or not.
+/// *Copies.* Each answer is also kept in Capstan's own store, sealed, so that the next leader and the next process know
+/// it. A copy of bootstrap data is used for a day; Keystone judges a copy of credentials.
 #[derive(Clone)]
 pub struct HostSecrets {
     host: Arc<SharedReader>,
@@ -55,26 +55,11 @@ pub struct HostSecrets {
 /// State that all readers share.
 struct SharedReader {
     client: Client,
+    health: HostHealth,
+    namespaces: HostNamespaces,
     cache: Mutex<Cache>,
+    copies: Arc<dyn SecretCopies>,
     at_once: Semaphore,
-}
-
-/// Key of a Secret: namespace and name.
-type Key = (String, String);
-
-#[derive(Default)]
-struct Cache {
-    answers: HashMap<Key, CachedSecret>,
-    paused_until: Option<Instant>,
-}
-
-/// Good answer: the Secret, or that there is none.
-#[derive(Clone)]
-struct CachedSecret {
-    at: Instant,
-    secret: Option<Secret>,
-    /// Time of the first refusal since the answer.
-    refused_at: Option<Instant>,
 }
 
 impl std::fmt::Debug for HostSecrets {
@@ -84,10 +69,36 @@ impl std::fmt::Debug for HostSecrets {
 }
 
 impl HostSecrets {
-    /// Creates a reader of the host through `host`, and of Capstan's own store through `own`.
-    pub fn new(host: Client, own: Client) -> Self {
+    /// Creates a reader of the host through `host`, and of Capstan's own store through `own`. It believes the host as far
+    /// as its health allows. The copies are in memory alone.
+    pub fn new(host: Client, health: HostHealth, own: Client) -> Self {
+        let namespaces = HostNamespaces::new(host).with_health(health);
+        Self::with_copies(namespaces, own, Arc::new(NoCopies))
+    }
+
+    /// Creates a reader of the host of these namespaces, whose copies outlive the process.
+    pub fn with_copies(namespaces: HostNamespaces, own: Client, copies: Arc<dyn SecretCopies>) -> Self {
+        let (client, health) = (namespaces.client(), namespaces.health());
         let (cache, at_once) = (Mutex::default(), Semaphore::new(AT_ONCE));
-        Self { host: Arc::new(SharedReader { client: host, cache, at_once }), own }
+        Self { host: Arc::new(SharedReader { client, health, namespaces, cache, copies, at_once }), own }
+    }
+
+    /// Removes copies that no reader has needed for a day in which the host was up, again and again. Never returns.
+    pub async fn sweep(&self) {
+        let health = &self.host.health;
+        loop {
+            tokio::time::sleep(UNUSED).await;
+            while health.state().believes_absence() {
+                for key in self.host.copies.names().await {
+                    let is_used = self.host.cache().is_in_use(&key, UNUSED);
+                    if !is_used && health.state().believes_absence() {
+                        self.host.copies.remove(&key.0, &key.1).await;
+                    }
+                }
+                tokio::time::sleep(SWEEP_INTERVAL).await;
+            }
+            health.up().await;
+        }
     }
 
     /// Returns a reader with the same copies, and another client of Capstan's own store.
@@ -102,7 +113,7 @@ impl HostSecrets {
     /// The host's refusal, or that it does not answer.
     pub async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
         let created = self.host.of(secret).create(&PostParams::default(), secret).await;
-        self.host.written(secret, created)
+        self.host.written(secret, created).await
     }
 
     /// Replaces a Secret of the host.
@@ -112,7 +123,7 @@ impl HostSecrets {
     pub async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
         let name = secret.name_any();
         let replaced = self.host.of(secret).replace(&name, &PostParams::default(), secret).await;
-        self.host.written(secret, replaced)
+        self.host.written(secret, replaced).await
     }
 
     /// Returns a Namespace: the host's, else our own, else `None`.
@@ -120,7 +131,9 @@ impl HostSecrets {
     /// # Errors
     /// The host's refusal, or that it does not answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
-        match Api::all(self.host.client.clone()).get_opt(name).await? {
+        let found =
+            self.host.namespaces.namespace(name).await.map_err(|error| unavailable(&error.to_string()))?;
+        match found.and_then(|found| serde_json::from_value(found).ok()) {
             Some(namespace) => Ok(Some(namespace)),
             None => Api::all(self.own.clone()).get_opt(name).await,
         }
@@ -135,7 +148,7 @@ impl HostSecrets {
         let unknown = match self.host.answer(&key).await {
             Ok(Some(secret)) => return Ok(Some(secret)),
             Ok(None) => None,
-            Err(error) if is_silence(&error) => Some(error),
+            Err(error) if is_silence(&error) || is_unauthenticated(&error) => Some(error),
             Err(error) => return Err(error),
         };
         let own = Api::<Secret>::namespaced(self.own.clone(), namespace).get_opt(name).await?;
@@ -151,9 +164,17 @@ impl SharedReader {
         Api::namespaced(self.client.clone(), &secret.namespace().unwrap_or_default())
     }
 
-    /// Forgets the copy of a Secret after a write, whatever its outcome: the next reader asks the host.
-    fn written<T>(&self, secret: &Secret, result: T) -> T {
-        self.cache().answers.remove(&(secret.namespace().unwrap_or_default(), secret.name_any()));
+    /// Keeps the Secret of a successful write. After any other one the next reader asks the host: the copy may be old.
+    async fn written(
+        &self,
+        secret: &Secret,
+        result: Result<Secret, kube::Error>,
+    ) -> Result<Secret, kube::Error> {
+        let key = (secret.namespace().unwrap_or_default(), secret.name_any());
+        match &result {
+            Ok(written) => self.keep(&key, Some(written.clone())).await,
+            Err(_) => self.cache().forget(&key),
+        }
         result
     }
 
@@ -168,20 +189,72 @@ impl SharedReader {
             return Ok(answer.secret);
         }
         if self.cache().is_paused() {
-            return self.cache().last(key).ok_or_else(|| unreachable_host(key));
+            return self.last(key, unreachable_host(key)).await;
         }
         match self.get(key).await {
+            Ok(None) if !self.health.state().believes_absence() => {
+                self.last(key, unreachable_host(key)).await
+            }
             Ok(secret) => {
-                self.cache().keep(key, secret.clone());
+                self.keep(key, secret.clone()).await;
                 Ok(secret)
             }
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => {
                 tracing::warn!(%error, namespace = key.0, secret = key.1,
                     "cannot read a secret of the host; using its last good copy, if there is one");
-                self.cache().paused_until = Some(Instant::now() + PAUSE);
-                self.cache().last(key).ok_or(error)
+                self.cache().pause();
+                self.last(key, error).await
             }
-            Err(error) => self.cache().refuse(key).ok_or(error),
+            Err(error) => self.refused(key, error).await,
+        }
+    }
+
+    /// Returns the last good answer, of this process or of an earlier one. Without one, returns `error`.
+    async fn last(&self, key: &Key, error: kube::Error) -> Result<Option<Secret>, kube::Error> {
+        let last = self.cache().last(key);
+        let (secret, age) = match last {
+            Some(answer) => (answer.secret, answer.at.elapsed()),
+            None => match self.copies.read(&key.0, &key.1).await {
+                Some((secret, age)) => (Some(secret), age),
+                None => return Err(error),
+            },
+        };
+        match secret {
+            Some(secret) if is_stale(&secret, age) => Err(stale(key)),
+            secret => Ok(secret),
+        }
+    }
+
+    /// Applies a refusal of the host to the copies.
+    async fn refused(&self, key: &Key, error: kube::Error) -> Result<Option<Secret>, kube::Error> {
+        let is_believed = self.health.state().believes_absence();
+        let refusal = self.cache().refuse(key, is_believed);
+        match refusal {
+            Refusal::Kept(answer) => Ok(answer.secret),
+            // Of a copy of an earlier process, this is the first refusal.
+            Refusal::NoAnswer => match self.copies.read(&key.0, &key.1).await {
+                Some((secret, age)) if !is_stale(&secret, age) => {
+                    self.cache().adopt(key, secret.clone(), age);
+                    self.cache().refuse(key, is_believed);
+                    Ok(Some(secret))
+                }
+                _ => Err(error),
+            },
+            Refusal::Removed => {
+                self.copies.remove(&key.0, &key.1).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps an answer of the host.
+    async fn keep(&self, key: &Key, secret: Option<Secret>) {
+        if !self.cache().keep(key, secret.clone()) {
+            return;
+        }
+        match secret {
+            Some(secret) => self.copies.write(&secret).await,
+            None => self.copies.remove(&key.0, &key.1).await,
         }
     }
 
@@ -198,44 +271,6 @@ impl SharedReader {
     }
 }
 
-impl Cache {
-    fn fresh(&self, key: &Key) -> Option<CachedSecret> {
-        self.answers.get(key).filter(|answer| answer.at.elapsed() < LIFETIME).cloned()
-    }
-
-    /// Returns the last good answer, however old.
-    fn last(&self, key: &Key) -> Option<Option<Secret>> {
-        self.answers.get(key).map(|answer| answer.secret.clone())
-    }
-
-    fn is_paused(&self) -> bool {
-        self.paused_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Records a refusal. Returns the copy that is still valid; a repeated refusal removes it, because a copy must not
-    /// outlive the permission.
-    fn refuse(&mut self, key: &Key) -> Option<Option<Secret>> {
-        let answer = self.answers.get_mut(key)?;
-        let first = *answer.refused_at.get_or_insert_with(Instant::now);
-        if first.elapsed() < REFUSED {
-            return Some(answer.secret.clone());
-        }
-        self.answers.remove(key);
-        None
-    }
-
-    fn keep(&mut self, key: &Key, secret: Option<Secret>) {
-        self.paused_until = None;
-        if self.answers.len() >= MOST && !self.answers.contains_key(key) {
-            let oldest = self.answers.iter().min_by_key(|(_, answer)| answer.at);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.answers.remove(&oldest);
-            }
-        }
-        self.answers.insert(key.clone(), CachedSecret { at: Instant::now(), secret, refused_at: None });
-    }
-}
-
 /// Returns true if the host does not accept Capstan's own credential.
 fn is_unauthenticated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
@@ -243,129 +278,19 @@ fn is_unauthenticated(error: &kube::Error) -> bool {
 
 /// Returns the error for the pause, in which the host is not queried.
 fn unreachable_host((namespace, name): &Key) -> kube::Error {
-    let text = format!("the host cluster does not answer, and its secret {namespace}/{name} is not known");
-    kube::Error::Api(Status::failure(&text, "ServiceUnavailable").with_code(503).boxed())
+    unavailable(&format!("the host cluster does not answer, and its secret {namespace}/{name} is not known"))
+}
+
+fn unavailable(text: &str) -> kube::Error {
+    kube::Error::Api(Status::failure(text, "ServiceUnavailable").with_code(503).boxed())
+}
+
+/// Returns the error for a copy that is too old.
+fn stale((namespace, name): &Key) -> kube::Error {
+    unavailable(&format!(
+        "HostSecretStale: the host cluster does not answer, and the copy of its secret {namespace}/{name} is bootstrap data of more than a day ago"
+    ))
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::fake::{Fake, status};
-
-    fn secret(version: &str) -> (u16, serde_json::Value) {
-        let metadata = json!({"name": "s", "namespace": "n", "resourceVersion": version});
-        (200, json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}))
-    }
-
-    fn version(found: Result<Option<Secret>, kube::Error>) -> Option<String> {
-        found.unwrap().and_then(|secret| secret.metadata.resource_version)
-    }
-
-    fn world() -> (Fake, Fake, HostSecrets) {
-        let (host, own) = (Fake::new(status(404)), Fake::new(status(404)));
-        let secrets = HostSecrets::new(host.client(), own.client());
-        (host, own, secrets)
-    }
-
-    async fn later() {
-        tokio::time::sleep(LIFETIME.max(PAUSE)).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_secret_of_the_host_is_cached() {
-        let (host, own, secrets) = world();
-        host.answer(secret("1"));
-        let many = (0..50).map(|_| secrets.secret("n", "s"));
-        for found in futures::future::join_all(many).await {
-            assert_eq!(version(found).as_deref(), Some("1"));
-        }
-        assert!(host.requests().len() <= AT_ONCE, "{:?}", host.requests());
-        assert_eq!(own.requests().len(), 0);
-        let before = host.requests().len();
-        host.answer(secret("2"));
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
-        later().await;
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("2"));
-        assert_eq!(host.requests().len(), before + 1);
-        assert_eq!(host.requests().last().unwrap(), "GET /api/v1/namespaces/n/secrets/s");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_secret_that_the_host_lacks_is_read_from_the_store() {
-        let (_host, own, secrets) = world();
-        assert_eq!(version(secrets.secret("n", "s").await), None);
-        own.answer(secret("own"));
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("own"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cached_copy_is_used_while_the_host_is_down() {
-        let (host, _own, secrets) = world();
-        host.answer(secret("1"));
-        secrets.secret("n", "s").await.unwrap();
-        for code in [503, 429] {
-            later().await;
-            host.answer(status(code));
-            assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"), "{code}");
-        }
-        later().await;
-        host.hang();
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
-        let asked = host.requests().len();
-        for other in ["a", "b", "c"] {
-            assert!(secrets.secret("n", other).await.unwrap_err().to_string().contains("does not answer"));
-        }
-        assert_eq!(host.requests().len(), asked, "a host that is down is left alone");
-        later().await;
-        host.answer(status(404));
-        assert_eq!(version(secrets.secret("n", "s").await), None, "gone is gone");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_cached_copy_the_store_is_used_while_the_host_is_down() {
-        let (host, own, secrets) = world();
-        host.hang();
-        assert!(secrets.secret("n", "s").await.is_err(), "the host may have one");
-        own.answer(secret("own"));
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("own"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cached_copy_outlives_an_expired_credential_of_ours() {
-        let (host, _own, secrets) = world();
-        host.answer(secret("1"));
-        secrets.secret("n", "s").await.unwrap();
-        for _ in 0..20 {
-            later().await;
-            host.answer(status(401));
-            assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("1"));
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cached_copy_is_not_used_after_the_host_repeats_that_permission_is_revoked() {
-        let (host, own, secrets) = world();
-        host.answer(secret("1"));
-        secrets.secret("n", "s").await.unwrap();
-        later().await;
-        host.answer(status(403));
-        assert_eq!(
-            version(secrets.secret("n", "s").await).as_deref(),
-            Some("1"),
-            "a host that starts says so, too"
-        );
-        host.answer(secret("2"));
-        later().await;
-        assert_eq!(version(secrets.secret("n", "s").await).as_deref(), Some("2"));
-        later().await;
-        host.answer(status(403));
-        secrets.secret("n", "s").await.unwrap();
-        tokio::time::sleep(REFUSED).await;
-        assert!(secrets.secret("n", "s").await.is_err());
-        assert_eq!(own.requests().len(), 0, "forbidden is not absent");
-        host.hang();
-        assert!(secrets.secret("n", "s").await.is_err());
-    }
-}
+mod tests;

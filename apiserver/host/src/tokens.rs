@@ -13,6 +13,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::audiences::Audiences;
+use crate::health::HostHealth;
 use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
@@ -38,6 +39,9 @@ const MOST_WARNED: usize = 1024;
 /// Group that may do everything on the direct endpoint.
 const MASTERS: &str = "system:masters";
 
+/// Error if the host does not know a token before it is known to have read its objects.
+const UNPROVEN: &str = "the host cluster has just returned, and may not know all its tokens yet: try again";
+
 /// Keyed hash of a token: tokens themselves are not kept, and a hash is of no use outside this process.
 type Hash = [u8; SHA256_OUTPUT_LEN];
 
@@ -52,6 +56,7 @@ pub struct HostTokens {
     warned: TtlCache<String, ()>,
     /// True if the host's tokens can have the group of administrators.
     trusts_masters: bool,
+    health: HostHealth,
 }
 
 impl std::fmt::Debug for HostTokens {
@@ -75,7 +80,14 @@ impl HostTokens {
             audiences,
             warned: TtlCache::new(WARNING_INTERVAL, MOST_WARNED),
             trusts_masters,
+            health: HostHealth::default(),
         })
+    }
+
+    /// Believes that a token is unknown only as far as the health of the host allows. Without this, it is believed.
+    #[must_use]
+    pub fn with_health(self, health: HostHealth) -> Self {
+        Self { health, ..self }
     }
 
     fn hash(&self, token: &str) -> Hash {
@@ -136,6 +148,9 @@ impl TokenSource for HostTokens {
         match retry::with_retries(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let user = self.user(audiences.as_deref(), answer.status.unwrap_or_default());
+                if user.is_none() && !self.health.state().believes_reviews() {
+                    return Err(ReviewFailed(UNPROVEN.to_owned()));
+                }
                 self.reviews.insert(hash, user.clone());
                 Ok(user)
             }

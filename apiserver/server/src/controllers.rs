@@ -24,12 +24,13 @@ use tokio::task::JoinSet;
 
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
-use crate::revocations;
+use crate::host::Host;
+use crate::{host_copies, revocations};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
-    /// Client of the host cluster.
-    pub(crate) host: Option<Client>,
+    /// Host cluster.
+    pub(crate) host: Option<Arc<Host>>,
     /// Metrics of queues.
     pub(crate) queues: Queues,
     /// Listener for bootstrap data.
@@ -115,7 +116,16 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         running.spawn(Arc::clone(listener).run(context, term.clone()));
     }
     if let Some(host) = &parts.host {
-        running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
+        let connection = host.connection();
+        let events = HostEvents::new(clients.of(HOST_EVENTS.0), connection.client());
+        running.spawn(events.with_health(connection.health()).run(term.clone()));
+        running.spawn(host_copies::keep(Arc::new(host.copies()), host.originals(), term.clone()));
+    }
+    if let Some(secrets) = shared.host.clone() {
+        let end = term.clone();
+        running.spawn(async move {
+            let _ = end.run_until_cancelled(secrets.sweep()).await;
+        });
     }
     running
 }
@@ -150,7 +160,7 @@ impl<'a> Shared<'a> {
             servers: Arc::default(),
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),
-            host: parts.host.as_ref().map(|host| HostSecrets::new(host.clone(), own)),
+            host: parts.host.as_ref().map(|host| host.secrets(own)),
             kinds: clients.kinds(),
             settings: Arc::clone(&parts.settings),
         }

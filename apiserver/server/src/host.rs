@@ -2,12 +2,14 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
 use apiserver_host::{
-    Audiences, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostTokens,
+    Audiences, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin, HostSecrets,
+    HostTokens, Prober,
 };
 use apiserver_machinery::store::NamespaceSource;
 use futures::StreamExt;
@@ -15,33 +17,40 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use crate::config::ServerConfiguration;
+use crate::host_copies::{HostCopies, Originals, StoredSecrets};
 use crate::pki;
-
-/// Connection to the host cluster, with the configuration of its front proxy.
-pub(crate) struct Host {
-    connection: HostConnection,
-    namespaces: HostNamespaces,
-    proxy: watch::Sender<FrontProxy>,
-    audiences: Audiences,
-    trusts_masters: bool,
-}
 
 /// Longest wait for the host at the start. The direct endpoint does not need the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The same, if the front proxy is known from a copy.
+const SHORT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Pause before the copies are read again, if the store did not answer.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Connection to the host cluster, with the configuration of its front proxy.
+pub(crate) struct Host {
+    connection: HostConnection,
+    prober: Prober,
+    pin: HostPin,
+    namespaces: HostNamespaces,
+    proxy: watch::Sender<FrontProxy>,
+    copies: HostCopies,
+    is_restored: AtomicBool,
+    audiences: Audiences,
+    trusts_masters: bool,
+}
+
 /// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
 /// may refuse everybody, and the direct endpoint does not need the host.
-async fn front_proxy(client: &kube::Client) -> FrontProxy {
-    let why = match tokio::time::timeout(PATIENCE, apiserver_host::front_proxy(client)).await {
-        Ok(Ok(proxy)) => return proxy,
-        Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::warn!(
-        why,
-        "the front proxy of the host cluster is unknown; the direct endpoint is served, and requests through the host get 401 until it is known"
-    );
-    FrontProxy::unknown()
+async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, String> {
+    let found = apiserver_host::front_proxy(client).await;
+    let found = found.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
+    match pki::certificates(&found.ca, "the host's front-proxy CA") {
+        Ok(_) => Ok(found),
+        Err(error) => Err(format!("{error:#}")),
+    }
 }
 
 impl Host {
@@ -49,14 +58,117 @@ impl Host {
     pub(crate) async fn connect(
         configuration: &ServerConfiguration,
         metrics: &mut Registry,
+        copies: HostCopies,
     ) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
         let connection = HostConnection::open(&host.kubeconfig, HostMetrics::registered(metrics)).await?;
-        let proxy = front_proxy(&connection.client()).await;
-        let namespaces = HostNamespaces::new(connection.client());
-        let (proxy, trusts_masters) = (watch::Sender::new(proxy), host.trust_masters);
-        let audiences = Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience };
-        Ok(Some(Self { connection, namespaces, proxy, audiences, trusts_masters }))
+        let namespaces = HostNamespaces::new(connection.client()).with_health(connection.health());
+        let pin = HostPin::new(host.accept_new_identity.clone());
+        let host = Self {
+            prober: Prober::new(&connection, namespaces.clone(), pin.clone()),
+            connection,
+            pin,
+            namespaces,
+            proxy: watch::Sender::new(FrontProxy::unknown()),
+            copies,
+            is_restored: AtomicBool::new(false),
+            audiences: Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience },
+            trusts_masters: host.trust_masters,
+        };
+        host.begin().await;
+        Ok(Some(host))
+    }
+
+    /// Reads the copies of an earlier process, and then the host itself, as far as both answer in time.
+    async fn begin(&self) {
+        let restored = tokio::time::timeout(PATIENCE, self.restore()).await;
+        if let Ok(Some(proxy)) = restored {
+            self.proxy.send_replace(proxy);
+        }
+        let is_known = !self.proxy.borrow().ca.is_empty();
+        let patience = if is_known { SHORT_PATIENCE } else { PATIENCE };
+        let client = self.connection.client();
+        let asking = async {
+            self.prober.pass().await;
+            front_proxy(&client).await
+        };
+        let why = match tokio::time::timeout(patience, asking).await {
+            Ok(Ok(proxy)) => {
+                self.proxy.send_replace(proxy);
+                return;
+            }
+            Ok(Err(why)) => why,
+            Err(_) => "no answer in time".to_owned(),
+        };
+        if is_known {
+            tracing::warn!(why, "the host cluster does not answer; the copies of its data are used");
+        } else {
+            tracing::warn!(
+                why,
+                "the front proxy of the host cluster is unknown; the direct endpoint is served, and requests through the host get 401 until it is known"
+            );
+        }
+    }
+
+    /// Applies the copies of an earlier process, once the store answers. Returns the front proxy, if a copy of it is
+    /// usable.
+    async fn restore(&self) -> Option<FrontProxy> {
+        let restored = loop {
+            match self.copies.restore().await {
+                Ok(restored) => break restored,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        self.is_restored.store(true, Ordering::Release);
+        if let Some(uid) = restored.uid {
+            self.pin.restore(uid);
+        }
+        if let Some(contact) = restored.contact {
+            self.connection.health().restore_contact(contact);
+        }
+        self.namespaces.restore(restored.namespaces);
+        restored.proxy.filter(|proxy| {
+            let usable = pki::valid_certificates(&proxy.ca, "the copy of the host's front-proxy CA");
+            usable.inspect_err(|error| tracing::warn!("{error:#}; it is not used")).is_ok()
+        })
+    }
+
+    /// Applies the copies if the store did not answer at the start. What the host has said since stays.
+    async fn restore_later(&self, authenticator: &Authenticator) {
+        if self.is_restored.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(proxy) = self.restore().await
+            && self.proxy.borrow().ca.is_empty()
+        {
+            self.apply(proxy, authenticator);
+        }
+    }
+
+    fn apply(&self, proxy: FrontProxy, authenticator: &Authenticator) {
+        authenticator.set_request_headers(proxy.headers.clone());
+        self.proxy.send_replace(proxy);
+    }
+
+    /// Returns the copies of the host's data.
+    pub(crate) fn copies(&self) -> HostCopies {
+        self.copies.clone()
+    }
+
+    /// Returns the data of which the leader keeps copies.
+    pub(crate) fn originals(&self) -> Originals {
+        Originals {
+            health: self.connection.health(),
+            namespaces: self.namespaces.clone(),
+            proxy: self.proxy(),
+            pin: self.pin.clone(),
+        }
+    }
+
+    /// Returns a reader of the host's Secrets, whose copies are in the store.
+    pub(crate) fn secrets(&self, own: kube::Client) -> HostSecrets {
+        let copies = StoredSecrets::new(self.copies.clone());
+        HostSecrets::with_copies(self.namespaces.clone(), own, Arc::new(copies))
     }
 
     /// Returns a receiver of the front-proxy configuration.
@@ -64,20 +176,21 @@ impl Host {
         self.proxy.subscribe()
     }
 
-    /// Returns a client of the host cluster with the user of Capstan there.
-    pub(crate) fn client(&self) -> kube::Client {
-        self.connection.client()
+    /// Returns the connection to the host cluster, with the user of Capstan there.
+    pub(crate) fn connection(&self) -> HostConnection {
+        self.connection.clone()
     }
 
     /// Returns an authorizer that sends SubjectAccessReviews to the host.
     pub(crate) fn authorizer(&self) -> Arc<dyn Authorizer> {
-        Arc::new(HostAuthorizer::new(self.connection.client()))
+        Arc::new(HostAuthorizer::new(self.connection.client()).with_health(self.connection.health()))
     }
 
     /// Returns the source that verifies tokens of the host.
     pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
         let tokens = HostTokens::new(self.connection.client(), self.audiences.clone(), self.trusts_masters);
-        Ok(Arc::new(tokens.context("cannot create a key for the cache of tokens")?))
+        let tokens = tokens.context("cannot create a key for the cache of tokens")?;
+        Ok(Arc::new(tokens.with_health(self.connection.health())))
     }
 
     /// Returns the namespaces of the host.
@@ -85,17 +198,20 @@ impl Host {
         Arc::new(self.namespaces.clone())
     }
 
-    /// Follows the kubeconfig, and the namespaces and the front proxy of the host cluster. Never returns.
+    /// Follows the kubeconfig, and the health, the namespaces and the front proxy of the host cluster. Never returns.
     pub(crate) async fn follow(self: Arc<Self>, authenticator: Arc<Authenticator>) {
+        let health = self.connection.health();
         tokio::join!(
             self.connection.follow(),
+            self.prober.run(),
+            self.restore_later(&authenticator),
             self.namespaces.clone().follow(self.connection.watching()),
-            self.follow_proxy(&authenticator),
+            health.while_reachable(|| self.follow_proxy(&authenticator)),
         );
     }
 
-    /// Follows the front-proxy configuration. If the host does not respond, or returns an invalid CA, the last
-    /// configuration stays in force.
+    /// Follows the front-proxy configuration, until the host is cut off. If it does not respond, or returns an invalid CA,
+    /// the last configuration stays in force.
     async fn follow_proxy(&self, authenticator: &Authenticator) {
         let mut configurations = pin!(apiserver_host::front_proxies(self.connection.watching()));
         while let Some(found) = configurations.next().await {
@@ -115,8 +231,7 @@ impl Host {
                 continue;
             }
             tracing::info!("the host's front proxy changed; all requests are verified against its new CA");
-            authenticator.set_request_headers(found.headers.clone());
-            self.proxy.send_replace(found);
+            self.apply(found, authenticator);
         }
     }
 }

@@ -12,6 +12,7 @@ mod election;
 mod encryption;
 mod encryption_keys;
 mod host;
+mod host_copies;
 mod host_manifests;
 mod host_wait;
 mod kubeconfig;

@@ -182,6 +182,18 @@ pub(crate) fn certificates(pem: &str, what: &str) -> anyhow::Result<Vec<Certific
     Ok(found)
 }
 
+/// Returns certificates of which at least one has not expired.
+pub(crate) fn valid_certificates(pem: &str, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found = certificates(pem, what)?;
+    let is_valid = |certificate: &CertificateDer<'_>| {
+        X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.validity().is_valid())
+    };
+    if !found.iter().any(is_valid) {
+        bail!("{what}: has expired");
+    }
+    Ok(found)
+}
+
 /// Returns the DNS names of a certificate.
 pub(crate) fn names(chain: &[CertificateDer<'static>]) -> anyhow::Result<Vec<String>> {
     let leaf = chain.first().context("the chain holds no certificate")?;

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
 use super::*;
+use crate::health::HostState;
 
 /// Starts a host that records the header `Authorization` of each request. Returns its address.
 fn recorder() -> (String, Arc<Mutex<Vec<String>>>) {
@@ -22,7 +23,8 @@ fn recorder() -> (String, Arc<Mutex<Vec<String>>>) {
             let mut buffer = [0; 8192];
             let read = stream.read(&mut buffer).unwrap();
             let text = String::from_utf8_lossy(&buffer[..read]).to_lowercase();
-            let token = text.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
+            let token =
+                text.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
             all.lock().unwrap().push(token.to_owned());
             let body = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#;
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
@@ -59,6 +61,29 @@ async fn a_renewed_credential_is_used_without_a_restart() {
     assert_eq!(*seen.lock().unwrap(), ["bearer old", "bearer old", "bearer new", "bearer new"]);
 }
 
+#[tokio::test]
+async fn no_request_waits_for_a_host_that_is_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    std::fs::write(&file, kubeconfig(&server, "token: t")).unwrap();
+    let connection = HostConnection::open(&file, HostMetrics::default()).await.unwrap();
+    let api: Api<Namespace> = Api::all(connection.client());
+    let patience = TIMED_OUT + Duration::from_millis(100);
+    while connection.health().state() != HostState::Down {
+        assert!(tokio::time::timeout(patience, api.get("a")).await.is_err(), "the host is silent");
+    }
+    let begun = Instant::now();
+    for api in [api, Api::all(connection.watching())] {
+        let error = api.get("a").await.unwrap_err();
+        assert!(matches!(&error, kube::Error::Api(status) if status.code == 503), "{error}");
+    }
+    assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+    let probing: Api<Namespace> = Api::all(connection.probing());
+    assert!(tokio::time::timeout(patience, probing.get("a")).await.is_err(), "the prober asks the host");
+}
+
 /// Returns a client certificate and its key, which end at the begin of a year.
 fn identity(year: i32) -> (String, String) {
     let mut params = rcgen::CertificateParams::default();
@@ -76,7 +101,8 @@ async fn a_renewed_client_certificate_is_noticed_in_its_own_file_too() {
         std::fs::write(path("tls.key"), key).unwrap();
     };
     write(&identity(2034));
-    let user = format!("client-certificate: {0}/tls.crt, client-key: {0}/tls.key", directory.path().display());
+    let user =
+        format!("client-certificate: {0}/tls.crt, client-key: {0}/tls.key", directory.path().display());
     std::fs::write(path("kubeconfig"), kubeconfig("https://127.0.0.1:1", &user)).unwrap();
     let connection = HostConnection::open(&path("kubeconfig"), HostMetrics::default()).await.unwrap();
     let end = |connection: &HostConnection| connection.credential().end.unwrap().to_string();

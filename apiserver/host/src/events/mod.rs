@@ -14,31 +14,45 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event as WatchEvent, watcher};
 use kube::{Api, Client};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::health::HostHealth;
+use crate::metrics::Loss;
+use crate::ttl_cache::TtlCache;
 use copy::Verdict;
-use queue::{Key, Queue};
+use queue::{Key, Queue, Record};
 
-/// Maximum number of Events in the queue: hours of a quiet day, minutes of a bad one, some megabytes.
-const MOST: usize = 2000;
+/// Maximum number of Events in the queue: a bad day of a large installation, some 20 MiB.
+const MOST: usize = 10_000;
 
-/// First pause after a failure; each further failure doubles it.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum number of Events of one namespace in the queue.
+const MOST_OF_NAMESPACE: usize = 200;
 
-/// Longest pause: how long users may wait for Events after the host is back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Pause after a failure of the watch.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
+
+/// Least time between two requests: a host that is back must not get all Events at once.
+const SEND_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Lost Events per log line: enough to notice, not enough to flood the log.
 const LOG_EVERY: u64 = 100;
+
+/// Interval at which failures in one namespace are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// Number of namespaces of which a log line is remembered.
+const MOST_LOGGED: usize = 1024;
 
 /// Copier of Events from Capstan's store to the host, under the same name and namespace.
 ///
 /// *Flow.* A watch of our own Events fills a bounded queue; one sender empties it. An Event that is in the host
 /// already is patched: its count and last time follow ours.
 ///
-/// *Guarantees.* No writer of an Event ever waits for the host. While the host is down, the newest state of each Event
-/// is queued. If the queue is full, the oldest Events are lost, with a log line. After a start, the Events of the last
-/// hour are copied (again).
+/// *Guarantees.* No writer of an Event ever waits for the host. While the host is not up, the newest state of each Event
+/// is queued. If the queue is full, the oldest Events of the largest namespace are lost, with a log line and a metric.
+/// An Event that the host refuses for now waits, and stops no other. After a start, the Events of the last hour are
+/// copied (again).
 ///
 /// *Caveat.* Deletions are not copied: the host forgets its Events by age.
 pub struct HostEvents {
@@ -46,6 +60,8 @@ pub struct HostEvents {
     host: Client,
     queue: Mutex<Queue>,
     filled: Notify,
+    health: HostHealth,
+    logged: TtlCache<String, ()>,
 }
 
 impl std::fmt::Debug for HostEvents {
@@ -57,7 +73,15 @@ impl std::fmt::Debug for HostEvents {
 impl HostEvents {
     /// Creates a copier from our own store, read through `own`, to `host`.
     pub fn new(own: Client, host: Client) -> Self {
-        Self { own, host, queue: Mutex::new(Queue::new(MOST)), filled: Notify::new() }
+        let queue = Mutex::new(Queue::new(MOST, MOST_OF_NAMESPACE));
+        let logged = TtlCache::new(LOG_INTERVAL, MOST_LOGGED);
+        Self { own, host, queue, filled: Notify::new(), health: HostHealth::default(), logged }
+    }
+
+    /// Sends only while the host is up. Without this, it always sends.
+    #[must_use]
+    pub fn with_health(self, health: HostHealth) -> Self {
+        Self { health, ..self }
     }
 
     /// Copies until `shutdown`. Queued Events are then lost, and found again by the next start.
@@ -86,7 +110,7 @@ impl HostEvents {
                 Ok(WatchEvent::InitDone | WatchEvent::Delete(_)) => continue,
                 Err(error) => {
                     tracing::debug!(%error, "the watch of events failed; retrying");
-                    tokio::time::sleep(FIRST_PAUSE).await;
+                    tokio::time::sleep(WATCH_PAUSE).await;
                     continue;
                 }
             };
@@ -102,40 +126,58 @@ impl HostEvents {
     fn enqueue(&self, event: &Event, lost: u64) -> u64 {
         let metadata = &event.metadata;
         let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else { return 0 };
-        let is_full = self.queue().push((namespace.clone(), name.clone()), copy::copy(event));
+        let key = (namespace.clone(), name.clone());
+        let dropped = self.queue().push(key, copy::copy(event), Instant::now());
         self.filled.notify_one();
-        if is_full && lost.is_multiple_of(LOG_EVERY) {
+        if dropped > 0 && lost.is_multiple_of(LOG_EVERY) {
             tracing::warn!(
-                lost = lost + 1,
+                lost = lost + dropped,
                 most = MOST,
+                most_of_namespace = MOST_OF_NAMESPACE,
                 "the event queue is full; dropping the oldest event"
             );
         }
-        u64::from(is_full)
+        self.health.metrics().count_dropped_events(Loss::Full, dropped);
+        dropped
     }
 
-    /// Empties the queue, for ever.
+    /// Sends what is due, for ever.
     async fn send_all(&self) {
-        let mut pause = FIRST_PAUSE;
         loop {
-            let Some((key, event)) = self.take() else {
-                self.filled.notified().await;
-                continue;
+            self.health.up().await;
+            let (next, due) = {
+                let mut queue = self.queue();
+                (queue.pop(Instant::now()), queue.next_due())
             };
-            let Err(error) = self.send(&key, &event).await else {
-                pause = FIRST_PAUSE;
-                continue;
-            };
-            match copy::verdict(&error) {
-                Verdict::Drop => {
-                    tracing::debug!(%error, namespace = key.0, event = key.1, "the host refused an event; dropping it");
+            match (next, due) {
+                (Some((key, record)), _) => {
+                    self.send_one(key, record).await;
+                    tokio::time::sleep(SEND_INTERVAL).await;
                 }
-                Verdict::Retry => {
-                    tracing::warn!(%error, again_in = pause.as_secs(), "cannot copy an event to the host; retrying");
-                    self.queue().put_back(key, event);
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                (None, Some(due)) => {
+                    let _ = tokio::time::timeout_at(due, self.filled.notified()).await;
                 }
+                (None, None) => self.filled.notified().await,
+            }
+        }
+    }
+
+    /// Sends one Event. If the host refuses it for now, it waits for its next attempt.
+    async fn send_one(&self, key: Key, mut record: Record) {
+        let Err(error) = self.send(&key, &record.event).await else { return };
+        match copy::verdict(&error) {
+            Verdict::Drop => {
+                tracing::debug!(%error, namespace = key.0, event = key.1, "the host refused an event; dropping it");
+                self.health.metrics().count_dropped_events(Loss::Refused, 1);
+            }
+            Verdict::Retry => {
+                if self.logged.get(&key.0).is_none() {
+                    self.logged.insert(key.0.clone(), ());
+                    tracing::warn!(%error, namespace = key.0, "cannot copy an event to the host; retrying");
+                }
+                record.fail(Instant::now());
+                let dropped = self.queue().put_back(key, record);
+                self.health.metrics().count_dropped_events(Loss::Full, dropped);
             }
         }
     }
@@ -149,10 +191,6 @@ impl HostEvents {
             }
             other => other.map(|_| ()),
         }
-    }
-
-    fn take(&self) -> Option<(Key, Event)> {
-        self.queue().pop()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -1,51 +1,145 @@
-//! Queue of Events for the host: bounded, with one entry for each Event, however often it changed.
+//! Queue of Events for the host: bounded, fair between namespaces, with one record for each Event, however often it
+//! changed.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
+use tokio::time::Instant;
+
+/// First pause of a record after a failure; each further failure doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest pause of a record.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// Key of an Event: namespace and name.
 pub(super) type Key = (String, String);
 
-/// Events in the order in which they are sent.
+/// Event that waits.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) event: Event,
+    failures: u32,
+    /// Time of the next attempt.
+    due: Instant,
+}
+
+/// Events of one namespace, in the order in which they came.
+#[derive(Debug, Default)]
+struct Namespace {
+    order: VecDeque<String>,
+    records: HashMap<String, Record>,
+}
+
+/// Events in the order in which they are sent: the namespaces take turns.
 #[derive(Debug)]
 pub(super) struct Queue {
     most: usize,
-    order: VecDeque<Key>,
-    waiting: HashMap<Key, Event>,
+    most_of_namespace: usize,
+    turns: VecDeque<String>,
+    namespaces: HashMap<String, Namespace>,
+    count: usize,
+}
+
+impl Record {
+    /// Counts a failure, after which the record waits.
+    pub(super) fn fail(&mut self, now: Instant) {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
+        self.failures += 1;
+        self.due = now + pause.min(LONGEST_PAUSE);
+    }
 }
 
 impl Queue {
-    /// Creates a queue of at most this many Events.
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, order: VecDeque::new(), waiting: HashMap::new() }
+    /// Creates a queue of at most `most` Events, of which `most_of_namespace` are of one namespace.
+    pub(super) fn new(most: usize, most_of_namespace: usize) -> Self {
+        Self { most, most_of_namespace, turns: VecDeque::new(), namespaces: HashMap::new(), count: 0 }
     }
 
-    /// Adds an Event at the end, or replaces its queued state. Returns true if the oldest Event was dropped for it.
-    pub(super) fn push(&mut self, key: Key, event: Event) -> bool {
-        if self.waiting.insert(key.clone(), event).is_some() {
-            return false;
+    /// Adds an Event at the end, or replaces its queued state. Returns the number of Events that were dropped for it.
+    pub(super) fn push(&mut self, (namespace, name): Key, event: Event, now: Instant) -> u64 {
+        let queued = self.namespaces.get_mut(&namespace).and_then(|it| it.records.get_mut(&name));
+        if let Some(queued) = queued {
+            queued.event = event;
+            return 0;
         }
-        self.order.push_back(key);
-        let is_full = self.order.len() > self.most;
-        if is_full && let Some(oldest) = self.order.pop_front() {
-            self.waiting.remove(&oldest);
-        }
-        is_full
+        let records = self.namespace(&namespace);
+        records.order.push_back(name.clone());
+        records.records.insert(name, Record { event, failures: 0, due: now });
+        self.added(&namespace)
     }
 
-    /// Takes the oldest Event.
-    pub(super) fn pop(&mut self) -> Option<(Key, Event)> {
-        let key = self.order.pop_front()?;
-        self.waiting.remove(&key).map(|event| (key, event))
+    /// Takes the oldest Event that is due, of the namespace whose turn it is.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Key, Record)> {
+        for turn in 0..self.turns.len() {
+            let namespace = self.turns.get(turn)?;
+            let records = self.namespaces.get(namespace)?;
+            let is_due = |name: &&String| records.records.get(*name).is_some_and(|record| record.due <= now);
+            let Some(name) = records.order.iter().find(is_due).cloned() else { continue };
+            let namespace = self.turns.remove(turn)?;
+            self.turns.push_back(namespace.clone());
+            let record = self.remove(&namespace, &name)?;
+            return Some(((namespace, name), record));
+        }
+        None
     }
 
-    /// Puts an Event back, unless a newer state of it is queued or the queue is full.
-    pub(super) fn put_back(&mut self, key: Key, event: Event) {
-        if self.order.len() < self.most && !self.waiting.contains_key(&key) {
-            self.order.push_front(key.clone());
-            self.waiting.insert(key, event);
+    /// Returns the time at which the next Event is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.namespaces.values().flat_map(|it| it.records.values()).map(|record| record.due).min()
+    }
+
+    /// Puts a record back that failed. A newer state of its Event that is queued waits as long. Returns the number of
+    /// Events that were dropped for it.
+    pub(super) fn put_back(&mut self, (namespace, name): Key, record: Record) -> u64 {
+        let records = self.namespace(&namespace);
+        if let Some(newer) = records.records.get_mut(&name) {
+            (newer.failures, newer.due) = (record.failures, record.due);
+            return 0;
         }
+        records.order.push_front(name.clone());
+        records.records.insert(name, record);
+        self.added(&namespace)
+    }
+
+    fn namespace(&mut self, name: &str) -> &mut Namespace {
+        if !self.namespaces.contains_key(name) {
+            self.turns.push_back(name.to_owned());
+        }
+        self.namespaces.entry(name.to_owned()).or_default()
+    }
+
+    /// Counts a new record of a namespace, and drops the oldest one of it, or of the largest namespace, if there are too
+    /// many.
+    fn added(&mut self, namespace: &str) -> u64 {
+        self.count += 1;
+        let is_large =
+            self.namespaces.get(namespace).is_some_and(|it| it.order.len() > self.most_of_namespace);
+        let from = match (is_large, self.count > self.most) {
+            (true, _) => Some(namespace.to_owned()),
+            (false, true) => {
+                self.namespaces.iter().max_by_key(|(_, it)| it.order.len()).map(|(name, _)| name.clone())
+            }
+            (false, false) => None,
+        };
+        let oldest = from.and_then(|from| {
+            let name = self.namespaces.get(&from)?.order.front()?.clone();
+            self.remove(&from, &name)
+        });
+        u64::from(oldest.is_some())
+    }
+
+    fn remove(&mut self, namespace: &str, name: &str) -> Option<Record> {
+        let records = self.namespaces.get_mut(namespace)?;
+        records.order.retain(|other| other != name);
+        let record = records.records.remove(name)?;
+        self.count -= 1;
+        if records.order.is_empty() {
+            self.namespaces.remove(namespace);
+            self.turns.retain(|other| other != namespace);
+        }
+        Some(record)
     }
 }
 
@@ -53,42 +147,75 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn key(name: &str) -> Key {
-        ("n".to_owned(), name.to_owned())
+    fn key(namespace: &str, name: &str) -> Key {
+        (namespace.to_owned(), name.to_owned())
     }
 
     fn event(count: i32) -> Event {
         Event { count: Some(count), ..Event::default() }
     }
 
-    fn rest(mut queue: Queue) -> Vec<(String, Option<i32>)> {
+    fn rest(queue: &mut Queue, now: Instant) -> Vec<String> {
         let mut rest = Vec::new();
-        while let Some(((_, name), event)) = queue.pop() {
-            rest.push((name, event.count));
+        while let Some(((namespace, name), record)) = queue.pop(now) {
+            rest.push(format!("{namespace}/{name}={}", record.event.count.unwrap_or_default()));
         }
         rest
     }
 
     #[test]
-    fn a_full_queue_drops_the_oldest_and_keeps_the_newest_state() {
-        let mut queue = Queue::new(2);
-        assert!(!queue.push(key("a"), event(1)));
-        assert!(!queue.push(key("b"), event(1)));
-        assert!(!queue.push(key("b"), event(2)), "a change takes no room");
-        assert!(queue.push(key("c"), event(1)));
-        assert_eq!(rest(queue), [("b".to_owned(), Some(2)), ("c".to_owned(), Some(1))]);
+    fn a_full_queue_drops_the_oldest_of_the_largest_namespace() {
+        let (mut queue, now) = (Queue::new(3, 2), Instant::now());
+        let mut push = |namespace, name, count| queue.push(key(namespace, name), event(count), now);
+        assert_eq!([push("n", "a", 1), push("n", "b", 1), push("n", "b", 2)], [0, 0, 0]);
+        assert_eq!(push("n", "c", 1), 1, "two of a namespace");
+        assert_eq!(push("m", "x", 1), 0);
+        assert_eq!(push("o", "y", 1), 1, "three of all");
+        assert_eq!(rest(&mut queue, now), ["n/c=1", "m/x=1", "o/y=1"]);
+        assert_eq!(queue.count, 0);
     }
 
     #[test]
-    fn an_event_put_back_comes_first_and_never_replaces_a_newer_one() {
-        let mut queue = Queue::new(2);
-        queue.push(key("a"), event(1));
-        queue.push(key("b"), event(1));
-        let (taken, old) = queue.pop().unwrap();
-        queue.put_back(taken.clone(), old.clone());
-        assert_eq!(queue.pop().unwrap().0, taken);
-        queue.push(key("a"), event(2));
-        queue.put_back(taken, old);
-        assert_eq!(rest(queue), [("b".to_owned(), Some(1)), ("a".to_owned(), Some(2))]);
+    fn namespaces_take_turns_and_a_failed_record_waits_without_stopping_others() {
+        let (mut queue, start) = (Queue::new(10, 10), Instant::now());
+        for (namespace, name) in [("n", "a"), ("n", "b"), ("m", "x"), ("m", "y")] {
+            queue.push(key(namespace, name), event(1), start);
+        }
+        let (failed, mut record) = queue.pop(start).unwrap();
+        record.fail(start);
+        assert_eq!(queue.put_back(failed, record), 0);
+        assert_eq!(rest(&mut queue, start), ["m/x=1", "n/b=1", "m/y=1"]);
+        assert_eq!(queue.next_due(), Some(start + FIRST_PAUSE));
+        let mut now = start;
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            let due = queue.next_due().unwrap();
+            pauses.push(due.duration_since(now).as_secs());
+            assert!(queue.pop(due - Duration::from_millis(1)).is_none());
+            let (key, mut record) = queue.pop(due).unwrap();
+            record.fail(due);
+            queue.put_back(key, record);
+            now = due;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    }
+
+    #[test]
+    fn a_record_put_back_never_replaces_a_newer_one_and_a_loss_is_counted() {
+        let (mut queue, now) = (Queue::new(2, 2), Instant::now());
+        queue.push(key("n", "a"), event(1), now);
+        let (taken, mut old) = queue.pop(now).unwrap();
+        queue.push(key("n", "a"), event(2), now);
+        old.fail(now);
+        assert_eq!(queue.put_back(taken, old), 0);
+        assert!(queue.pop(now).is_none(), "the newer state waits, too");
+        assert_eq!(rest(&mut queue, now + FIRST_PAUSE), ["n/a=2"]);
+        queue.push(key("n", "a"), event(1), now);
+        let (taken, old) = queue.pop(now).unwrap();
+        for name in ["b", "c"] {
+            assert_eq!(queue.push(key("n", name), event(1), now), 0);
+        }
+        assert_eq!(queue.put_back(taken, old), 1, "it was the oldest");
+        assert_eq!(rest(&mut queue, now), ["n/b=1", "n/c=1"]);
     }
 }

@@ -9,11 +9,16 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fake::{Fake, status};
+use crate::health::HostState;
 
 fn event(name: &str, revision: &str, last: &str) -> Value {
+    event_in("n", name, revision, last)
+}
+
+fn event_in(namespace: &str, name: &str, revision: &str, last: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Event", "message": "m", "lastTimestamp": last,
-        "involvedObject": {"kind": "Machine", "name": "m1", "namespace": "n"},
-        "metadata": {"name": name, "namespace": "n", "resourceVersion": revision, "uid": "u"}})
+        "involvedObject": {"kind": "Machine", "name": "m1", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": revision, "uid": "u"}})
 }
 
 /// Returns our store with these Events, and no more to come.
@@ -83,4 +88,43 @@ async fn events_are_retried_while_the_host_is_down_and_do_not_block_others() {
     until(|| host.bodies().last().is_some_and(|body| body["metadata"]["name"] == "b")).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(host.requests().len(), tries + 2, "each was sent once more, and no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_forbidden_namespace_does_not_stop_the_events_of_others() {
+    let (now, names) = (now(), ["a", "b", "c"]);
+    let mut events: Vec<Value> = names.map(|name| event_in("forbidden", name, "1", &now)).to_vec();
+    events.extend(names.map(|name| event_in("team", name, "2", &now)));
+    let host = Fake::new(status(403));
+    host.responds(|line, body| {
+        Some(if line.contains("/forbidden/") { status(403) } else { (201, body.clone()) })
+    });
+    let own = own(&events);
+    tokio::spawn(HostEvents::new(own.client(), host.client()).run(CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let of = |namespace: &str| {
+        host.requests().iter().filter(|line| line.contains(&format!("/{namespace}/"))).count()
+    };
+    assert_eq!(of("team"), 3, "{:?}", host.requests());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(of("team"), 3);
+    assert!((20..75).contains(&of("forbidden")), "{} attempts in an hour", of("forbidden"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_wait_until_the_host_is_up_and_losses_are_counted() {
+    let now = now();
+    let all: Vec<Value> =
+        (0..=MOST_OF_NAMESPACE).map(|number| event(&format!("e{number}"), "1", &now)).collect();
+    let own = own(&all);
+    let host = Fake::new((201, event("x", "1", &now)));
+    let health = HostHealth::in_state(HostState::Probation);
+    let events = HostEvents::new(own.client(), host.client()).with_health(health.clone());
+    tokio::spawn(events.run(CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(host.requests().is_empty());
+    assert_eq!(health.metrics().dropped_events(Loss::Full), 1);
+    health.set(HostState::Up);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(host.requests().len(), MOST_OF_NAMESPACE);
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::audiences::tests::token;
 use crate::fake::{Fake, status};
+use crate::health::HostState;
 
 fn review(status: &Value) -> (u16, Value) {
     let spec = json!({"token": "t"});
@@ -20,6 +21,19 @@ fn audiences(accepts_host: bool) -> Audiences {
 
 fn tokens(host: &Fake) -> HostTokens {
     HostTokens::new(host.client(), audiences(true), false).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_unknown_only_to_a_host_that_has_proved_itself() {
+    let host = Fake::new(review(&json!({"authenticated": false})));
+    let health = HostHealth::in_state(HostState::Probation);
+    let tokens = tokens(&host).with_health(health.clone());
+    assert!(tokens.review("t").await.unwrap_err().0.contains("just returned"));
+    health.set(HostState::Up);
+    assert_eq!(tokens.review("t").await, Ok(None));
+    host.answer(alice());
+    health.set(HostState::Probation);
+    assert!(tokens.review("other").await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -26,6 +26,9 @@ pub(crate) struct Host {
     /// True if Capstan accepts tokens for the host's own API, too. Default: true.
     #[serde(default = "default_accept_host_audience")]
     pub(crate) accept_host_audience: bool,
+    /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one.
+    #[serde(default)]
+    pub(crate) accept_new_identity: Option<String>,
 }
 
 fn default_audiences() -> Vec<String> {
@@ -54,6 +57,7 @@ impl Host {
             trust_masters: false,
             audiences: default_audiences(),
             accept_host_audience: default_accept_host_audience(),
+            accept_new_identity: None,
         }
     }
 

@@ -28,6 +28,7 @@ use crate::controllers::ControllerParts;
 use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
+use crate::host_copies::HostCopies;
 use crate::pki::Authority;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
@@ -86,7 +87,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let controller_settings = Arc::new(configuration.controllers.settings()?);
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
         let alone = configuration.storage.etcd.is_none();
-        let host = host.as_ref().map(|host| host.client());
+        let host = host.clone();
         let rate = configuration.controllers.workload_client.rate();
         let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
         let parts =
@@ -146,7 +147,8 @@ impl Started {
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
-        let host = Host::connect(configuration, &mut metrics).await?.map(Arc::new);
+        let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
+        let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
             data: data.clone(),

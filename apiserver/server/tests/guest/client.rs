@@ -27,7 +27,11 @@ const TRIES: u32 = 10;
 
 /// Certificates of a cluster administrator (group `system:masters`).
 #[derive(Clone)]
-pub(crate) struct Identity(Arc<rustls::ClientConfig>);
+pub(crate) struct Identity {
+    config: Arc<rustls::ClientConfig>,
+    /// Name of the user in the header of a front proxy.
+    remote_user: Option<&'static str>,
+}
 
 /// Response, read whole.
 #[derive(Debug)]
@@ -53,6 +57,20 @@ impl Identity {
         Self::of_user(data, "capstan-admin")
     }
 
+    /// Returns the identity of a front proxy at a server with this data directory. Its user is alice.
+    pub(crate) fn of_front_proxy(data: &Path, certificate: &str, key: &str) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut roots = rustls::RootCertStore::empty();
+        let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
+        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let mut config = config.with_client_auth_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self { config: Arc::new(config), remote_user: Some("alice") }
+    }
+
     /// Creates a certificate of this user.
     pub(crate) fn of_user(data: &Path, user: &str) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -72,7 +90,7 @@ impl Identity {
         let config = rustls::ClientConfig::builder().with_root_certificates(roots);
         let mut config = config.with_client_auth_cert(vec![certificate], key).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Self(Arc::new(config))
+        Self { config: Arc::new(config), remote_user: None }
     }
 }
 
@@ -145,7 +163,10 @@ impl Client {
     ) -> Result<Response<Incoming>, Lost> {
         let mut sender = self.connected().await?;
         let request = Request::builder().method(method).uri(format!("https://127.0.0.1{path}"));
-        let request = request.header("content-type", "application/json");
+        let mut request = request.header("content-type", "application/json");
+        if let Some(user) = self.identity.remote_user {
+            request = request.header("x-remote-user", user);
+        }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         sender.send_request(request).await.map_err(|error| lost(&error))
     }
@@ -158,7 +179,7 @@ impl Client {
         let failed = |error: &dyn std::fmt::Display| Lost { never_begun: true, why: error.to_string() };
         let stream =
             TcpStream::connect(("127.0.0.1", (self.ports)())).await.map_err(|error| failed(&error))?;
-        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.identity.0));
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.identity.config));
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let stream = connector.connect(name, stream).await.map_err(|error| failed(&error))?;
         let (sender, serving) =

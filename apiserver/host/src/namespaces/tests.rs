@@ -1,0 +1,117 @@
+//! Tests of the host's namespaces.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
+use super::*;
+use crate::fake::{Fake, status};
+
+fn namespace(name: &str, phase: &str) -> Namespace {
+    let value = json!({"metadata": {"name": name}, "status": {"phase": phase}});
+    serde_json::from_value(value).unwrap()
+}
+
+fn phase(found: &Value) -> &str {
+    found.pointer("/status/phase").and_then(Value::as_str).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn watched_namespaces_are_cached_and_others_are_requested() {
+    let host = Fake::new(status(404));
+    let namespaces = HostNamespaces::new(host.client());
+    let mut fresh = HashMap::new();
+    for event in [Event::Init, Event::InitApply(namespace("team", "Active")), Event::InitDone] {
+        namespaces.take(&mut fresh, event);
+    }
+    assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Active");
+    namespaces.take(&mut fresh, Event::Apply(namespace("team", "Terminating")));
+    assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Terminating");
+    assert!(host.requests().is_empty(), "{:?}", host.requests());
+    // Created just now: the watch reports it before the host must be asked.
+    let asking = tokio::spawn({
+        let namespaces = namespaces.clone();
+        async move { namespaces.namespace("new").await }
+    });
+    tokio::time::sleep(WATCH_DELAY / 2).await;
+    namespaces.take(&mut fresh, Event::Apply(namespace("new", "Active")));
+    assert!(asking.await.unwrap().unwrap().is_some());
+    assert!(host.requests().is_empty(), "{:?}", host.requests());
+    assert_eq!(namespaces.namespace("none").await, Ok(None));
+    assert_eq!(host.requests(), ["GET /api/v1/namespaces/none"]);
+    namespaces.take(&mut fresh, Event::Delete(namespace("team", "Terminating")));
+    assert_eq!(namespaces.namespace("team").await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_host_is_down_known_namespaces_are_served_and_others_fail() {
+    let host = Fake::new(status(503));
+    let namespaces = HostNamespaces::new(host.client());
+    namespaces.take(&mut HashMap::new(), Event::Apply(namespace("team", "Active")));
+    assert!(namespaces.namespace("team").await.unwrap().is_some());
+    assert_eq!(namespaces.namespace("other").await.unwrap_err().code, 503);
+}
+
+/// Applies a list.
+fn list(namespaces: &HostNamespaces, names: &[&str]) {
+    let mut fresh = HashMap::new();
+    namespaces.take(&mut fresh, Event::Init);
+    for name in names {
+        namespaces.take(&mut fresh, Event::InitApply(namespace(name, "Active")));
+    }
+    namespaces.take(&mut fresh, Event::InitDone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_gone_only_if_a_host_that_is_up_says_so() {
+    let host = Fake::new(status(404));
+    let health = HostHealth::in_state(HostState::Up);
+    let namespaces = HostNamespaces::new(host.client()).with_health(health.clone());
+    list(&namespaces, &["a", "b"]);
+    health.set(HostState::Probation);
+    list(&namespaces, &["a"]);
+    namespaces.take(&mut HashMap::new(), Event::Delete(namespace("a", "Active")));
+    for name in ["a", "b", "never"] {
+        assert_eq!(namespaces.namespace(name).await.unwrap_err().code, 503, "{name}");
+    }
+    assert_eq!(namespaces.snapshot().len(), 2, "a restart knows them");
+    assert_eq!(namespaces.compare(["a"].into_iter()), Listed { known: 2, missing: 1 });
+    health.set(HostState::Up);
+    namespaces.believe_absence();
+    for name in ["a", "b", "never"] {
+        assert_eq!(namespaces.namespace(name).await, Ok(None), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_namespaces_are_served_at_once_for_a_week_while_the_host_is_down() {
+    let host = Fake::new(status(404));
+    let health = HostHealth::in_state(HostState::Up);
+    let namespaces = HostNamespaces::new(host.client()).with_health(health.clone());
+    list(&namespaces, &["a"]);
+    health.set(HostState::Down);
+    let begun = tokio::time::Instant::now();
+    assert!(namespaces.namespace("a").await.unwrap().is_some());
+    assert_eq!(namespaces.namespace("b").await.unwrap_err().code, 503);
+    assert_eq!(
+        (begun.elapsed(), host.requests().len()),
+        (Duration::ZERO, 0),
+        "no request waits for the host"
+    );
+    tokio::time::sleep(BOUND).await;
+    assert!(namespaces.known("a").is_some());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(namespaces.known("a").is_none());
+    assert_eq!(namespaces.namespace("a").await.unwrap_err().code, 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_namespaces_never_replace_reported_ones_and_another_host_has_none() {
+    let health = HostHealth::in_state(HostState::Up);
+    let namespaces = HostNamespaces::new(Fake::new(status(404)).client()).with_health(health.clone());
+    namespaces.take(&mut HashMap::new(), Event::Apply(namespace("a", "Terminating")));
+    let stored = ["a", "b"].map(|name| (name.to_owned(), relevant_fields(&namespace(name, "Active"))));
+    namespaces.restore(stored.into());
+    assert_eq!(phase(&namespaces.known("a").unwrap()), "Terminating");
+    assert_eq!(phase(&namespaces.known("b").unwrap()), "Active");
+    health.set(HostState::Other);
+    assert!(namespaces.known("b").is_none());
+}

@@ -1,0 +1,129 @@
+//! Copies of the Secrets that Capstan has read from the host cluster.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use apiserver_host::SecretCopies;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+use super::{HostCopies, SECRETS};
+
+/// Largest size of all copies together, as they are stored. Unit: bytes.
+const MOST: usize = 256 * 1024 * 1024;
+
+/// Secret with the time at which the host returned it, in Unix seconds.
+#[derive(Serialize, Deserialize)]
+struct StoredSecret {
+    at: i64,
+    secret: Secret,
+}
+
+/// Copies of one term of the leader.
+#[derive(Debug)]
+pub(crate) struct StoredSecrets {
+    copies: HostCopies,
+    sizes: OnceCell<Mutex<HashMap<String, usize>>>,
+    most: usize,
+}
+
+impl StoredSecrets {
+    pub(crate) fn new(copies: HostCopies) -> Self {
+        Self { copies, sizes: OnceCell::new(), most: MOST }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_at_most(copies: HostCopies, most: usize) -> Self {
+        Self { most, ..Self::new(copies) }
+    }
+
+    /// Returns the sizes of all copies. The first call reads them.
+    async fn sizes(&self) -> anyhow::Result<&Mutex<HashMap<String, usize>>> {
+        let read = async || {
+            let mut sizes = HashMap::new();
+            let visit = |name: &str, entry: &storage_contract::Entry| {
+                sizes.insert(name.to_owned(), entry.value.len());
+            };
+            self.copies.scan(SECRETS, visit).await?;
+            Ok::<_, anyhow::Error>(Mutex::new(sizes))
+        };
+        self.sizes.get_or_try_init(read).await
+    }
+
+    async fn try_write(&self, name: &str, secret: &Secret) -> anyhow::Result<()> {
+        let sizes = self.sizes().await?;
+        let stored = StoredSecret { at: Timestamp::now().as_second(), secret: secret.clone() };
+        let size = serde_json::to_vec(&stored)?.len();
+        let others: usize = {
+            let sizes = sizes.lock().unwrap_or_else(PoisonError::into_inner);
+            sizes.iter().filter(|(other, _)| *other != name).map(|(_, size)| size).sum()
+        };
+        if others + size > self.most {
+            anyhow::bail!("all copies together would have more than {} bytes", self.most);
+        }
+        let size = self.copies.write(SECRETS, name, &stored).await?;
+        sizes.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), size);
+        Ok(())
+    }
+}
+
+fn name(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+#[async_trait]
+impl SecretCopies for StoredSecrets {
+    async fn read(&self, namespace: &str, secret: &str) -> Option<(Secret, Duration)> {
+        let found = self.copies.read::<StoredSecret>(SECRETS, &name(namespace, secret)).await;
+        let stored = found
+            .inspect_err(|error| {
+                let error = format!("{error:#}");
+                tracing::warn!(error, namespace, secret, "the copy of a secret cannot be read");
+            })
+            .ok()??;
+        let age = Timestamp::now().as_second().saturating_sub(stored.at);
+        Some((stored.secret, Duration::from_secs(u64::try_from(age).unwrap_or_default())))
+    }
+
+    async fn write(&self, secret: &Secret) {
+        let (namespace, object) = (secret.namespace().unwrap_or_default(), secret.name_any());
+        if let Err(error) = self.try_write(&name(&namespace, &object), secret).await {
+            let error = format!("{error:#}");
+            tracing::warn!(
+                error,
+                namespace,
+                secret = object,
+                "a secret of the host cannot be copied to the store"
+            );
+        }
+    }
+
+    async fn remove(&self, namespace: &str, secret: &str) {
+        let name = name(namespace, secret);
+        if let Err(error) = self.copies.remove(SECRETS, &name).await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, namespace, secret, "the copy of a secret cannot be removed");
+        } else if let Some(sizes) = self.sizes.get() {
+            sizes.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        }
+    }
+
+    async fn names(&self) -> Vec<(String, String)> {
+        let mut names = Vec::new();
+        let visit = |name: &str, _: &storage_contract::Entry| {
+            names.extend(
+                name.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+            );
+        };
+        if let Err(error) = self.copies.scan(SECRETS, visit).await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the copies of the host's secrets cannot be listed");
+        }
+        names
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests of the copies in the store.
+
+use apiserver_host::{HostHealth, HostNamespaces, HostPin, SecretCopies};
+use apiserver_machinery::encryption::{Provider, Rules};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::json;
+use storage_embedded::EmbeddedStore;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+const MARKER: &str = "hunter2";
+
+fn encryption(key: u8) -> Arc<Encryption> {
+    let provider = Provider::aes_gcm(&format!("k{key}"), &[key; 32]).unwrap();
+    Arc::new(Encryption::new(Rules::from([(RULE.to_owned(), vec![provider])])))
+}
+
+fn copies() -> (tempfile::TempDir, HostCopies) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(&directory.path().join("store")).unwrap();
+    (directory, HostCopies::new(Arc::new(store), encryption(1)))
+}
+
+fn secret(name: &str) -> Secret {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "n"}, "stringData": {"a": MARKER}}))
+        .unwrap()
+}
+
+fn client() -> kube::Client {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>().await
+    });
+    kube::Client::new(service, "default")
+}
+
+/// Returns the originals of a host that is up, and the sender of its front proxy.
+fn originals(uid: &str, accepted: Option<&str>) -> (Originals, watch::Sender<FrontProxy>) {
+    let proxy = watch::Sender::new(FrontProxy { ca: "PEM".to_owned(), headers: RequestHeaders::default() });
+    let namespaces = HostNamespaces::new(client());
+    namespaces.restore(HashMap::from([("team".to_owned(), json!({"metadata": {"name": "team"}}))]));
+    let pin = HostPin::new(accepted.map(str::to_owned));
+    pin.restore(uid.to_owned());
+    (Originals { health: HostHealth::default(), namespaces, proxy: proxy.subscribe(), pin }, proxy)
+}
+
+/// Keeps the copies for a moment.
+async fn keep_once(copies: &HostCopies, originals: Originals) {
+    let end = CancellationToken::new();
+    let keeping = keep(Arc::new(copies.clone()), originals, end.clone());
+    let waiting = async {
+        while copies.restore().await.unwrap().contact.is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        end.cancel();
+    };
+    tokio::join!(keeping, waiting);
+}
+
+#[tokio::test]
+async fn the_next_process_knows_the_front_proxy_and_the_namespaces() {
+    let (_directory, copies) = copies();
+    assert!(copies.restore().await.unwrap().proxy.is_none());
+    let (originals, proxy) = originals("u1", None);
+    keep_once(&copies, originals).await;
+    let restored = copies.restore().await.unwrap();
+    assert_eq!(restored.proxy.as_ref(), Some(&*proxy.borrow()));
+    assert_eq!(restored.namespaces.keys().collect::<Vec<_>>(), ["team"]);
+    assert_eq!(restored.uid.as_deref(), Some("u1"));
+    let age = Timestamp::now().duration_since(restored.contact.unwrap());
+    assert!(age.as_secs() < 60, "{age}");
+}
+
+#[tokio::test]
+async fn nothing_of_another_host_is_copied_until_it_is_accepted() {
+    let (_directory, copies) = copies();
+    keep_once(&copies, originals("u1", None).0).await;
+    StoredSecrets::new(copies.clone()).write(&secret("s")).await;
+    let (other, _proxy) = originals("u2", None);
+    other.namespaces.restore(HashMap::from([("new".to_owned(), json!({}))]));
+    keep_once(&copies, other.clone()).await;
+    assert_eq!(copies.restore().await.unwrap().namespaces.len(), 1);
+    assert_eq!(other.pin.uid().as_deref(), Some("u1"), "the prober compares the host with the stored pin");
+    let (accepted, _proxy) = originals("u2", Some("u2"));
+    keep_once(&copies, accepted).await;
+    assert_eq!(copies.restore().await.unwrap().uid.as_deref(), Some("u2"));
+    assert!(StoredSecrets::new(copies.clone()).names().await.is_empty(), "they are of the old host");
+}
+
+#[tokio::test]
+async fn a_secret_is_sealed_in_the_store_and_read_by_another_replica() {
+    let (_directory, copies) = copies();
+    let first = StoredSecrets::new(copies.clone());
+    first.write(&secret("s")).await;
+    let key = HostCopies::key(SECRETS, "n/s").unwrap();
+    let stored = copies.store.get(&key).await.unwrap().unwrap().value;
+    assert!(stored.starts_with(b"k8s:enc:aesgcm:"), "{stored:?}");
+    assert!(!stored.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()));
+    let second = StoredSecrets::new(copies.clone());
+    let (found, age) = second.read("n", "s").await.unwrap();
+    assert_eq!((found, age.as_secs() < 60), (secret("s"), true));
+    assert_eq!(second.names().await, [("n".to_owned(), "s".to_owned())]);
+    let rotated = HostCopies::new(Arc::clone(&copies.store), encryption(2));
+    assert!(StoredSecrets::new(rotated).read("n", "s").await.is_none(), "its key is gone");
+    second.remove("n", "s").await;
+    assert!(first.read("n", "s").await.is_none());
+}
+
+#[tokio::test]
+async fn the_copies_have_a_bounded_size() {
+    let (_directory, copies) = copies();
+    let secrets = StoredSecrets::of_at_most(copies.clone(), 300);
+    for name in ["a", "b", "c"] {
+        secrets.write(&secret(name)).await;
+    }
+    let names = secrets.names().await;
+    assert!(!names.is_empty() && names.len() < 3, "{names:?}");
+    let (namespace, name) = &names[0];
+    secrets.write(&secret(name)).await;
+    assert!(secrets.read(namespace, name).await.is_some(), "a change takes no additional room");
+}
