@@ -40,7 +40,7 @@ impl Server {
 /// Running lab. Dropping it stops the programs in the right order.
 pub(crate) struct Lab {
     capstan: RefCell<Option<Process>>,
-    _kube_apiserver: Process,
+    kube_apiserver: RefCell<Option<Process>>,
     _etcd: Process,
     pub(super) tools: Tools,
     /// Program that serves as Capstan: the product, or the product with one additional kind.
@@ -62,24 +62,14 @@ impl Lab {
         let [client, peer, host, capstan_port] = ports()?;
         let etcd_url = format!("http://127.0.0.1:{client}");
         let etcd = start_etcd(&tools.etcd, &home, [client, peer], &[])?;
-        let mut kube_apiserver = start_kube_apiserver(&tools, &home, &certificates, &etcd_url, host)?;
         for user in ["admin", "alice", "bob", "capstan"] {
             certificates.kubeconfig(user, &format!("https://127.0.0.1:{host}"))?;
         }
-        until("kube-apiserver is ready", || {
-            kube_apiserver.check()?;
-            let admin = certificates.path("admin.kubeconfig");
-            let mut ready = Command::new(&tools.kubectl);
-            ready
-                .args(["--kubeconfig", &admin, "get", "--raw", "/readyz"])
-                .stderr(std::process::Stdio::null());
-            Ok(ready.output()?.stdout == b"ok")
-        })?;
         let server = Server { path: tools.capstan.clone(), arguments: &[] };
         let lab = Self {
             server: RefCell::new(server),
             capstan: RefCell::new(None),
-            _kube_apiserver: kube_apiserver,
+            kube_apiserver: RefCell::new(None),
             _etcd: etcd,
             tools,
             certificates,
@@ -89,9 +79,29 @@ impl Lab {
             home,
             keep: RefCell::new(false),
         };
+        lab.start_host()?;
         lab.register()?;
         lab.start_capstan()?;
         Ok(lab)
+    }
+
+    /// Starts the host's kube-apiserver, also after it was killed, and waits until it is ready.
+    pub(super) fn start_host(&self) -> anyhow::Result<()> {
+        let (tools, certificates) = (&self.tools, &self.certificates);
+        let mut process =
+            start_kube_apiserver(tools, &self.home, certificates, &self.etcd_url, self.host_port)?;
+        until("kube-apiserver is ready", || {
+            process.check()?;
+            Ok(self.try_kubectl("admin", &["get", "--raw", "/readyz"])?.1 == "ok")
+        })?;
+        *self.kube_apiserver.borrow_mut() = Some(process);
+        Ok(())
+    }
+
+    /// Kills the host's kube-apiserver.
+    pub(super) fn kill_host(&self) -> anyhow::Result<()> {
+        let process = self.kube_apiserver.borrow_mut().take();
+        process.context("kube-apiserver does not run")?.kill()
     }
 
     /// Applies the manifests of Capstan to the host, as the README describes.

@@ -9,6 +9,7 @@ mod guest;
 pub(crate) mod guests;
 mod hollow;
 mod host_data;
+mod host_outage;
 mod lab;
 mod octavia;
 mod openstack;
@@ -36,7 +37,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 17] = [
+const SCENARIOS: [Scenario; 19] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI list each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission creates and lists objects through the host", workflows::permitted_user),
@@ -60,6 +61,11 @@ const SCENARIOS: [Scenario; 17] = [
     ("one server runs the controllers, and after its end another one takes over", host_data::election),
     ("every API group responds after `capstan host wait` has ended", workflows::responds_after_wait),
     ("objects survive a restart of Capstan, and the host reaches it again", workflows::restart),
+    ("Capstan starts while the host is down, and knows its namespaces", host_outage::at_start),
+    (
+        "the direct endpoint works while the host dies and returns, and its Events follow",
+        host_outage::under_load,
+    ),
 ];
 
 /// Scenarios with client programs as users run them.

@@ -43,6 +43,12 @@ impl Process {
         }
     }
 
+    /// Kills the program, as a crash of its machine does.
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().with_context(|| format!("{} cannot be killed", self.name))?;
+        self.child.wait().map(|_| ()).with_context(|| format!("{} does not end", self.name))
+    }
+
     /// Terminates the program. Kills it if it does not end in time.
     pub(crate) fn stop(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
