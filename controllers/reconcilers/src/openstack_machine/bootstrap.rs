@@ -64,6 +64,20 @@ const HINTS: [(&str, &str); 10] = [
     ),
 ];
 
+/// Phase in the report of a machine that has not got its bootstrap data by a URL.
+const FETCH: &str = "fetch";
+
+/// Response to a second request for bootstrap data, as curl and Python write it.
+const FETCHED: [&str; 2] = ["error: 410", "Error 410"];
+
+/// Remedy for data that was fetched before.
+const FETCHED_BEFORE: &str = "The bootstrap data was fetched before, and is delivered once. If the Event BootstrapDataFetched of the KubeadmConfig \
+    does not name the address of this machine, another program has read its user data. Delete the Machine to replace it";
+
+/// Remedy for data that was not fetched.
+const NOT_FETCHED: &str = "The machine does not get its bootstrap data. See routes and security groups to bootstrapData.url in the server's \
+    configuration, and the certificate of that address";
+
 /// States of a server whose console may have a cause. A server that ran before it entered `ERROR` has one.
 const WITH_CONSOLE: [&str; 2] = ["ACTIVE", "ERROR"];
 
@@ -166,10 +180,19 @@ fn failure(console: &str, now: Time) -> Option<Condition> {
     let shown: Vec<String> =
         shown.into_iter().filter(|line| !line.is_empty()).map(|line| redacted(line)).collect();
     let lines = shown.join("\n");
-    let hint = HINTS.iter().find(|(text, _)| lines.contains(text));
-    let hint = hint.map(|(_, hint)| format!("\n{hint}")).unwrap_or_default();
+    let hint = hint(&lines).map(|hint| format!("\n{hint}")).unwrap_or_default();
     let message = format!("The console of the server says:\n{lines}{hint}");
     Some(Condition::new(CONDITION, ConditionStatus::False, reason, &message, now))
+}
+
+/// Returns the likely cause and the remedy of a failure, by its lines.
+fn hint(lines: &str) -> Option<&'static str> {
+    let report = lines.lines().next().and_then(|line| line.strip_prefix(REPORT));
+    if report.and_then(|report| report.split_whitespace().nth(1)) == Some(FETCH) {
+        let is_fetched = FETCHED.iter().any(|text| lines.contains(text));
+        return Some(if is_fetched { FETCHED_BEFORE } else { NOT_FETCHED });
+    }
+    HINTS.iter().find(|(text, _)| lines.contains(text)).map(|(_, hint)| *hint)
 }
 
 /// Returns the first line of a report, and those of its log with the cause: kubeadm's error and what follows, or the
@@ -346,6 +369,22 @@ mod tests {
         let succeeded = change(&object, &machine, active, None, &now());
         set(&mut object, succeeded);
         assert_eq!(found(&object, &machine, active, None), None, "nothing is new");
+    }
+
+    #[test]
+    fn a_machine_without_its_bootstrap_data_has_a_hint() {
+        for (lines, expected) in [
+            ("22\ncurl: (22) The requested URL returned error: 410", FETCHED_BEFORE),
+            ("22\nHTTP Error 410: Gone", FETCHED_BEFORE),
+            ("7\ncurl: (7) Failed to connect to 192.0.2.1 port 7444: Connection refused", NOT_FETCHED),
+            (
+                "60\ncurl: (60) SSL certificate problem: x509: unable to get local issuer certificate",
+                NOT_FETCHED,
+            ),
+        ] {
+            let message = failure(&format!("capstan-bootstrap: m fetch {lines}\n"), now()).unwrap().message;
+            assert!(message.ends_with(expected), "{message}");
+        }
     }
 
     #[test]
