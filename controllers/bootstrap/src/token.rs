@@ -39,7 +39,10 @@ const NO_NODE_LIFETIME: i32 = 900;
 /// Key of the Secret with the time at which the token expires.
 const EXPIRATION: &str = "expiration";
 
-/// Annotation of the Secrets with the Machine that may join.
+/// Start of the description of a Secret that was made here. Kind and name of its holder follow.
+const MADE_FOR: &str = "token of Capstan for ";
+
+/// Annotation of the Secrets with the Machine or MachinePool whose servers may join.
 const MACHINE: &str = "capstan.dev/machine";
 
 /// Bootstrap token. `Debug` does not print the secret.
@@ -105,9 +108,10 @@ impl Token {
         format!("system:bootstrap:{}", self.id)
     }
 
-    /// Returns the Secret for the workload cluster. `machine` names the Machine that may join, for people, and `group` is
-    /// that of the joining node.
-    pub fn secret(&self, machine: &str, group: &str, expiration: Timestamp) -> Secret {
+    /// Returns the Secret for the workload cluster. `holder` is the kind and the name of the object whose servers may
+    /// join, for people, and `group` is that of a joining node.
+    pub fn secret(&self, holder: (&str, &str), group: &str, expiration: Timestamp) -> Secret {
+        let (kind, name) = holder;
         let data = [
             ("token-id", self.id.clone()),
             ("token-secret", self.secret.clone()),
@@ -115,14 +119,14 @@ impl Token {
             ("usage-bootstrap-signing", "true".to_owned()),
             ("usage-bootstrap-authentication", "true".to_owned()),
             ("auth-extra-groups", group.to_owned()),
-            ("description", format!("token of Capstan for Machine {machine}")),
+            ("description", format!("{MADE_FOR}{kind} {name}")),
         ];
         let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
         Secret {
             metadata: ObjectMeta {
                 name: Some(self.secret_name()),
                 namespace: Some(NAMESPACE.to_owned()),
-                annotations: Some([(MACHINE.to_owned(), machine.to_owned())].into()),
+                annotations: Some([(MACHINE.to_owned(), name.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             type_: Some(TYPE.to_owned()),
@@ -131,12 +135,13 @@ impl Token {
         }
     }
 
-    /// Returns true if a Secret was made for a Machine here. A user may have made one that several machines join with.
-    pub fn is_made_for(secret: &Secret, machine: &str) -> bool {
+    /// Returns true if a Secret was made here for an object of a kind and a name. A user may have made one that several
+    /// machines join with.
+    pub fn is_made_for(secret: &Secret, kind: &str, name: &str) -> bool {
         let description = secret.data.as_ref().and_then(|data| data.get("description"));
         let text = description.map(|it| String::from_utf8_lossy(&it.0)).unwrap_or_default();
-        let holder = text.strip_prefix("token of Capstan for Machine ");
-        holder.and_then(|holder| holder.split(' ').next()) == Some(machine)
+        let mut holder = text.strip_prefix(MADE_FOR).unwrap_or_default().split(' ');
+        (holder.next(), holder.next()) == (Some(kind), Some(name))
     }
 
     /// Returns true if a Secret of the workload cluster is of this very token.
@@ -227,6 +232,31 @@ pub fn care(joined: bool, stored: Stored, lifetime: Duration, now: Timestamp) ->
     }
 }
 
+/// Next action for the token of a MachinePool, whose servers join one after another with the same data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolCare {
+    /// Nothing.
+    Nothing,
+    /// Another time at which it expires.
+    Extend(Timestamp),
+    /// Another token, and data with it. Servers that exist have joined, or cannot join with the old one.
+    Replace,
+}
+
+/// Decides what the token of a MachinePool needs now. While servers are missing, one may just join with the token.
+pub fn care_for_pool(is_complete: bool, stored: Stored, lifetime: Duration, now: Timestamp) -> PoolCare {
+    let half = now.saturating_add(lifetime / 2).unwrap_or(now);
+    match (is_complete, stored) {
+        (_, Stored::Missing) => PoolCare::Replace,
+        (true, Stored::Until(Some(time))) if time > half => PoolCare::Nothing,
+        (true, Stored::Until(_)) => PoolCare::Replace,
+        (false, Stored::Until(_)) => match care(false, stored, lifetime, now) {
+            Care::Extend(until) => PoolCare::Extend(until),
+            _ => PoolCare::Nothing,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -257,9 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn the_token_of_a_pool_is_extended_while_servers_are_missing_and_replaced_afterwards() {
+        let until = |minute| Stored::Until(Some(at(minute)));
+        let table = [
+            (false, until(13), PoolCare::Nothing),
+            (false, until(12), PoolCare::Extend(at(15))),
+            (false, Stored::Until(None), PoolCare::Extend(at(15))),
+            (false, Stored::Missing, PoolCare::Replace),
+            (true, until(8), PoolCare::Nothing),
+            (true, until(7), PoolCare::Replace),
+            (true, Stored::Until(None), PoolCare::Replace),
+            (true, Stored::Missing, PoolCare::Replace),
+        ];
+        for (complete, stored, expected) in table {
+            assert_eq!(care_for_pool(complete, stored, LIFETIME, at(0)), expected, "{complete} {stored:?}");
+        }
+    }
+
+    #[test]
     fn a_secret_has_the_form_of_kubernetes_and_only_its_own_token() {
         let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
-        let secret = token.secret("default/m (uid u)", GROUP, at(15));
+        let secret = token.secret(("Machine", "default/m (uid u)"), GROUP, at(15));
         assert_eq!(secret.metadata.name.as_deref(), Some("bootstrap-token-k3v9qz"));
         assert_eq!(secret.type_.as_deref(), Some("bootstrap.kubernetes.io/token"));
         let data = secret.data.as_ref().unwrap();
@@ -268,6 +316,8 @@ mod tests {
         assert_eq!(data["auth-extra-groups"].0, GROUP.as_bytes());
         assert_eq!(expiration(&secret), Some(at(15)));
         assert!(token.is_in(&secret));
+        assert!(Token::is_made_for(&secret, "Machine", "default/m"));
+        assert!(!Token::is_made_for(&secret, "MachinePool", "default/m"));
         assert!(!Token::parse("k3v9qz.0000000000000000").unwrap().is_in(&secret));
         assert!(!format!("{token:?}").contains("1x5w8m2c7r4t6y0p"));
     }

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
-use controllers_workload::{KubeconfigConnector, WorkloadClusters};
+use controllers_workload::{
+    ClusterKey, KubeconfigConnector, WorkloadClusters, WorkloadConnector, WorkloadError,
+};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// Failure of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,16 @@ struct NoCloud;
 impl CloudConnector for NoCloud {
     async fn connect(&self, _: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
         Err(CloudError::new(ErrorClass::Broken, "connect", "there is no cloud"))
+    }
+}
+
+#[derive(Debug)]
+struct InMemory(FakeApi);
+
+#[async_trait]
+impl WorkloadConnector for InMemory {
+    async fn client(&self, _: &[u8]) -> Result<Client, WorkloadError> {
+        Ok(self.0.client())
     }
 }
 
@@ -74,6 +87,25 @@ impl FakeApi {
             settings: Arc::default(),
             client,
         }
+    }
+
+    /// Returns such a context whose cluster `ns/blue` is connected to another API server in memory.
+    pub(crate) async fn context_with_workload(
+        &self,
+        identity: &'static str,
+        workload: &Self,
+    ) -> ControllerContext {
+        workload.put("/", json!({}));
+        workload.put("/api/v1/nodes", json!({"items": []}));
+        let workloads = Arc::new(WorkloadClusters::new(Arc::new(InMemory(workload.clone()))));
+        let key = ClusterKey { namespace: "ns".to_owned(), name: "blue".to_owned() };
+        workloads.follow(&key, b"kubeconfig");
+        let running = Arc::clone(&workloads);
+        tokio::spawn(async move { running.run(CancellationToken::new()).await });
+        while workloads.client(&key).is_err() {
+            tokio::task::yield_now().await;
+        }
+        ControllerContext { workloads, ..self.context(identity) }
     }
 
     /// Stores an object as another client.

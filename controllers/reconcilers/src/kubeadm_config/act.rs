@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use apiserver_types::{
     BootstrapFormat, Cluster, ClusterConfiguration, JoinConfiguration, KubeadmConfig, KubeadmConfigSpec,
-    Machine,
+    Machine, MachinePool,
 };
 use controllers_bootstrap::certificates::{CertificateKey, Purpose};
 use controllers_bootstrap::discovery::{self, DiscoveryError, Known};
@@ -44,6 +44,8 @@ pub(super) struct Actor<'a> {
     pub context: &'a ControllerContext,
     pub api: &'a Api<KubeadmConfig>,
     pub machine: &'a Machine,
+    /// MachinePool that describes the Machine, if there is one.
+    pub pool: Option<&'a MachinePool>,
     pub cluster: &'a Cluster,
 }
 
@@ -98,6 +100,7 @@ impl Actor<'_> {
         if let Some(token) = discovery::token(&join) {
             let token = Token::parse(token).map_err(Failure::data)?;
             let client = self.context.workloads.client(&self.key())?;
+            self.refuse_attested_pool()?;
             if let Some(group) = attested::group(self.cluster) {
                 attested::permit(&client, &group).await?;
             }
@@ -151,8 +154,9 @@ impl Actor<'_> {
         attested::group(self.cluster).unwrap_or_else(|| token::GROUP.to_owned())
     }
 
-    fn terms(&self) -> Terms {
-        Terms { group: self.group(), lifetime: self.context.settings.bootstrap_token_lifetime }
+    pub(super) fn terms(&self) -> Terms {
+        let kind = if self.pool.is_some() { "MachinePool" } else { "Machine" };
+        Terms { kind, group: self.group(), lifetime: self.context.settings.bootstrap_token_lifetime }
     }
 
     /// Approves the request of the Machine for a certificate, if its Cluster wants that, and tells what was refused.
@@ -216,7 +220,7 @@ impl Actor<'_> {
         self.upload(config, &certificates, token).await.map(drop)
     }
 
-    fn key(&self) -> ClusterKey {
+    pub(super) fn key(&self) -> ClusterKey {
         let namespace = self.cluster.namespace().unwrap_or_default();
         ClusterKey { namespace, name: self.cluster.name_any() }
     }
@@ -310,7 +314,7 @@ impl Actor<'_> {
     }
 
     /// Changes fields of the spec. The revision guards the write.
-    async fn change(&self, config: &mut KubeadmConfig, spec: &Value) -> Result<(), Failure> {
+    pub(super) async fn change(&self, config: &mut KubeadmConfig, spec: &Value) -> Result<(), Failure> {
         let change = json!({"metadata": {"resourceVersion": config.resource_version()}, "spec": spec});
         let (name, change) = (config.name_any(), Patch::Merge(&change));
         *config = self.api.patch(&name, &PatchParams::default(), &change).await?;

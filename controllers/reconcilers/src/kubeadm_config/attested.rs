@@ -17,7 +17,7 @@ use super::stop::Failure;
 use super::tokens;
 
 /// Annotation of a Cluster. With the value `true`, its machines join only with an approval by Capstan.
-const OPT_IN: &str = "capstan.dev/attested-join";
+pub(super) const OPT_IN: &str = "capstan.dev/attested-join";
 
 /// Interval in which requests are looked for until the Machine has joined. A kubelet waits for minutes.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
@@ -101,35 +101,59 @@ pub(super) async fn approve(
     token: &Token,
     machine: &Machine,
 ) -> Result<Vec<String>, Failure> {
-    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
-    let fields = ListParams::default().fields(&format!("spec.signerName={SIGNER}"));
-    let all = api.list(&fields).await.map_err(|error| failed(&error))?;
-    let user = token.user();
-    let ours: Vec<CertificateSigningRequest> = all
-        .into_iter()
-        .filter(|it| it.spec.signer_name == SIGNER && it.spec.username.as_ref() == Some(&user))
-        .collect();
+    let ours = requests(client, SIGNER, &token.user()).await?;
     let mut is_used = !tokens::rejoins(machine) && ours.iter().any(|it| has(it, "Approved"));
     let mut refused = Vec::new();
-    for mut request in ours.into_iter().filter(|it| !has(it, "Approved") && !has(it, "Denied")) {
+    for request in ours.into_iter().filter(is_open) {
         let verdict = judge(&request, machine, is_used);
         let (kind, message) = match &verdict {
             Ok(node) => ("Approved", format!("Node {node} is that of Machine {}", machine.name_any())),
             Err(cause) => ("Denied", cause.clone()),
         };
-        let conditions = request.status.get_or_insert_default().conditions.get_or_insert_default();
-        conditions.push(condition(kind, &message));
         let name = request.name_any();
-        let conditions = request.status.as_ref().and_then(|status| status.conditions.as_ref());
-        let change = json!({"metadata": {"resourceVersion": request.resource_version()},
-            "status": {"conditions": conditions}});
-        let written = api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
-        found(written)
-            .map_err(|error| Failure::data(format!("CertificateSigningRequest {name}: {error}")))?;
+        decide(client, request, kind, &message).await?;
         is_used |= verdict.is_ok();
         refused.extend(verdict.err().map(|cause| format!("CertificateSigningRequest {name}: {cause}")));
     }
     Ok(refused)
+}
+
+/// Returns the requests of a user to a signer.
+pub(super) async fn requests(
+    client: &Client,
+    signer: &str,
+    user: &str,
+) -> Result<Vec<CertificateSigningRequest>, Failure> {
+    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let fields = ListParams::default().fields(&format!("spec.signerName={signer}"));
+    let all = api.list(&fields).await.map_err(|error| failed(&error))?.into_iter();
+    let is_ours = |it: &CertificateSigningRequest| it.spec.username.as_deref() == Some(user);
+    Ok(all.filter(|it| it.spec.signer_name == signer && is_ours(it)).collect())
+}
+
+/// Approves or denies a request.
+pub(super) async fn decide(
+    client: &Client,
+    mut request: CertificateSigningRequest,
+    kind: &str,
+    message: &str,
+) -> Result<(), Failure> {
+    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let conditions = request.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.push(condition(kind, message));
+    let name = request.name_any();
+    let conditions = request.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let change = json!({"metadata": {"resourceVersion": request.resource_version()},
+        "status": {"conditions": conditions}});
+    let written = api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
+    let written =
+        found(written).map_err(|error| Failure::data(format!("CertificateSigningRequest {name}: {error}")));
+    written.map(drop)
+}
+
+/// Returns true if a request was neither approved nor denied.
+pub(super) fn is_open(request: &CertificateSigningRequest) -> bool {
+    !has(request, "Approved") && !has(request, "Denied")
 }
 
 fn has(request: &CertificateSigningRequest, kind: &str) -> bool {

@@ -63,8 +63,13 @@ pub(super) async fn retire(
     Ok(())
 }
 
+/// Returns the document in a Secret.
+pub(super) fn document(secret: &Secret) -> Option<&[u8]> {
+    secret.data.as_ref().and_then(|data| data.get(VALUE)).map(|value| value.0.as_slice())
+}
+
 fn has_value(secret: &Secret) -> bool {
-    secret.data.as_ref().and_then(|data| data.get(VALUE)).is_some_and(|value| !value.0.is_empty())
+    document(secret).is_some_and(|value| !value.is_empty())
 }
 
 fn secret(config: &KubeadmConfig, cluster: &str, document: String) -> Secret {

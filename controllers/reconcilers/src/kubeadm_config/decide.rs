@@ -18,8 +18,7 @@ pub(super) enum Step {
     Pause,
     /// Replace the owner references of the data Secret, whose controller has another UID or version since a move.
     RepairSecret(Box<Secret>),
-    /// Report why there can be no data: the data Secret cannot be read or belongs to another object, or the owner is no
-    /// Machine.
+    /// Report why there can be no data: the data Secret cannot be read or belongs to another object.
     Refuse(String),
     /// Wait until the infrastructure of the Cluster is provisioned.
     WaitForInfrastructure,
@@ -37,9 +36,7 @@ pub(super) enum Step {
 
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
-    let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else {
-        return without_machine(config, observed);
-    };
+    let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else { return Step::Ignore };
     if paused(config, Some(cluster)) {
         return Step::Pause;
     }
@@ -67,18 +64,6 @@ pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
         (false, true) if only_joins(config, machine) => Step::WaitForControlPlane,
         (false, true) => Step::Init,
         (false, false) => Step::WaitForControlPlane,
-    }
-}
-
-/// Returns the step of an object whose Machine or Cluster does not exist, or whose owner is another object.
-fn without_machine(config: &KubeadmConfig, observed: &Observed) -> Step {
-    let is_left = paused(config, None) || config.metadata.deletion_timestamp.is_some() || is_rendered(config);
-    match observed.pool.as_ref().filter(|_| !is_left) {
-        Some(pool) => Step::Refuse(format!(
-            "MachinePool {pool} owns the KubeadmConfig, and Capstan makes no machines of a MachinePool. Use a \
-             MachineDeployment"
-        )),
-        None => Step::Ignore,
     }
 }
 
@@ -217,19 +202,6 @@ mod tests {
         assert_eq!(next_step(&config, &around), Step::WaitForControlPlane);
         config.spec.join_configuration = None;
         assert_eq!(next_step(&config, &around), Step::Init);
-    }
-
-    #[test]
-    fn a_machine_pool_is_refused_by_its_name() {
-        let mut config = config();
-        let mut around = Observed { pool: Some("p".to_owned()), ..Observed::default() };
-        let step = next_step(&config, &around);
-        assert!(matches!(&step, Step::Refuse(text) if text.starts_with("MachinePool p owns ")), "{step:?}");
-        config.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-26T10:00:00Z")).unwrap();
-        assert_eq!(next_step(&config, &around), Step::Ignore);
-        around.pool = None;
-        config.metadata.deletion_timestamp = None;
-        assert_eq!(next_step(&config, &around), Step::Ignore, "its Machine does not exist");
     }
 
     #[test]

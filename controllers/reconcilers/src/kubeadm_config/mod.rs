@@ -1,6 +1,7 @@
-//! KubeadmConfig reconciler: bootstrap data of a Machine, and the token that it joins with.
+//! KubeadmConfig reconciler: bootstrap data of a Machine or a MachinePool, and the token that it joins with.
 //!
-//! The data is rendered once. Before that, everything random is stored, so a pass after a crash renders the same data.
+//! The data of a Machine is rendered once. Before that, everything random is stored, so a pass after a crash renders the
+//! same data.
 
 mod act;
 mod attested;
@@ -12,7 +13,9 @@ mod decide;
 mod jinja_warnings;
 mod lock;
 mod observe;
+mod pool;
 mod report;
+mod serving;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -42,7 +45,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule {
             groups: &["cluster.x-k8s.io"],
-            resources: &["clusters", "machines"],
+            resources: &["clusters", "machines", "machinepools"],
             verbs: PolicyRule::READ,
         },
         PolicyRule {
@@ -141,7 +144,7 @@ impl KubeadmConfigReconciler {
         let (Some(machine), Some(cluster)) = (&observed.machine, &observed.cluster) else {
             return Ok((Outcome::Unchanged, Requeue::OnChange));
         };
-        let actor = Actor { context: &self.context, api, machine, cluster };
+        let actor = Actor { context: &self.context, api, machine, pool: observed.pool.as_ref(), cluster };
         let available = Outcome::Available(config.name_any());
         match step {
             Step::Ignore | Step::Refuse(_) => Ok((Outcome::Unchanged, Requeue::OnChange)),
@@ -162,7 +165,7 @@ impl KubeadmConfigReconciler {
             Step::CareForToken => {
                 let secret = observed.secret.as_ref();
                 data_secret::retire(&self.context, cluster, machine, secret).await?;
-                self.care(&actor, config).await
+                self.care(&actor, config, observed).await
             }
             Step::Init => actor.init(config).await.map(|()| (available, Requeue::OnChange)),
             Step::Join => actor.join(config).await.map(|()| (available, Requeue::After(actor.interval()))),
@@ -170,11 +173,23 @@ impl KubeadmConfigReconciler {
     }
 
     /// Looks after a token. Its failure is no reason to take back that the data is available.
-    async fn care(&self, actor: &Actor<'_>, config: &KubeadmConfig) -> Result<(Outcome, Requeue), Failure> {
+    async fn care(
+        &self,
+        actor: &Actor<'_>,
+        config: &mut KubeadmConfig,
+        observed: &Observed,
+    ) -> Result<(Outcome, Requeue), Failure> {
         let named = config.status.as_ref().and_then(|status| status.data_secret_name.clone());
         let available = Outcome::Available(named.unwrap_or_else(|| config.name_any()));
-        match actor.care_for_token(config).await {
+        let cared = match &observed.pool {
+            Some(pool) => actor.care_for_pool(pool, config, observed).await,
+            None => actor.care_for_token(config).await,
+        };
+        match cared {
             Ok(true) => Ok((available, Requeue::After(actor.interval()))),
+            Ok(false) if actor.approve_serving(config).await => {
+                Ok((available, Requeue::After(serving::INTERVAL)))
+            }
             Ok(false) => Ok((available, Requeue::OnChange)),
             Err(Failure::Stop(Stop { message, after, .. })) => {
                 let events = &self.context.events;
@@ -205,7 +220,10 @@ impl KubeadmConfigReconciler {
         let events = &self.context.events;
         match outcome {
             Outcome::Available(name) if changed => {
-                let message = format!("bootstrap data is in Secret {name}");
+                let message = match &observed.pool {
+                    Some(pool) => pool::available(pool, name),
+                    None => format!("bootstrap data is in Secret {name}"),
+                };
                 events.record(&written, Severity::Normal, "DataSecretAvailable", &message).await;
             }
             Outcome::Stopped(stop) if changed && !report::is_waiting(stop.part) => {

@@ -1,10 +1,11 @@
 //! Observation of the objects around a KubeadmConfig.
 
-use apiserver_types::{Cluster, KubeadmConfig, Machine};
+use apiserver_types::{Cluster, KubeadmConfig, Machine, MachinePool};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
+use super::pool;
 use super::stop::cause;
 
 /// Group of Machines. The version in a reference has no meaning.
@@ -16,10 +17,10 @@ pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 /// Objects around a KubeadmConfig.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
-    /// The Machine that owns the KubeadmConfig.
+    /// The Machine that owns the KubeadmConfig, or the one that its MachinePool describes.
     pub machine: Option<Machine>,
-    /// Name of the MachinePool that owns the KubeadmConfig instead.
-    pub pool: Option<String>,
+    /// The MachinePool that owns the KubeadmConfig instead.
+    pub pool: Option<MachinePool>,
     pub cluster: Option<Cluster>,
     /// The Secret with the KubeadmConfig's name.
     pub secret: Option<Secret>,
@@ -33,12 +34,17 @@ pub(super) async fn observe(
     config: &KubeadmConfig,
 ) -> Result<Observed, ReconcileError> {
     let namespace = config.namespace().unwrap_or_default();
-    let Some(name) = owner(config, "Machine") else {
-        let pool = owner(config, "MachinePool").map(str::to_owned);
-        return Ok(Observed { pool, ..Observed::default() });
+    let (machine, pool) = if let Some(name) = owner(config, "Machine") {
+        let machines: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
+        (machines.get_opt(name).await?, None)
+    } else if let Some(name) = owner(config, "MachinePool") {
+        let pools: Api<MachinePool> = Api::namespaced(context.client.clone(), &namespace);
+        let pool = pools.get_opt(name).await?;
+        (pool.as_ref().map(pool::machine_of), pool)
+    } else {
+        (None, None)
     };
-    let machines: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
-    let Some(machine) = machines.get_opt(name).await? else { return Ok(Observed::default()) };
+    let Some(machine) = machine else { return Ok(Observed::default()) };
     let clusters: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
     let name = config.name_any();
     let (secret, unreadable) = match context.secrets.secret(&namespace, &name).await {
@@ -47,7 +53,7 @@ pub(super) async fn observe(
         Err(error) => (None, Some(format!("Secret {namespace}/{name} cannot be read: {}", cause(&error)))),
     };
     let cluster = clusters.get_opt(&machine.spec.cluster_name).await?;
-    Ok(Observed { cluster, secret, unreadable, machine: Some(machine), pool: None })
+    Ok(Observed { cluster, secret, unreadable, machine: Some(machine), pool })
 }
 
 /// Returns the name of the first owner of a kind: Machine or MachinePool.

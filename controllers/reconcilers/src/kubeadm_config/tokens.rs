@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver_types::Machine;
-use controllers_bootstrap::token::{self, Care, Stored, Token};
+use controllers_bootstrap::token::{self, Care, PoolCare, Stored, Token};
 use controllers_workload::{describe, found};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,6 +16,8 @@ use super::stop::Failure;
 /// Terms on which a token is valid.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
+    /// Kind of the object whose servers join: Machine or MachinePool.
+    pub kind: &'static str,
     /// Group of the joining node.
     pub group: String,
     /// Time that the token has from each extension on.
@@ -58,28 +60,23 @@ pub(super) async fn care(
 ) -> Result<(), Failure> {
     let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
     let name = token.secret_name();
-    let known = api.get_opt(&name).await.map_err(|error| failed(&error))?;
+    let known = read(&api, &name).await?;
     if known.as_ref().is_some_and(|known| !token.is_in(known)) {
         let message =
             format!("Secret {name} of the workload cluster belongs to another token. Delete it there");
         return if is_over(machine) { Ok(()) } else { Err(Failure::data(message)) };
     }
-    let stored = known.as_ref().map_or(Stored::Missing, |known| Stored::Until(token::expiration(known)));
-    match token::care(is_over(machine), stored, terms.lifetime, Timestamp::now()) {
+    match token::care(is_over(machine), stored(known.as_ref()), terms.lifetime, Timestamp::now()) {
         Care::Nothing => Ok(()),
-        Care::Extend(until) => {
-            let change = json!({"data": token::with_expiration(until)});
-            let patch = api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
-            patch.map(drop).map_err(|error| failed(&error))
-        }
+        Care::Extend(until) => extend(&api, &name, until).await,
         Care::Recreate(until) => {
             let (namespace, machine_name) = (machine.namespace().unwrap_or_default(), machine.name_any());
             let uid = machine.uid().unwrap_or_default();
             let holder = format!("{namespace}/{machine_name} (uid {uid})");
-            let secret = token.secret(&holder, &terms.group, until);
+            let secret = token.secret((terms.kind, &holder), &terms.group, until);
             api.create(&PostParams::default(), &secret).await.map(drop).map_err(|error| failed(&error))
         }
-        Care::Delete if !is_ours(known.as_ref(), machine) => Ok(()),
+        Care::Delete if !is_ours(known.as_ref(), terms.kind, machine) => Ok(()),
         Care::Delete => {
             let uid = known.and_then(|known| known.uid());
             let preconditions = Some(Preconditions { uid, resource_version: None });
@@ -90,10 +87,42 @@ pub(super) async fn care(
     }
 }
 
+/// Extends the token of a MachinePool, if it needs that. Returns true if another token has to replace it.
+pub(super) async fn care_for_pool(
+    client: &Client,
+    token: &Token,
+    is_complete: bool,
+    terms: &Terms,
+) -> Result<bool, Failure> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), token::NAMESPACE);
+    let name = token.secret_name();
+    // No server can join with a Secret of another token.
+    let known = read(&api, &name).await?.filter(|known| token.is_in(known));
+    match token::care_for_pool(is_complete, stored(known.as_ref()), terms.lifetime, Timestamp::now()) {
+        PoolCare::Nothing => Ok(false),
+        PoolCare::Extend(until) => extend(&api, &name, until).await.map(|()| false),
+        PoolCare::Replace => Ok(true),
+    }
+}
+
+async fn read(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Failure> {
+    api.get_opt(name).await.map_err(|error| failed(&error))
+}
+
+fn stored(secret: Option<&Secret>) -> Stored {
+    secret.map_or(Stored::Missing, |known| Stored::Until(token::expiration(known)))
+}
+
+async fn extend(api: &Api<Secret>, name: &str, until: Timestamp) -> Result<(), Failure> {
+    let change = json!({"data": token::with_expiration(until)});
+    let patch = api.patch(name, &PatchParams::default(), &Patch::Merge(&change)).await;
+    patch.map(drop).map_err(|error| failed(&error))
+}
+
 /// Reports whether the Secret of a token was made here for a Machine. Another one may still be needed.
-fn is_ours(secret: Option<&Secret>, machine: &Machine) -> bool {
+fn is_ours(secret: Option<&Secret>, kind: &str, machine: &Machine) -> bool {
     let name = format!("{}/{}", machine.namespace().unwrap_or_default(), machine.name_any());
-    secret.is_some_and(|secret| Token::is_made_for(secret, &name))
+    secret.is_some_and(|secret| Token::is_made_for(secret, kind, &name))
 }
 
 /// Returns the time at which a token expires, if it can be read.

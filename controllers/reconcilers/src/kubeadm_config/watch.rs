@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, KubeadmConfig, Machine};
+use apiserver_types::{Bootstrap, Cluster, KubeadmConfig, Machine, MachinePool};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::KubeadmConfigReconciler;
 use super::decide::{initialized, is_rendered};
 use super::observe::is_control_plane;
-use super::tokens;
+use super::{attested, pool, tokens};
 use crate::change_predicate::ChangePredicate;
 use crate::object_refs::concerned;
 use crate::{CLUSTER_NAME_LABEL, workload_changes};
@@ -30,15 +30,21 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let (of_cluster, of_workload) = (controller.store(), controller.store());
     let of_lock = controller.store();
     let (machines, clusters) = (ChangePredicate::default(), ChangePredicate::default());
+    let pools = ChangePredicate::default();
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), move |machine| {
             let changed = machines.is_new_with(&machine, &tokens::is_over(&machine));
-            let mut configs: Vec<_> = config_of(&machine).filter(|_| changed).into_iter().collect();
+            let mut configs: Vec<_> =
+                config_of(&machine, &machine.spec.bootstrap).filter(|_| changed).into_iter().collect();
             if changed && is_lost_holder(&machine) {
                 let cluster = &machine.spec.cluster_name;
                 configs.extend(concerned(&of_lock, &machine, |config| waits_for_lock(config, cluster)));
             }
             configs
+        })
+        .watches(Api::<MachinePool>::all(client.clone()), move |pool| {
+            let is_new = pools.is_new_with(&pool, &pool::is_complete(&pool));
+            config_of(&pool, &pool.spec.template.spec.bootstrap).filter(|_| is_new)
         })
         .watches(Api::<Cluster>::all(client), move |cluster| {
             let name = cluster.name_any();
@@ -58,18 +64,18 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     controller.run(pass, shutdown).await;
 }
 
-/// Returns the milestones of a Cluster that bootstrap waits for.
-fn milestones(cluster: &Cluster) -> (bool, bool) {
+/// Returns the milestones of a Cluster that bootstrap waits for, and whether its joins are attested.
+fn milestones(cluster: &Cluster) -> (bool, bool, bool) {
     let status = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
     let provisioned = status.and_then(|it| it.infrastructure_provisioned) == Some(true);
-    (provisioned, initialized(cluster))
+    (provisioned, initialized(cluster), attested::group(cluster).is_some())
 }
 
-/// Returns the KubeadmConfig that a Machine refers to.
-fn config_of(machine: &Machine) -> Option<ObjectRef<KubeadmConfig>> {
-    let reference = machine.spec.bootstrap.config_ref.as_ref()?;
+/// Returns the KubeadmConfig that a Machine or a MachinePool refers to.
+fn config_of<K: Resource>(object: &K, bootstrap: &Bootstrap) -> Option<ObjectRef<KubeadmConfig>> {
+    let reference = bootstrap.config_ref.as_ref()?;
     let is_ours = reference.kind == KubeadmConfig::kind(&());
-    is_ours.then(|| ObjectRef::new(&reference.name).within(&machine.namespace().unwrap_or_default()))
+    is_ours.then(|| ObjectRef::new(&reference.name).within(&object.namespace().unwrap_or_default()))
 }
 
 /// Returns true if a Machine may have held the lock of its cluster's initialization, and does not any more.

@@ -1,6 +1,7 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod pool;
 mod versions;
 
 use std::time::Duration;
@@ -354,7 +355,7 @@ async fn the_token_of_a_machine_is_extended_recreated_and_deleted_in_the_workloa
         "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "m"}}}))
         .unwrap();
     let lifetime = Duration::from_hours(2);
-    let terms = tokens::Terms { group: token::GROUP.to_owned(), lifetime };
+    let terms = tokens::Terms { kind: "Machine", group: token::GROUP.to_owned(), lifetime };
     tokens::care(&workload.client(), &token, &machine, &terms).await.unwrap();
     let created = workload.get(path).unwrap();
     let secret: Secret = serde_json::from_value(created.clone()).unwrap();
