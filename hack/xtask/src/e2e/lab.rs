@@ -126,6 +126,16 @@ impl Lab {
         Ok(())
     }
 
+    /// Restarts Capstan with the settings of a file. A later start has none.
+    pub(super) fn restart_with(&self, settings: &str) -> anyhow::Result<()> {
+        let file = self.file("capstan.yaml", settings)?;
+        self.stop_capstan();
+        let process =
+            self.start_replica("capstan", self.capstan_port, &["--shutdown-delay", "0s", "--config", &file])?;
+        *self.capstan.borrow_mut() = Some(process);
+        self.host_wait("admin")
+    }
+
     /// Replaces Capstan with another program, on the same store and with the same keys.
     pub(crate) fn serve_with(&self, server: Server) -> anyhow::Result<()> {
         self.stop_capstan();
@@ -137,10 +147,14 @@ impl Lab {
 
     /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
+        self.start_replica(name, port, &["--shutdown-delay", shutdown_delay])
+    }
+
+    fn start_replica(&self, name: &str, port: u16, options: &[&str]) -> anyhow::Result<Process> {
         let mut command = self.server.borrow().command();
         let listen = format!("127.0.0.1:{port}");
         command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
-        command.args(["--shutdown-delay", shutdown_delay]);
+        command.args(options);
         command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
         command.arg("--data-dir").arg(self.data());
         let mut process = Process::start(name, &mut command, &self.home.join(format!("log/{name}.log")))?;

@@ -79,8 +79,10 @@ pub(super) fn reboot(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     web_responds(cluster)
 }
 
-/// Deletes the worker that has the pods. They must move before its server is deleted. Another Machine replaces it.
+/// Deletes the worker that has the pods. They must move before its server is deleted. Another Machine replaces
+/// it, and fetches its bootstrap data.
 pub(super) fn delete(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    super::join::by_url(cluster)?;
     let (worker, node, boot_id) = busy_worker(cluster)?;
     let name = text(&worker, "/metadata/name");
     let server = server_of(&worker)?.to_owned();

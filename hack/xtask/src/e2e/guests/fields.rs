@@ -28,7 +28,11 @@ const MAX_PODS: u64 = 64;
 /// The console of the worker must show each effect. Its kubelet must run with the patched configuration and the label.
 pub(super) fn on_the_worker(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let workers = cluster.workers()?;
-    let worker = workers.first().context("the cluster has no worker")?;
+    on(cluster, workers.first().context("the cluster has no worker")?)
+}
+
+/// Checks the effects on one worker.
+pub(super) fn on(cluster: &Cluster<'_>, worker: &serde_json::Value) -> anyhow::Result<()> {
     cluster.until("the worker has reported its fields", || {
         let console = cluster.console(worker)?;
         Ok(effect(&console, "commands").is_some())

@@ -8,6 +8,7 @@ mod control_plane;
 mod drain;
 mod failure;
 mod fields;
+mod join;
 mod nodes;
 mod phases;
 
@@ -25,15 +26,17 @@ use super::openstack::OpenStack;
 /// Scenario with real nodes. Each one depends on the earlier ones.
 type Scenario = (&'static str, fn(&Cluster<'_>) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 11] = [
+const SCENARIOS: [Scenario; 13] = [
     ("a control plane and a worker become Ready", nodes::first),
     ("a worker is created whose bootstrap fails", failure::plant),
     ("each field of a KubeadmConfig has its effect on the worker", fields::on_the_worker),
     ("the commands describe the cluster through the host", command_line::through_the_host),
     ("a Deployment with two pods responds over HTTP", nodes::web),
     ("a MachineDeployment is scaled to two workers", nodes::scale),
+    ("the second worker has certificates that Capstan approved", join::attested),
     ("a reboot drains a worker and changes its boot id", drain::reboot),
     ("a deleted worker is drained, and its Node and server go", drain::delete),
+    ("the worker that replaces it has fetched its bootstrap data", join::fetched),
     ("etcd counts three members, and then one", control_plane::scale),
     ("a condition says why the bootstrap failed", failure::explained),
     ("a deleted Cluster leaves the project as it was", deletion),

@@ -126,8 +126,9 @@ pub(super) fn web_responds(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     })
 }
 
-/// Scales the MachineDeployment through the host, by its scale subresource.
+/// Scales the MachineDeployment through the host, by its scale subresource. The new worker joins with an approval.
 pub(super) fn scale(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    super::join::attest(cluster)?;
     cluster.host(&["scale", "machinedeployment", "guests-md-0", "--replicas=2"])?;
     ready(cluster, 3)
 }
