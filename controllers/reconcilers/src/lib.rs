@@ -43,6 +43,7 @@ pub mod openstack_machine_template;
 pub mod openstack_server;
 mod ownership;
 mod paused;
+mod pre_terminate;
 mod preflight;
 mod project;
 mod queries;

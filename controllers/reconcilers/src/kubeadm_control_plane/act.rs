@@ -268,7 +268,7 @@ impl Actor<'_> {
         departure: &Departure,
     ) -> Result<(), ReconcileError> {
         let name = match departure {
-            Departure::Wait(_) => return Ok(()),
+            Departure::Wait(_) | Departure::WaitForBalancer(_) => return Ok(()),
             Departure::Release(machine) => machine,
             Departure::Leave { machine, member } => {
                 self.forward_leadership(control_plane, observed, Some(member)).await?;

@@ -14,7 +14,7 @@ use super::observe::Observed;
 use super::preflight::{self, Blocked, Operation};
 use super::replica::{Replica, desired_replicas, managed_etcd};
 use super::surplus::{self, Surplus};
-use super::{FINALIZER, placement};
+use super::{FINALIZER, balancer, placement};
 
 /// Interval of a control plane that waits for nothing; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
@@ -144,7 +144,10 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         return Some(Step::RemoveMember(surplus));
     }
     let endpoint_holder = observed.endpoint_holder.as_deref();
-    let known = Known { nodes, members, managed_etcd, endpoint_holder };
+    // The Machines may be newer than the observation, because settings were applied to them.
+    let leaving = hook::first_leaving(&observed.replicas).filter(|_| !observed.has_floating_ip);
+    let balancer = leaving.and_then(|leaving| balancer::obstacle(leaving, observed.now));
+    let known = Known { nodes, members, managed_etcd, endpoint_holder, balancer: balancer.as_deref() };
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
 }
 
@@ -193,6 +196,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Depart(Departure::Wait(_)) | Step::WaitForWorkers(_) | Step::DeleteMachines => {
             Some(preflight::DELETING)
         }
+        Step::Depart(Departure::WaitForBalancer(_)) => Some(SOON),
         Step::WaitForCertificates(_) => Some(MISSING),
         Step::Block(blocked) => Some(blocked.interval),
         Step::WaitForConnection(_) => Some(INSPECT),

@@ -15,19 +15,24 @@ use crate::endpoint_hosts;
 /// its controller may not move, for example because it is in another project.
 const LIMIT: SignedDuration = SignedDuration::from_mins(5);
 
-/// Finds a Machine that is being deleted and has the floating IP of the endpoint.
-pub(super) async fn leaving_holder(cluster: &Cluster, replicas: &[Replica]) -> Option<String> {
-    if !replicas.iter().any(Replica::is_deleting) {
-        return None;
+/// Returns the addresses of the endpoint, while a Machine is being deleted.
+pub(super) async fn addresses_of_leaving(cluster: &Cluster, replicas: &[Replica]) -> Vec<IpAddr> {
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref();
+    let host = endpoint.and_then(|endpoint| endpoint.host.as_deref());
+    match host.filter(|_| replicas.iter().any(Replica::is_deleting)) {
+        // The Cluster reports a name that cannot be resolved.
+        Some(host) => endpoint_hosts::addresses(host).await.unwrap_or_default(),
+        None => Vec::new(),
     }
-    let host = cluster.spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.as_deref())?;
-    // The Cluster reports a name that cannot be resolved.
-    let addresses = endpoint_hosts::addresses(host).await.unwrap_or_default();
-    holder(replicas, &addresses, Timestamp::now())
 }
 
-/// Returns the Machine to be deleted that has one of these addresses, unless a Machine that stays has it already.
-fn holder(replicas: &[Replica], addresses: &[IpAddr], now: Timestamp) -> Option<String> {
+/// Returns true if a Machine has one of these addresses as its floating IP: the cluster has no load balancer.
+pub(super) fn is_floating_ip(replicas: &[Replica], addresses: &[IpAddr]) -> bool {
+    replicas.iter().any(|replica| has_floating_ip(&replica.machine, addresses))
+}
+
+/// Returns the Machine to be deleted that has one of these addresses as its floating IP, unless a Machine that stays has it already.
+pub(super) fn holder(replicas: &[Replica], addresses: &[IpAddr], now: Timestamp) -> Option<String> {
     let holders = || replicas.iter().filter(|replica| has_floating_ip(&replica.machine, addresses));
     if holders().any(|replica| !replica.is_deleting()) {
         return None;

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 
 use super::etcd_projection::{self, Change, Member};
 use super::replica::{HOOK, Replica};
-use crate::machine_versions;
+use crate::{machine_versions, pre_terminate};
 
 /// Prefix of all hooks before the server of a Machine is deleted.
 const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
@@ -19,6 +19,8 @@ const LOCAL_KUBELET: u64 = 31;
 pub(super) enum Departure {
     /// Wait, for this reason.
     Wait(String),
+    /// Wait some seconds for the load balancer of the API, for this reason.
+    WaitForBalancer(String),
     /// Remove the annotation of this Machine: nothing is left to do for etcd.
     Release(String),
     /// Hand over the leadership if this Machine has it, remove its member, then the annotation.
@@ -41,14 +43,20 @@ pub(super) struct Known<'a> {
     pub managed_etcd: bool,
     /// Name of the Machine whose floating IP is the endpoint, and that no other Machine has taken over yet.
     pub endpoint_holder: Option<&'a str>,
+    /// What the first Machine waits for at the load balancer of the API.
+    pub balancer: Option<&'a str>,
+}
+
+/// Returns the Machine that leaves first: the one that was deleted first, and then the one with the first name.
+pub(super) fn first_leaving(replicas: &[Replica]) -> Option<&Replica> {
+    let deleted = |it: &Replica| it.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    replicas.iter().filter(|it| it.is_deleting()).min_by_key(|it| (deleted(it), it.name()))
 }
 
 /// Decides on the deletion of Machines, if any is being deleted.
 pub(super) fn departure(version: &str, replicas: &[Replica], known: Known<'_>) -> Option<Departure> {
-    let mut leaving: Vec<&Replica> = replicas.iter().filter(|it| it.is_deleting()).collect();
-    leaving.sort_by_key(|it| (it.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0), it.name()));
-    let first = *leaving.first()?;
-    if let Some(other) = leaving.iter().find(|it| !it.has_annotation(HOOK)) {
+    let first = first_leaving(replicas)?;
+    if let Some(other) = replicas.iter().find(|it| it.is_deleting() && !it.has_annotation(HOOK)) {
         return Some(wait(format!("Waiting for Machine {} to be deleted", other.name())));
     }
     Some(obstacle(version, first).map_or_else(|| release(first, replicas, known), wait))
@@ -66,11 +74,7 @@ fn obstacle(version: &str, leaving: &Replica) -> Option<String> {
     if let Some(other) = leaving.machine.annotations().keys().find(is_other).filter(|_| is_last) {
         return Some(format!("Waiting for the removal of the annotation {other} of Machine {name}"));
     }
-    let is_drained = leaving
-        .machine
-        .condition("Deleting")
-        .is_some_and(|it| it.holds() && it.reason == "WaitingForPreTerminateHook");
-    (!is_drained).then(|| format!("Waiting for Machine {name} to be drained"))
+    (!pre_terminate::waits(&leaving.machine)).then(|| format!("Waiting for Machine {name} to be drained"))
 }
 
 fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departure {
@@ -81,6 +85,9 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
     }
     if !others.any(|it| !it.is_deleting() && it.is_healthy(known.managed_etcd)) {
         return wait(format!("Machine {name} waits until another control plane Machine is healthy"));
+    }
+    if let Some(reason) = known.balancer {
+        return Departure::WaitForBalancer(reason.to_owned());
     }
     if !known.managed_etcd {
         return Departure::Release(name);
@@ -129,11 +136,15 @@ mod tests {
     fn leaving(name: &str) -> Replica {
         let mut replica = going(healthy(name, 1));
         replica.machine.annotations_mut().insert(HOOK.to_owned(), String::new());
-        let reason = "WaitingForPreTerminateHook";
-        let deleting = Condition::new("Deleting", ConditionStatus::True, reason, "", Time::default());
+        let deleting =
+            Condition::new("Deleting", ConditionStatus::True, pre_terminate::REASON, "", Time::default());
         let status = replica.machine.status.get_or_insert_default();
         set_condition(status.conditions.get_or_insert_default(), deleting);
         replica
+    }
+
+    fn known() -> Known<'static> {
+        Known { nodes: Ok(&[]), members: Ok(&[]), managed_etcd: true, endpoint_holder: None, balancer: None }
     }
 
     fn members(names: &[&str]) -> Vec<Member> {
@@ -183,7 +194,7 @@ mod tests {
             ),
         ];
         for (case, replicas, members, managed_etcd, expected) in table {
-            let known = Known { nodes: Ok(&[]), members, managed_etcd, endpoint_holder: None };
+            let known = Known { members, managed_etcd, ..known() };
             let found = departure("v1.33.0", &replicas, known);
             let found = match found {
                 Some(Departure::Wait(reason)) => Some(wait(reason.chars().take(0).collect())),
@@ -198,10 +209,23 @@ mod tests {
         let all = members(&["1", "2"]);
         let replicas = [leaving("1"), healthy("2", 1)];
         let found = |endpoint_holder| {
-            let known = Known { nodes: Ok(&[]), members: Ok(&all), managed_etcd: true, endpoint_holder };
+            let known = Known { members: Ok(&all), endpoint_holder, ..known() };
             departure("v1.33.0", &replicas, known)
         };
         assert!(matches!(found(Some("1")), Some(Departure::Wait(_))));
         assert!(matches!(found(Some("2")), Some(Departure::Leave { .. })));
+    }
+
+    #[test]
+    fn a_machine_in_the_load_balancer_stays_a_member_of_etcd_unless_it_is_the_only_one() {
+        let all = members(&["1", "2"]);
+        let replicas = [leaving("1"), healthy("2", 1)];
+        for managed_etcd in [true, false] {
+            let known = Known { members: Ok(&all), balancer: Some("in"), managed_etcd, ..known() };
+            let expected = Some(Departure::WaitForBalancer("in".to_owned()));
+            assert_eq!(departure("v1.33.0", &replicas, known), expected);
+            let alone = departure("v1.33.0", &replicas[..1], known);
+            assert_eq!(alone, Some(Departure::Release("1".to_owned())));
+        }
     }
 }

@@ -7,6 +7,7 @@ mod act;
 mod add_ons;
 mod adoption;
 mod available;
+mod balancer;
 mod certificates;
 mod conditions_of_machines;
 mod config;

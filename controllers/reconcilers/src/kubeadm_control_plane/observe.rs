@@ -44,6 +44,10 @@ pub(super) struct Observed {
     pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.
     pub endpoint_holder: Option<String>,
+    /// True if the endpoint is a floating IP of a Machine, so that there is no load balancer.
+    pub has_floating_ip: bool,
+    /// Time of the observation.
+    pub now: Timestamp,
     /// Reason and message of a Machine that this pass could not make.
     pub failure: Option<(&'static str, String)>,
 }
@@ -96,7 +100,10 @@ pub(super) async fn observe(
         replica.causes = outdated::causes(control_plane, replica, now);
     }
     observed.replicas.sort_by_key(|it| (it.created(), it.name()));
-    observed.endpoint_holder = endpoint::leaving_holder(&observed.cluster, &observed.replicas).await;
+    let addresses = endpoint::addresses_of_leaving(&observed.cluster, &observed.replicas).await;
+    observed.endpoint_holder = endpoint::holder(&observed.replicas, &addresses, now);
+    observed.has_floating_ip = endpoint::is_floating_ip(&observed.replicas, &addresses);
+    observed.now = now;
     let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
     observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     observed.unfinished = unfinished(context, control_plane, &observed).await?;

@@ -132,7 +132,7 @@ pub(super) fn down(
     if current <= desired {
         // A Machine that a person deletes may wait for etcd, and nothing else says for what.
         let message = match outcome {
-            Ok(Step::Depart(Departure::Wait(reason))) => reason.as_str(),
+            Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => reason.as_str(),
             _ => "",
         };
         return new(kind, ConditionStatus::False, "NotScalingDown", message, now);
@@ -165,7 +165,9 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
     let reasons: Vec<String> = match outcome {
         Err(error) => vec![error.to_string()],
         Ok(Step::Block(blocked)) => blocked.reasons.clone(),
-        Ok(Step::Depart(Departure::Wait(reason))) => vec![reason.clone()],
+        Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => {
+            vec![reason.clone()]
+        }
         Ok(
             Step::WaitForConnection(reason)
             | Step::WaitForCertificates(reason)

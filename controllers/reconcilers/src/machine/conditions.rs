@@ -8,7 +8,7 @@ use super::deletion;
 use super::observe::{Observed, Outcome, is_bootstrapped};
 use crate::machine_labels::UPDATING;
 use crate::object_refs::{is_of, unknown_kind};
-use crate::summary;
+use crate::{pre_terminate, summary};
 
 /// Returns the condition of the bootstrap data.
 pub(super) fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
@@ -114,10 +114,9 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForHook(Stage::PreDrainHook, hooks) => {
             ("WaitingForPreDrainHook", format!("Waiting for pre-drain hooks to succeed (hooks: {hooks})"))
         }
-        Step::WaitForHook(_, hooks) => (
-            "WaitingForPreTerminateHook",
-            format!("Waiting for pre-terminate hooks to succeed (hooks: {hooks})"),
-        ),
+        Step::WaitForHook(_, hooks) => {
+            (pre_terminate::REASON, format!("Waiting for pre-terminate hooks to succeed (hooks: {hooks})"))
+        }
         Step::Wait(Stage::Drain, outcome) => {
             ("DrainingNode", text("Error draining Node", outcome, &limit(machine, Stage::Drain)))
         }

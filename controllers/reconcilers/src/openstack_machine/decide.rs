@@ -132,6 +132,10 @@ pub(super) enum Membership {
     Pending,
     /// Member of every pool.
     Complete,
+    /// Still a member of a pool, while its Machine leaves the control plane.
+    Leaving,
+    /// Member of no pool any more, since its Machine leaves the control plane.
+    Removed,
     /// A member is in ERROR.
     Broken,
     /// A member of another owner has the machine's address. Says which one.

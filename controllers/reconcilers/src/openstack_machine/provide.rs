@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::act::Actor;
 use super::context::ReconcileContext;
-use super::decide::{self, Desired, Observed, Step, Waiting};
+use super::decide::{self, Desired, Membership, Observed, Step, Waiting};
 use super::objects::ServerObjects;
 use super::observe::{self, Observer};
 use super::report::{self, Ending};
@@ -20,7 +20,7 @@ use super::{
     pool_address, provider_ids, requirements, rest,
 };
 use crate::login::{self, Login};
-use crate::project;
+use crate::{pre_terminate, project};
 
 /// Limit of the effects of one pass: more than any machine has parts, so that an endless loop ends.
 const STEPS: usize = 256;
@@ -149,15 +149,21 @@ impl OpenStackMachineReconciler {
             let leaving = self.leaving_control_planes(object).await?;
             of_cluster.endpoint(observed, &desired, &context.cluster, &leaving).await?;
         }
+        let leaves = pre_terminate::waits(&context.machine);
         if let Some(balancer) = &desired.balancer
             && observed.server.is_some()
             // A member may be complete while its server is still being built.
-            && !(observed.provisioned && is_ingress_ready(object))
+            && (leaves || !(observed.provisioned && is_ingress_ready(object)))
         {
             let ports = desired.balanced_ports;
             let of_cluster = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
             let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: observer.tag };
-            observer.membership(observed, balancer, ports, object).await?;
+            if leaves {
+                let is_member = observer.is_member(balancer, &object.uid().unwrap_or_default()).await?;
+                observed.membership = if is_member { Membership::Leaving } else { Membership::Removed };
+            } else {
+                observer.membership(observed, balancer, ports, object).await?;
+            }
         }
         Ok(endpoint_cloud)
     }
@@ -294,6 +300,8 @@ fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
         .is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
     match waiting {
         Some(Waiting::Volume { .. } | Waiting::Server { .. } | Waiting::Member) => BUILDING,
+        // The control plane waits until the cluster's reconciler has removed the member.
+        None if observed.membership == Membership::Leaving => BUILDING,
         None if settled && observed.at_rest => rest::RESYNC,
         Some(Waiting::Unavailable) | None if settled => RESYNC,
         Some(Waiting::Unavailable) | None => BUILDING,

@@ -114,7 +114,12 @@ fn membership(membership: &Membership, now: &Time) -> Option<Condition> {
     let no = ConditionStatus::False;
     let (holds, reason, message) = match membership {
         Membership::Unknown => return None,
-        Membership::Complete => (ConditionStatus::True, "Ready", String::new()),
+        Membership::Complete | Membership::Leaving => (ConditionStatus::True, "Ready", String::new()),
+        Membership::Removed => {
+            let message =
+                "the load balancer sends the machine no connections, because its Machine is being deleted";
+            (no, "LoadBalancerMemberRemoved", message.to_owned())
+        }
         Membership::Pending => {
             let message = "the load balancer does not have the machine in every pool yet";
             (no, "LoadBalancerMemberPending", message.to_owned())

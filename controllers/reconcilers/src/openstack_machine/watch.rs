@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{OpenStackMachineReconciler, requirements, rest};
 use crate::credential_watch::{self, ClusterCredentials};
 use crate::object_refs::concerned;
+use crate::pre_terminate;
 
 /// Number of machines that are reconciled at the same time. Each makes one call after another, so this bounds the calls
 /// in flight to the clouds.
@@ -49,6 +50,10 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
             .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace));
         // The server may be lost. A machine at rest would look in some minutes only.
         if let Some(object) = object.as_ref().filter(|_| rest::has_lost_node(&machine)) {
+            known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
+        }
+        // The control plane waits for the condition that the machine has left the load balancer.
+        if let Some(object) = object.as_ref().filter(|_| pre_terminate::waits(&machine)) {
             known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
         }
         let heirs = endpoint_of_leaving(&known, &machine);

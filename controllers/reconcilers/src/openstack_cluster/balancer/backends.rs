@@ -5,7 +5,7 @@ use controllers_runtime::Journal;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::names;
+use crate::{names, pre_terminate};
 
 /// Machine that serves the API, or will.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,10 +54,6 @@ pub(in super::super) async fn backends(
 /// Returns the Machines that are to receive connections. The API server of a Machine ends with its member of etcd, which
 /// leaves while the Machine waits for its pre-terminate hook. It then receives none, if another Machine serves.
 fn serving(machines: &[Machine]) -> Vec<&Machine> {
-    let leaves = |machine: &Machine| {
-        let deleting = machine.condition("Deleting").filter(|it| it.holds());
-        deleting.is_some_and(|it| it.reason == "WaitingForPreTerminateHook")
-    };
     let serves = |machine: &Machine| {
         let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
         let fails =
@@ -65,7 +61,7 @@ fn serving(machines: &[Machine]) -> Vec<&Machine> {
         has_node && !fails && machine.metadata.deletion_timestamp.is_none()
     };
     let is_replaced = machines.iter().any(serves);
-    machines.iter().filter(|machine| !(is_replaced && leaves(machine))).collect()
+    machines.iter().filter(|machine| !(is_replaced && pre_terminate::waits(machine))).collect()
 }
 
 fn backend(machine: &OpenStackMachine) -> Backend {
