@@ -98,6 +98,8 @@ pub(super) struct BalancerView {
     pub pools: Vec<PoolView>,
     /// Machines that serve the API, or will.
     pub backends: Vec<Backend>,
+    /// Number of machines that the control plane is to have, as long as the cluster is not provisioned.
+    pub replicas: usize,
     /// Address that an earlier load balancer had.
     pub last_address: Option<String>,
     /// Address at which clients reached an earlier load balancer: its floating IP, if it had one.
