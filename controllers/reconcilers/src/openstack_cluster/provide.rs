@@ -226,7 +226,9 @@ fn is_provisioned(object: &OpenStackCluster) -> bool {
 fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     let works = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     match step {
-        Step::Nothing if observed.unresolvable.is_some() => Some(DEGRADED),
+        Step::Nothing if observed.unresolvable.is_some() || observed.balancing.given_up.is_some() => {
+            Some(DEGRADED)
+        }
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
             balancer::PENDING => Some(BUILDING),
