@@ -51,10 +51,13 @@ impl Actor<'_> {
                 self.fail_over(observed, &id).await
             }
             Step::Replace { id, why, failed } => {
-                let recreations = observed.balancing.recreations.after(observed.balancing.now);
-                self.annotate(object, &[(REPLACED, &id), (RECREATIONS, &recreations.text())]).await?;
-                observed.balancing.recreations = recreations;
-                observed.balancing.replaced = Some(id.clone());
+                // Noted before the deletion, and once: a deletion that fails is repeated without another delay.
+                if !observed.balancing.is_being_replaced(&id) {
+                    let recreations = observed.balancing.recreations.after(observed.balancing.now);
+                    self.annotate(object, &[(REPLACED, &id), (RECREATIONS, &recreations.text())]).await?;
+                    observed.balancing.recreations = recreations;
+                    observed.balancing.replaced = Some(id.clone());
+                }
                 gone(self.cloud.delete_load_balancer(&id).await)?;
                 let message = format!("deleted load balancer {id} to create another one: {why}");
                 if failed {

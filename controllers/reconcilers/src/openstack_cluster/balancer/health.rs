@@ -72,6 +72,10 @@ pub(super) fn switched_off(view: &BalancerView, id: &str) -> Step {
 /// Returns the step that heals a load balancer in ERROR. `worked` is true if the cluster had one that was ACTIVE.
 pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
     let id = id.to_owned();
+    if view.is_being_replaced(&id) {
+        let why = "an earlier attempt to delete it had no effect".to_owned();
+        return Step::Replace { id, why, failed: true };
+    }
     if !worked || (view.recreations.is_unproven() && !view.answers) {
         return build_again(view, id);
     }

@@ -159,6 +159,11 @@ impl BalancerView {
         }
     }
 
+    /// Returns true if the replacement of a load balancer is noted, and it has not been ACTIVE since.
+    pub(super) fn is_being_replaced(&self, id: &str) -> bool {
+        self.recreations.is_unproven() && self.replaced.as_deref() == Some(id)
+    }
+
     /// Returns the port of the address: our own, or Octavia's.
     pub(super) fn vip_port_id(&self) -> Option<&str> {
         let of_balancer = self.balancer.as_ref().map(|it| it.vip_port_id.as_str());

@@ -302,6 +302,12 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
         ("never worked, half a minute ago", unproven(9_970), None, "Wait { reason: \"LoadBalancerError\""),
         ("never worked, a minute ago", unproven(9_940), None, "Replace"),
         ("the one in place of another, half a minute ago", unproven(9_970), endpoint.clone(), "Wait"),
+        (
+            "still there, half a minute after its replacement was noted",
+            BalancerView { replaced: Some("lb".to_owned()), ..unproven(9_970) },
+            endpoint.clone(),
+            "Replace",
+        ),
         ("the one in place of another, a minute ago", unproven(9_940), endpoint.clone(), "Replace"),
         (
             "the one in place of another, which forwards",
