@@ -427,6 +427,10 @@ impl Cloud for OpenStackCloud {
         load_balancer::delete_member(&self.0, pool, id).await
     }
 
+    async fn set_load_balancer_part_again(&self, part: &LoadBalancerPart) -> CloudResult<()> {
+        load_balancer::set_again(&self.0, part).await
+    }
+
     async fn create_health_monitor(&self, new: &NewHealthMonitor) -> CloudResult<HealthMonitor> {
         load_balancer::create_health_monitor(&self.0, new).await
     }

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 
 use crate::{
     ActionRecord, AddressUse, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery,
-    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, Member,
-    MonitorTimes, Network, NetworkQuery, NewFloatingIp, NewHealthMonitor, NewImage, NewListener,
-    NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer,
-    NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService,
-    RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet,
-    SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerPart,
+    LoadBalancerQuery, Member, MonitorTimes, Network, NetworkQuery, NewFloatingIp, NewHealthMonitor,
+    NewImage, NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewRouter,
+    NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery, PortUpdate,
+    PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery, Server,
+    ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -262,6 +262,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn drain_member(&self, pool: &str, id: &str) -> CloudResult<()>;
     /// Removes a member.
     async fn delete_member(&self, pool: &str, id: &str) -> CloudResult<()>;
+    /// Has Octavia configure a part as it is, by a change that changes nothing. Mends a part whose last change failed.
+    async fn set_load_balancer_part_again(&self, part: &LoadBalancerPart) -> CloudResult<()>;
     /// Adds a health monitor to a pool.
     async fn create_health_monitor(&self, new: &NewHealthMonitor) -> CloudResult<HealthMonitor>;
     /// Changes the numbers of a health monitor.

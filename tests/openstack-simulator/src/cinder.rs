@@ -10,10 +10,12 @@ use crate::http::{HandlerResult, Reply, Request};
 use crate::object::{Object, microseconds, new_id, object, set, text};
 use crate::state::CloudState;
 
+mod messages;
 mod quotas;
 mod snapshots;
 mod volumes;
 
+pub(crate) use messages::Message;
 pub(crate) use snapshots::Snapshot;
 pub(crate) use volumes::{advance, attach, detach, reserve};
 
@@ -138,6 +140,19 @@ pub(crate) fn stamp(reply: Reply, request: &Request) -> Reply {
         .with_header(HeaderName::from_static("x-compute-request-id"), &request.request_id)
 }
 
+/// Returns the minor version that a request names.
+fn minor(request: &Request) -> u32 {
+    let requested = request.header("openstack-api-version").and_then(|value| value.strip_prefix("volume "));
+    match requested {
+        Some("latest") => NEWEST_MINOR,
+        Some(version) => version.strip_prefix("3.").and_then(|minor| minor.parse().ok()).unwrap_or_default(),
+        None => 0,
+    }
+}
+
+/// Newest minor version, that of the Zed release.
+const NEWEST_MINOR: u32 = 70;
+
 /// Handles a call to Cinder.
 pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
@@ -153,6 +168,7 @@ pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         (&Method::GET, ["volumes", id]) => volumes::get(state, context, id),
         (&Method::PUT, ["volumes", id]) => volumes::update(state, context, id),
         (&Method::DELETE, ["volumes", id]) => volumes::delete(state, context, id),
+        (_, ["messages", rest @ ..]) => messages::handle(state, context, rest),
         (&Method::GET, ["snapshots", "detail"]) => snapshots::list(state, context),
         (&Method::POST, ["snapshots"]) => snapshots::create(state, context),
         (&Method::GET, ["snapshots", id]) => snapshots::get(state, context, id),

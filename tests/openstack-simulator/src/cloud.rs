@@ -128,6 +128,25 @@ impl SimulatedCloud {
         held.map(|held| held.expires_at = Some(expires_at)).is_some()
     }
 
+    /// Sets the role of a user in its project. Returns false if there is no such user.
+    pub(crate) fn set_reader(&self, user: &str, reader: bool) -> bool {
+        let mut state = crate::lock(&self.state);
+        let found = state.users.iter_mut().find(|held| held.name == user);
+        found.map(|found| found.reader = reader).is_some()
+    }
+
+    /// Creates a trust. Returns its id, or `None` if there is no such user.
+    pub(crate) fn trust(&self, trustor: &str, trustee: &str) -> Option<String> {
+        let mut state = crate::lock(&self.state);
+        let user = |name: &str| state.users.iter().find(|user| user.name == name);
+        let trust = keystone::Trust::new(user(trustor)?, user(trustee)?);
+        let id = trust.id.clone();
+        state.trusts.push(trust);
+        drop(state);
+        self.notify();
+        Some(id)
+    }
+
     /// Has Nova keep deleted servers.
     pub(crate) fn keep_deleted_servers(&self) {
         crate::lock(&self.state).keeps_deleted_servers = true;
@@ -286,7 +305,7 @@ fn dispatch(
         CloudService::Network => neutron::public(request),
         CloudService::Image => glance::public(request),
         CloudService::Volume => cinder::public(request),
-        CloudService::LoadBalancer => octavia::public(request),
+        CloudService::LoadBalancer => octavia::public(request, options),
     };
     if let Some(reply) = public {
         return Ok(reply);

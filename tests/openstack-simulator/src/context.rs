@@ -15,6 +15,8 @@ pub(crate) struct Caller {
     pub(crate) project_id: String,
     pub(crate) user_id: String,
     pub(crate) admin: bool,
+    /// The caller has the role `reader` only.
+    pub(crate) reader: bool,
 }
 
 impl Caller {

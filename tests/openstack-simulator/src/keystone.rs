@@ -13,6 +13,7 @@ use crate::state::CloudState;
 
 mod authentication;
 mod catalog;
+mod regions;
 
 /// The only region.
 pub(crate) const REGION: &str = "RegionOne";
@@ -32,6 +33,30 @@ pub(crate) struct User {
     pub(crate) password: String,
     pub(crate) project_id: String,
     pub(crate) admin: bool,
+    /// Its only role is `reader`.
+    #[serde(default)]
+    pub(crate) reader: bool,
+}
+
+/// Trust: the delegation of the role `member` in the project of the trustor to another user.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Trust {
+    pub(crate) id: String,
+    trustor_id: String,
+    trustee_id: String,
+    project_id: String,
+}
+
+impl Trust {
+    /// Creates a trust without impersonation.
+    pub(crate) fn new(trustor: &User, trustee: &User) -> Self {
+        Self {
+            id: crate::object::new_id().replace('-', ""),
+            trustor_id: trustor.id.clone(),
+            trustee_id: trustee.id.clone(),
+            project_id: trustor.project_id.clone(),
+        }
+    }
 }
 
 /// Application credential: a secret with the rights of a user in a project.
@@ -54,6 +79,9 @@ pub(crate) struct Token {
     pub(crate) project_id: Option<String>,
     pub(crate) methods: Vec<String>,
     pub(crate) application_credential: Option<String>,
+    /// Id of the trust that the token is for.
+    #[serde(default)]
+    pub(crate) trust: Option<String>,
     pub(crate) issued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
 }
@@ -75,7 +103,9 @@ pub(crate) fn unauthorized(request: &Request) -> Reply {
 pub(crate) fn caller(state: &CloudState, request: &Request, now: Timestamp) -> Option<Caller> {
     let token = state.tokens.get(request.header("x-auth-token")?).filter(|token| token.expires_at > now)?;
     let user = state.users.iter().find(|user| user.id == token.user_id)?;
-    Some(Caller { project_id: token.project_id.clone()?, user_id: user.id.clone(), admin: user.admin })
+    let (project_id, user_id, own) = (token.project_id.clone()?, user.id.clone(), token.trust.is_none());
+    // A trust delegates a role of the trustor, whatever the trustee has elsewhere.
+    Some(Caller { project_id, user_id, admin: user.admin && own, reader: user.reader && own })
 }
 
 /// Returns the name of the project of a token.
@@ -105,12 +135,23 @@ pub(crate) fn handle(
         }
         (&Method::GET, ["v3", "auth", "projects"] | ["v3", "projects"]) => projects(state, request, now),
         (&Method::GET, ["v3", "projects", id]) => project(state, request, now, id),
+        (_, ["v3", "regions", path @ ..]) => regions::handle(state, request, now, path),
+        (&Method::GET, ["v3", "users"]) => {
+            let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+            if caller.admin { Err(not_found_page()) } else { Err(forbidden("list_users")) }
+        }
         (&Method::GET, ["v3", "users", user, "application_credentials", id]) => {
             application_credential(state, request, now, (user, id))
         }
         _ if caller(state, request, now).is_none() => Err(unauthorized(request)),
         _ => Err(not_found_page()),
     }
+}
+
+/// 403 of a call for which the caller has no role.
+fn forbidden(action: &str) -> Reply {
+    let message = format!("You are not authorized to perform the requested action: identity:{action}.");
+    refusal(StatusCode::FORBIDDEN, &message)
 }
 
 fn not_found_page() -> Reply {
@@ -152,9 +193,7 @@ fn application_credential(
 ) -> HandlerResult {
     let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
     if caller.user_id != *user && !caller.admin {
-        let message =
-            "You are not authorized to perform the requested action: identity:get_application_credential.";
-        return Err(refusal(StatusCode::FORBIDDEN, message));
+        return Err(forbidden("get_application_credential"));
     }
     let held = state.application_credentials.iter().find(|held| held.id == id && held.user_id == user);
     let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find Application Credential: {id}."));
@@ -163,7 +202,7 @@ fn application_credential(
     let own = format!("{}{}", request.base_url, request.path);
     Ok(Reply::ok(&json!({"application_credential": {
         "id": held.id, "name": held.name, "description": null, "project_id": held.project_id,
-        "roles": roles(caller.admin), "expires_at": expires, "unrestricted": false, "system": null,
+        "roles": roles(caller.admin, caller.reader), "expires_at": expires, "unrestricted": false, "system": null,
         "links": {"self": own},
     }})))
 }
@@ -209,11 +248,21 @@ fn token_view(state: &CloudState, token: &Token, request: &Request) -> Value {
         let project_view = json!({"domain": domain, "id": project.id, "name": project.name});
         view.insert("project".to_owned(), project_view);
         view.insert("is_domain".to_owned(), json!(false));
-        view.insert("roles".to_owned(), roles(user.is_some_and(|user| user.admin)));
+        let own = user.filter(|_| token.trust.is_none());
+        let of_user = roles(own.is_some_and(|user| user.admin), own.is_some_and(|user| user.reader));
+        view.insert("roles".to_owned(), of_user);
         if request.query.get("nocatalog").is_none() {
             let services = catalog::catalog(&request.base_url, &project.id);
             view.insert("catalog".to_owned(), services);
         }
+    }
+    let trust = token.trust.as_ref().and_then(|id| state.trusts.iter().find(|trust| trust.id == *id));
+    if let Some(trust) = trust {
+        let trust = json!({
+            "id": trust.id, "impersonation": false, "trustor_user": {"id": trust.trustor_id},
+            "trustee_user": {"id": trust.trustee_id},
+        });
+        view.insert("OS-TRUST:trust".to_owned(), trust);
     }
     let credential = token.application_credential.as_ref();
     let credential =
@@ -225,11 +274,13 @@ fn token_view(state: &CloudState, token: &Token, request: &Request) -> Value {
     Value::Object(view)
 }
 
-fn roles(admin: bool) -> Value {
+fn roles(admin: bool, reader_only: bool) -> Value {
     let member = json!({"id": "cee760e1a2364799916d73175d1cc710", "name": "member"});
     let reader = json!({"id": "42a1d045c2104b219b279871fdb7b1e8", "name": "reader"});
     if admin {
         json!([{"id": "0f0ccf2cf0a24d0c8ff3a1a4d8c7e1b2", "name": "admin"}, member, reader])
+    } else if reader_only {
+        json!([reader])
     } else {
         json!([member, reader])
     }

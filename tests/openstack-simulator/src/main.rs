@@ -76,6 +76,7 @@ impl Flags {
             lockout_attempts: self.lockout_attempts,
             token_lifetime: Duration::from_secs(self.token_lifetime),
             external_cidr: self.external_cidr.clone(),
+            ..SimulatorOptions::default()
         }
     }
 }

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply, Request};
 use crate::object::Object;
+use crate::options::SimulatorOptions;
 use crate::state::CloudState;
 
+mod age;
 mod balancers;
 mod children;
 mod draft;
@@ -108,32 +110,41 @@ fn no_such_page() -> Reply {
 }
 
 /// The version document, which needs no token.
-pub(crate) fn public(request: &Request) -> Option<Reply> {
+pub(crate) fn public(request: &Request, options: &SimulatorOptions) -> Option<Reply> {
     if request.segments() != ["load-balancer"] {
         return None;
     }
     let href = format!("{}/load-balancer/v2", request.base_url);
     let version = |minor: u32| {
-        let status = if minor == HIGHEST_MINOR { "CURRENT" } else { "SUPPORTED" };
+        let status = if minor == options.load_balancer_minor { "CURRENT" } else { "SUPPORTED" };
         json!({
             "id": format!("v2.{minor}"), "status": status, "updated": "2022-08-29T00:00:00Z",
             "links": [{"rel": "self", "href": href}],
         })
     };
-    let versions: Vec<Value> = (0..=HIGHEST_MINOR).map(version).collect();
+    let versions: Vec<Value> = (0..=options.load_balancer_minor).map(version).collect();
     Some(Reply::ok(&json!({"versions": versions})))
 }
 
-/// Minor version of the Zed release.
-const HIGHEST_MINOR: u32 = 26;
-
 /// Handles a call to Octavia.
 pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
+    let minor = context.options.load_balancer_minor;
+    route(state, context).map(|reply| age::without_newer(reply, minor))
+}
+
+fn route(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let ["load-balancer", "v2" | "v2.0", "lbaas", path @ ..] = segments.as_slice() else {
         return Err(no_such_page());
     };
+    // The policy of Octavia, unlike those of Nova and Neutron in this release, tells readers from members.
+    if context.caller.reader && !context.request.method.is_safe() {
+        return Err(forbidden());
+    }
+    if path.first().is_some_and(|name| age::is_newer(name, context.options.load_balancer_minor)) {
+        return Err(no_such_page());
+    }
     match path {
         ["providers" | "flavors" | "availabilityzones" | "quotas", ..] => {
             lookups::handle(state, context, path)

@@ -1,5 +1,6 @@
 //! Options of a simulator.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,16 @@ pub struct SimulatorOptions {
     pub volume_time: Duration,
     /// Duration of every change of a load balancer or of its parts.
     pub load_balancer_time: Duration,
+    /// Durations of the changes of one provider, which precede `load_balancer_time`.
+    pub load_balancer_times: BTreeMap<String, Duration>,
+    /// Newest minor version of Octavia's API. An older one has fewer attributes and calls.
+    pub load_balancer_minor: u32,
+    /// Nova attaches volumes of other availability zones than that of the server.
+    pub cross_zone_attachment: bool,
+    /// Cinder lets users filter volumes by metadata. Otherwise it ignores the filter.
+    pub volume_metadata_filter: bool,
+    /// Neutron has the extension `port-trusted-vif`.
+    pub trusted_ports: bool,
     /// Logins in a row with a wrong password after which Keystone locks the user. Without it, it locks none.
     pub lockout_attempts: Option<u32>,
     /// Lifetime of tokens.
@@ -49,6 +60,12 @@ impl Default for SimulatorOptions {
             delete_time: Duration::from_millis(300),
             volume_time: Duration::from_millis(200),
             load_balancer_time: Duration::from_millis(200),
+            load_balancer_times: BTreeMap::new(),
+            // That of the Zed release.
+            load_balancer_minor: 26,
+            cross_zone_attachment: true,
+            volume_metadata_filter: true,
+            trusted_ports: false,
             lockout_attempts: None,
             token_lifetime: Duration::from_secs(4 * 60 * 60),
             external_cidr: "172.24.0.0/20".to_owned(),

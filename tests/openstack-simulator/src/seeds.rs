@@ -88,6 +88,7 @@ fn seed_users(state: &mut CloudState, now: Timestamp) {
             password: name.to_owned(),
             project_id: project.id.clone(),
             admin: name == "admin",
+            reader: false,
         };
         // It is guessable on purpose: a test needs no call to get it.
         state.application_credentials.push(ApplicationCredential {

@@ -134,6 +134,17 @@ impl Simulator {
         self.cloud.set_credential_expiry(project, expires_at)
     }
 
+    /// Gives a user the role `reader` only, or `member` again. Returns false if there is no such user.
+    pub fn set_reader(&self, user: &str, reader: bool) -> bool {
+        self.cloud.set_reader(user, reader)
+    }
+
+    /// Creates a trust: the trustor delegates the role `member` in its project. Returns the id of the trust, or `None` if
+    /// there is no such user.
+    pub fn trust(&self, trustor: &str, trustee: &str) -> Option<String> {
+        self.cloud.trust(trustor, trustee)
+    }
+
     /// Has Nova keep deleted servers, with their ports and volumes, as its option `reclaim_instance_interval` does.
     pub fn keep_deleted_servers(&self) {
         self.cloud.keep_deleted_servers();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cinder::{Snapshot, Volume};
-use crate::keystone::{ApplicationCredential, Project, Token, User};
+use crate::cinder::{Message, Snapshot, Volume};
+use crate::keystone::{ApplicationCredential, Project, Token, Trust, User};
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
 use crate::object::{Object, Table};
@@ -18,6 +18,8 @@ pub(crate) struct CloudState {
     pub(crate) projects: Vec<Project>,
     pub(crate) users: Vec<User>,
     pub(crate) application_credentials: Vec<ApplicationCredential>,
+    #[serde(default)]
+    pub(crate) trusts: Vec<Trust>,
     pub(crate) tokens: BTreeMap<String, Token>,
     pub(crate) network: BTreeMap<ResourceKind, Table>,
     pub(crate) flavors: Vec<Flavor>,
@@ -29,6 +31,9 @@ pub(crate) struct CloudState {
     #[serde(default)]
     pub(crate) imports: BTreeMap<String, Timestamp>,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Messages of Cinder to users.
+    #[serde(default)]
+    pub(crate) volume_messages: Vec<Message>,
     /// Snapshots of volumes.
     #[serde(default)]
     pub(crate) snapshots: BTreeMap<String, Snapshot>,

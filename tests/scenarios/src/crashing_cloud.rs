@@ -174,6 +174,7 @@ forward! {
         create_members(pool: &str, new: &[NewMember]) -> usize;
         drain_member(pool: &str, id: &str) -> ();
         delete_member(pool: &str, id: &str) -> ();
+        set_load_balancer_part_again(part: &LoadBalancerPart) -> ();
         create_health_monitor(new: &NewHealthMonitor) -> HealthMonitor;
         update_health_monitor(id: &str, times: &MonitorTimes) -> ();
         delete_health_monitor(id: &str) -> ();

@@ -210,14 +210,25 @@ async fn r8_5_a_load_balancer_that_was_never_active_is_created_again_at_the_same
 }
 
 #[tokio::test]
-async fn a_listener_and_a_member_in_error_are_created_again() {
-    for path in ["/listeners", "/members"] {
+async fn a_listener_and_a_member_in_error_are_set_again_and_then_created_again() {
+    for (path, fails_again, calls) in [
+        ("/listeners", false, [2, 1, 0]),
+        ("/members", false, [2, 1, 0]),
+        ("/listeners", true, [3, 1, 1]),
+        ("/members", true, [3, 1, 1]),
+    ] {
         let scene = Scene::start().await;
         scene.world.cloud.inject(ends_in_error("POST", path));
+        if fails_again {
+            scene.world.cloud.inject(ends_in_error("PUT", &path[1..]));
+        }
         scene.provisioned().await;
         let log = scene.world.cloud.log();
-        let made = log.iter().filter(|call| call.method == "POST" && call.path.ends_with(path)).count();
-        assert_eq!(made, 3, "{path}");
+        let made = ["POST", "PUT", "DELETE"].map(|method| {
+            let made = log.iter().filter(|call| call.method == method && call.path.contains(path));
+            made.filter(|call| call.status < 300).count()
+        });
+        assert_eq!(made, calls, "{path}");
     }
 }
 

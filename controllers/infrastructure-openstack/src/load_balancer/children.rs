@@ -1,8 +1,8 @@
 //! Octavia calls for the parts of a load balancer.
 
 use controllers_infrastructure::{
-    CloudResult, HealthMonitor, Listener, Member, MonitorCheck, MonitorTimes, NewHealthMonitor, NewListener,
-    NewMember, NewPool, Pool,
+    CloudResult, HealthMonitor, Listener, LoadBalancerPart, Member, MonitorCheck, MonitorTimes,
+    NewHealthMonitor, NewListener, NewMember, NewPool, Pool,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -79,6 +79,18 @@ pub(crate) async fn set_allowed_cidrs(session: &Session, id: &str, cidrs: &[Stri
 pub(crate) async fn set_idle_timeout(session: &Session, id: &str, timeout: i32) -> CloudResult<()> {
     let body = json!({"listener": {"timeout_client_data": timeout, "timeout_member_data": timeout}});
     session.done(&Request::put(Service::LoadBalancer, path("listeners", id), body)).await.map(drop)
+}
+
+/// Enables a part, which is enabled: Octavia configures it again.
+pub(crate) async fn set_again(session: &Session, part: &LoadBalancerPart) -> CloudResult<()> {
+    let (path, word) = match part {
+        LoadBalancerPart::Listener(id) => (path("listeners", id), "listener"),
+        LoadBalancerPart::Pool(id) => (path("pools", id), "pool"),
+        LoadBalancerPart::HealthMonitor(id) => (path("healthmonitors", id), "healthmonitor"),
+        LoadBalancerPart::Member { pool, id } => (path(&members_of(pool), id), "member"),
+    };
+    let body = json!({word: {"admin_state_up": true}});
+    session.done(&Request::put(Service::LoadBalancer, path, body)).await.map(drop)
 }
 
 pub(crate) async fn delete_listener(session: &Session, id: &str) -> CloudResult<()> {

@@ -1,6 +1,47 @@
 //! Octavia load balancers, with their listeners, pools, members and health monitors.
 
+use std::fmt;
+
 use super::plain;
+
+/// Reference to a part of a load balancer, by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadBalancerPart {
+    /// Listener.
+    Listener(String),
+    /// Pool.
+    Pool(String),
+    /// Health monitor.
+    HealthMonitor(String),
+    /// Member of a pool.
+    Member {
+        /// Id of the pool.
+        pool: String,
+        /// Id of the member.
+        id: String,
+    },
+}
+
+impl LoadBalancerPart {
+    /// Returns the id of the part.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Listener(id) | Self::Pool(id) | Self::HealthMonitor(id) | Self::Member { id, .. } => id,
+        }
+    }
+}
+
+impl fmt::Display for LoadBalancerPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Listener(_) => "listener",
+            Self::Pool(_) => "pool",
+            Self::HealthMonitor(_) => "health monitor",
+            Self::Member { .. } => "member",
+        };
+        write!(f, "{kind} {}", self.id())
+    }
+}
 
 plain! {
     /// Query of load balancers.

@@ -2,8 +2,8 @@
 
 use super::{World, eventually, ids, refused};
 use crate::{
-    Cloud, ErrorClass, LoadBalancer, LoadBalancerQuery, MonitorTimes, NewHealthMonitor, NewListener,
-    NewLoadBalancer, NewMember, NewPool, TaggedKind,
+    Cloud, ErrorClass, LoadBalancer, LoadBalancerPart, LoadBalancerQuery, MonitorTimes, NewHealthMonitor,
+    NewListener, NewLoadBalancer, NewMember, NewPool, TaggedKind,
 };
 
 /// Returns true if the cloud has a load-balancer service.
@@ -118,6 +118,15 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let seen = cloud.members(&pool.id).await.unwrap();
     assert_eq!((ids!(seen), &seen[0].address), (vec![made.id.as_str()], &member.address));
     assert_eq!(seen[0].weight, 1);
+    for part in [
+        LoadBalancerPart::Listener(listener.id.clone()),
+        LoadBalancerPart::Pool(pool.id.clone()),
+        LoadBalancerPart::Member { pool: pool.id.clone(), id: made.id.clone() },
+    ] {
+        cloud.set_load_balancer_part_again(&part).await.unwrap();
+        settled(cloud, id).await;
+    }
+    assert_eq!(cloud.members(&pool.id).await.unwrap()[0].weight, 1);
     cloud.drain_member(&pool.id, &made.id).await.unwrap();
     settled(cloud, id).await;
     let drained = cloud.members(&pool.id).await.unwrap();
@@ -169,6 +178,9 @@ async fn monitor(world: &World, balancer: &str, pool: &str) {
     settled(cloud, balancer).await;
     let times = MonitorTimes { delay: 20, ..new.times };
     cloud.update_health_monitor(&monitor.id, &times).await.unwrap();
+    settled(cloud, balancer).await;
+    let part = LoadBalancerPart::HealthMonitor(monitor.id.clone());
+    cloud.set_load_balancer_part_again(&part).await.unwrap();
     settled(cloud, balancer).await;
     let pools = cloud.pools(balancer).await.unwrap();
     assert_eq!(pools[0].health_monitor_id.as_deref(), Some(monitor.id.as_str()));

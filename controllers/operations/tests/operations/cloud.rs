@@ -414,6 +414,10 @@ impl Cloud for FakeCloud {
         unused("enable_load_balancer")
     }
 
+    async fn set_load_balancer_part_again(&self, _: &LoadBalancerPart) -> CloudResult<()> {
+        unused("set_load_balancer_part_again")
+    }
+
     async fn fail_over_load_balancer(&self, _: &str) -> CloudResult<()> {
         unused("fail_over_load_balancer")
     }

@@ -71,6 +71,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["openstackclusteridentities"],
             verbs: PolicyRule::READ,
         },
+        // The number of machines, which are the members of a load balancer.
+        PolicyRule { groups: &["controlplane.cluster.x-k8s.io"], resources: &["*"], verbs: &["get"] },
         PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 use super::act::Actor;
-use super::balancer::backends::backends;
+use super::balancer::backends::{backends, replicas};
 use super::balancer::{self, BalancerView};
 use super::bastion::{self, Progress};
 use super::decide::{self, Step};
@@ -53,6 +53,9 @@ impl OpenStackClusterReconciler {
             let namespace = object.namespace().unwrap_or_default();
             let backends = backends(&self.context.client, &namespace, &cluster.name_any()).await?;
             observed.balancing = BalancerView::begin(object, backends);
+            if !is_provisioned(object) {
+                observed.balancing.replicas = replicas(&self.context, cluster).await?;
+            }
         }
         let result = self.work(api, object, &desired, &tag, &mut observed).await;
         if result.as_ref().is_err_and(|error| matches!(error, ReconcileError::Api(_))) {
@@ -185,11 +188,9 @@ impl OpenStackClusterReconciler {
         tag: &OwnershipTag,
         observed: &Observed,
     ) -> Result<(), ReconcileError> {
-        let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
-        let provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
         let begins = matches!(decide::next_step(desired, tag, observed), Step::Journal(_));
         let is_short = object.condition("Ready").is_some_and(|it| it.reason == QUOTA_EXCEEDED);
-        if provisioned || !(begins || is_short) {
+        if is_provisioned(object) || !(begins || is_short) {
             return Ok(());
         }
         let needs = quota_needs::needs(desired, observed);
@@ -215,12 +216,19 @@ impl OpenStackClusterReconciler {
     }
 }
 
+fn is_provisioned(object: &OpenStackCluster) -> bool {
+    let initialization = object.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.provisioned) == Some(true)
+}
+
 /// Returns the interval after a pass that ends before this step: the cluster is complete, or Octavia changes
 /// its load balancer while that works. `None` if the step is to be made.
 fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     let works = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     match step {
-        Step::Nothing if observed.unresolvable.is_some() => Some(DEGRADED),
+        Step::Nothing if observed.unresolvable.is_some() || observed.balancing.given_up.is_some() => {
+            Some(DEGRADED)
+        }
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
             balancer::PENDING => Some(BUILDING),

@@ -79,10 +79,13 @@ fn load_balancer(needs: &mut Needs, desired: &Desired, observed: &Observed) {
     }
     if observed.balancing.balancer.is_none() {
         needs.add(QuotaService::LoadBalancer, "load_balancer", 1, field);
-        // Each pool gets a member at least; how many there will be is decided by the control plane.
-        for part in ["listener", "pool", "health_monitor", "member"] {
+        for part in ["listener", "pool", "health_monitor"] {
             needs.add(QuotaService::LoadBalancer, part, number(wish.ports.len()), field);
         }
+        // Each pool gets a member for each machine of the control plane, of which there is one at least.
+        let machines = observed.balancing.replicas.max(observed.balancing.backends.len()).max(1);
+        let members = wish.ports.len().saturating_mul(machines);
+        needs.add(QuotaService::LoadBalancer, "member", number(members), field);
     }
 }
 
@@ -104,6 +107,7 @@ mod tests {
         });
         let desired = Desired::read(&OpenStackCluster::new("c", serde_json::from_value(spec).unwrap()), "c");
         let mut observed = Observed { external: Some(Network::default()), ..Observed::default() };
+        observed.balancing.replicas = 3;
         let found = needs(&desired, &observed);
         let amount = |resource: &str| {
             let services = [QuotaService::Network, QuotaService::LoadBalancer];
@@ -113,9 +117,11 @@ mod tests {
             ["network", "subnet", "router", "security_group", "floatingip", "load_balancer"].map(amount);
         assert_eq!(amounts, [1, 1, 1, 2, 1, 1]);
         let parts = ["port", "listener", "pool", "health_monitor", "member"].map(amount);
-        assert_eq!(parts, [2, 2, 2, 2, 2]);
+        assert_eq!(parts, [2, 2, 2, 2, 6]);
         let rules: usize = desired.groups.iter().map(|group| group.rules.len() + 2).sum();
         assert_eq!(amount("security_group_rule"), number(rules));
+        observed.balancing.replicas = 0;
+        assert_eq!(needs(&desired, &observed).of(QuotaService::LoadBalancer, "member"), 2);
         observed.network = Some(Network::default());
         assert_eq!(needs(&desired, &observed).of(QuotaService::Network, "network"), 0);
     }

@@ -223,7 +223,10 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
             let message = observed.unresolvable.clone().unwrap_or_default();
             Part::Wrong("EndpointNotResolvable", message)
         }
-        _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
+        _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => {
+            let broken = observed.balancing.given_up.clone();
+            broken.map_or(Part::Done, |message| Part::Degraded(DEGRADED, message))
+        }
         EndpointWish::Nowhere => Part::Wrong(
             UNDETERMINED,
             "the API has no address, because the spec requests no floating IP. \

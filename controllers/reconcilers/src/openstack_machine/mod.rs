@@ -69,6 +69,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["openstackservers"],
             verbs: &["get", "delete"],
         },
+        // Their free addresses, which need no quota.
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackfloatingippools"],
+            verbs: &["get"],
+        },
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
         PolicyRule { groups: &[""], resources: &["configmaps"], verbs: &["get"] },
         PolicyRule {

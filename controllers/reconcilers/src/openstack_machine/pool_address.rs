@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
-    IPAddressClaimSpec, OpenStackMachine,
+    IPAddressClaimSpec, OpenStackFloatingIPPool, OpenStackMachine,
 };
 use controllers_infrastructure::{FailedStep, FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery};
 use controllers_runtime::{ReconcileError, now};
@@ -19,6 +19,9 @@ const CONDITION: &str = "FloatingAddressFromPoolReady";
 
 /// Finalizer that keeps a claim until its machine releases it. Upstream's name.
 const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io/ip-claim";
+
+/// Group of our pools, which a reference without a group names.
+const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
 /// Device owners of a router's interfaces.
 const INTERFACES: [&str; 4] = [
@@ -73,6 +76,36 @@ pub(super) async fn address(
     }
 }
 
+/// Returns true if the pool that the spec names has to allocate a floating IP for the machine, which the quota of the
+/// project limits. Pools of other kinds hand out addresses that exist.
+pub(super) async fn is_to_be_allocated(
+    client: &Client,
+    object: &OpenStackMachine,
+) -> Result<bool, ReconcileError> {
+    let Some(reference) = object.spec.floating_ip_pool_ref.as_ref() else { return Ok(false) };
+    let group = reference.api_group.as_deref().unwrap_or(GROUP);
+    if group != GROUP || reference.kind != "OpenStackFloatingIPPool" {
+        return Ok(false);
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let claims: Api<IPAddressClaim> = Api::namespaced(client.clone(), &namespace);
+    let claim = claims.get_opt(&claim_name(&object.name_any())).await?;
+    if claim.and_then(|claim| claim.status?.address_ref).is_some() {
+        return Ok(false);
+    }
+    let pools: Api<OpenStackFloatingIPPool> = Api::namespaced(client.clone(), &namespace);
+    Ok(pools.get_opt(&reference.name).await?.is_some_and(|pool| !has_free(&pool)))
+}
+
+/// Returns true if a pool has an address that no claim has. Pure.
+fn has_free(pool: &OpenStackFloatingIPPool) -> bool {
+    let addresses = match &pool.status {
+        Some(status) => &status.available_ips,
+        None => &pool.spec.pre_allocated_floating_ips,
+    };
+    addresses.as_ref().is_some_and(|addresses| !addresses.is_empty())
+}
+
 /// Writes the condition of a machine that waits for its address, and returns the error that ends the pass.
 fn waiting(object: &mut OpenStackMachine, message: &str) -> ReconcileError {
     let reason = "WaitingForIPAMProvider";
@@ -87,7 +120,7 @@ fn new_claim(object: &OpenStackMachine, name: &str, owner: OwnerReference) -> IP
     let spec = IPAddressClaimSpec {
         pool_ref: ContractVersionedObjectReference {
             // As upstream: a reference without a group names a pool of this group.
-            api_group: reference.api_group.unwrap_or_else(|| "infrastructure.cluster.x-k8s.io".to_owned()),
+            api_group: reference.api_group.unwrap_or_else(|| GROUP.to_owned()),
             kind: reference.kind,
             name: reference.name,
         },
@@ -201,6 +234,7 @@ fn shared_subnet(port: &Port, interface: &Port) -> Option<Option<String>> {
 mod tests {
     use apiserver_types::{OpenStackMachineSpec, TypedLocalRef};
     use controllers_infrastructure::FixedIp;
+    use serde_json::json;
 
     use super::*;
 
@@ -215,6 +249,22 @@ mod tests {
         assert_eq!(claim.finalizers(), [FINALIZER]);
         assert_eq!(claim.spec.cluster_name.as_deref(), Some("c"));
         assert_eq!(claim.spec.pool_ref.api_group, "infrastructure.cluster.x-k8s.io");
+    }
+
+    #[test]
+    fn a_pool_with_a_free_address_allocates_none() {
+        let pool = |status: serde_json::Value| -> OpenStackFloatingIPPool {
+            let spec = json!({
+                "identityRef": {"name": "s", "cloudName": "c"}, "reclaimPolicy": "Delete",
+                "preAllocatedFloatingIPs": ["203.0.113.7"],
+            });
+            let mut pool = OpenStackFloatingIPPool::new("p", serde_json::from_value(spec).unwrap());
+            pool.status = serde_json::from_value(status).unwrap();
+            pool
+        };
+        assert!(has_free(&pool(json!(null))), "the controller of the pool has not seen it yet");
+        assert!(has_free(&pool(json!({"availableIPs": ["203.0.113.7"]}))));
+        assert!(!has_free(&pool(json!({"claimedIPs": ["203.0.113.7"]}))));
     }
 
     #[test]

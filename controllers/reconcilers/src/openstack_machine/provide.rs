@@ -47,7 +47,6 @@ impl OpenStackMachineReconciler {
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
         Box::pin(self.take_over(objects, object, &cloud, &mut observed, &tag)).await?;
-        let address = self.pool_address(objects, object, &observed).await?;
         let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
         let desired = requirements::desired(object, context, &needed.resolved, &tag);
         if decide::needs_parts(object, &desired, &observed) {
@@ -57,6 +56,7 @@ impl OpenStackMachineReconciler {
             observed.journal.forget_unknown();
         }
         self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
+        let address = self.pool_address(objects, object, &cloud, &observed).await?;
         let group = anti_affinity::wish(object, &context.machine, &context.cluster);
         if let Some(group) = group.filter(|_| needed.sizes.is_some()) {
             needed.resolved.server_group_id = Some(self.server_group(&cloud, &group).await?);
@@ -114,12 +114,18 @@ impl OpenStackMachineReconciler {
         &self,
         objects: &ServerObjects,
         object: &mut OpenStackMachine,
+        cloud: &Arc<dyn Cloud>,
         observed: &Observed,
     ) -> Result<Option<String>, ReconcileError> {
         let owner = objects.owner(object);
         match pool_address::address(&self.context.client, object, owner).await {
             // The condition says that the address is missing; the server works without it.
             Err(ReconcileError::Waiting { .. }) if observed.server.is_some() => Ok(None),
+            Err(error) => {
+                // A pool without addresses must not keep the quota from other machines. The next pass reserves again.
+                self.preflight.settle(cloud, &object.uid().unwrap_or_default()).await;
+                Err(error)
+            }
             result => result,
         }
     }

@@ -1,18 +1,36 @@
 //! Quota and addresses that the creation of a machine takes.
 
+use std::time::Instant;
+
 use controllers_infrastructure::{Flavor, QuotaService};
 
 use super::decide::{Desired, Observed};
-use crate::preflight::{Needs, Source};
+use crate::preflight::{Holder, Needs, Source};
+
+/// Field that has the servers of an owner in one group.
+pub(super) const ANTI_AFFINITY: &str = "the annotation capstan.dev/anti-affinity";
 
 /// Sizes of a new server, which its quota needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Sizes {
     pub flavor: Flavor,
-    /// Number of servers that its server group has already.
-    pub group_members: Option<usize>,
+    pub group: Option<GroupUse>,
     /// A server group has to be created.
     pub new_group: bool,
+    /// The pool that the spec names has to allocate a floating IP.
+    pub floating_ip: bool,
+}
+
+/// Use of the server group that a new server enters.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct GroupUse {
+    pub name: String,
+    /// Number of servers that it has already.
+    pub members: usize,
+    /// Time at which they were listed.
+    pub read: Instant,
+    /// Field that names the group.
+    pub field: &'static str,
 }
 
 /// Returns what a machine needs beside what exists already. Pure.
@@ -23,12 +41,14 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
     needs.add(nova, "instances", 1, "the server");
     needs.add(nova, "cores", i64::from(sizes.flavor.vcpus), "spec.flavor");
     needs.add(nova, "ram", i64::try_from(sizes.flavor.ram_mib).unwrap_or(i64::MAX), "spec.flavor");
-    if let Some(members) = sizes.group_members {
-        needs.add(nova, "server_group_members", number(members).saturating_add(1), "spec.serverGroup");
+    if let Some(group) = &sizes.group {
+        let holder = Holder { name: group.name.clone(), used: number(group.members), read: group.read };
+        needs.add_of(holder, nova, "server_group_members", 1, group.field);
     }
     if sizes.new_group {
-        needs.add(nova, "server_groups", 1, "the annotation capstan.dev/anti-affinity");
+        needs.add(nova, "server_groups", 1, ANTI_AFFINITY);
     }
+    needs.add(neutron, "floatingip", i64::from(sizes.floating_ip), "spec.floatingIPPoolRef");
     for port in desired.ports.iter().filter(|port| !observed.ports.contains_key(&port.name)) {
         needs.add(neutron, "port", 1, "spec.ports");
         // A given address is not one of those that Neutron chooses.
@@ -94,13 +114,17 @@ mod tests {
         let mut observed = Observed::default();
         observed.ports.insert("m-0".to_owned(), Port::default());
         let flavor = Flavor { vcpus: 2, ram_mib: 4096, ..Flavor::default() };
-        let found = needs(&desired, &observed, &Sizes { flavor, group_members: Some(9), new_group: false });
+        let (name, read) = ("g".to_owned(), Instant::now());
+        let group = Some(GroupUse { name: name.clone(), members: 9, read, field: "spec.serverGroup" });
+        let sizes = Sizes { flavor, group, new_group: false, floating_ip: true };
+        let found = needs(&desired, &observed, &sizes);
         let mut expected = Needs::default();
         for (service, resource, amount, field) in [
             (QuotaService::Compute, "instances", 1, "the server"),
             (QuotaService::Compute, "cores", 2, "spec.flavor"),
             (QuotaService::Compute, "ram", 4096, "spec.flavor"),
-            (QuotaService::Compute, "server_group_members", 10, "spec.serverGroup"),
+            (QuotaService::Compute, "server_group_members", 1, "spec.serverGroup"),
+            (QuotaService::Network, "floatingip", 1, "spec.floatingIPPoolRef"),
             (QuotaService::Network, "port", 1, "spec.ports"),
             (QuotaService::Network, "trunk", 1, "spec.trunk"),
             (QuotaService::Volume, "volumes", 1, "spec.rootVolume"),
@@ -109,6 +133,11 @@ mod tests {
             (QuotaService::Volume, "volumes_ssd", 1, "spec.rootVolume"),
             (QuotaService::Volume, "gigabytes_ssd", 20, "spec.rootVolume"),
         ] {
+            if resource == "server_group_members" {
+                let holder = Holder { name: name.clone(), used: 9, read };
+                expected.add_of(holder, service, resource, amount, field);
+                continue;
+            }
             expected.add(service, resource, amount, field);
             if resource == "port" {
                 expected.add(Source::Addresses("n".to_owned()), "s", 1, "spec.ports");

@@ -11,9 +11,9 @@ use kube::ResourceExt;
 use super::OpenStackMachineReconciler;
 use super::context::ReconcileContext;
 use super::decide::{self, Desired, Observed};
-use super::desired;
 use super::quota_needs::{self, Sizes};
 use super::resolve::Resolver;
+use super::{desired, pool_address};
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::{applied_tags, names};
 
@@ -54,8 +54,10 @@ impl OpenStackMachineReconciler {
         let is_elsewhere = !context.is_server
             && self.cloud_of_cluster(object, cluster, cloud).await?.project() != cloud.project();
         let resolver = Resolver { context: &self.context, cloud, object, machine, cluster, is_elsewhere };
-        let (resolved, sizes) = resolver.resolve().await?;
-        Ok(Requirements { resolved, user_data, sizes: (!settled && !observed.in_operation).then_some(sizes) })
+        let (resolved, mut sizes) = resolver.resolve().await?;
+        let is_new = !settled && !observed.in_operation;
+        sizes.floating_ip = is_new && pool_address::is_to_be_allocated(&self.context.client, object).await?;
+        Ok(Requirements { resolved, user_data, sizes: is_new.then_some(sizes) })
     }
 
     /// Returns the cloud of the cluster, which has the load balancer: that of the machine, unless it has credentials of

@@ -6,12 +6,13 @@ mod ports;
 pub(crate) use image::image;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use apiserver_types::{FlavorParam, Machine, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ServerGroup};
 use controllers_runtime::{ControllerContext, ReconcileError};
 
-use super::quota_needs::Sizes;
+use super::quota_needs::{self, GroupUse, Sizes};
 use super::{anti_affinity, desired};
 
 /// Number of ids that an error lists.
@@ -39,6 +40,7 @@ impl Resolver<'_> {
         }
         let image_id = self.image().await?;
         let flavor = flavor(self.cloud, &self.object.spec.flavor).await?;
+        let read = Instant::now();
         let group = self.server_group().await?;
         let wish = anti_affinity::wish(self.object, self.machine, self.cluster);
         let own = match &wish {
@@ -52,8 +54,12 @@ impl Resolver<'_> {
             server_group_id: group.as_ref().map(|group| group.id.clone()),
             ports: Some(ports),
         };
-        let group_members = group.or(own).map(|group| group.members.len());
-        Ok((resolved, Sizes { flavor, group_members, new_group }))
+        let known = group.or(own).map(|group| (group.name, group.members.len()));
+        // The servers of an owner that are created at the same moment share a group that is still to be created.
+        let known = known.or_else(|| Some((wish.as_ref()?.name.clone(), 0)));
+        let field = if wish.is_some() { quota_needs::ANTI_AFFINITY } else { "spec.serverGroup" };
+        let group = known.map(|(name, members)| GroupUse { name, members, read, field });
+        Ok((resolved, Sizes { flavor, group, new_group, floating_ip: false }))
     }
 
     async fn server_group(&self) -> Result<Option<ServerGroup>, ReconcileError> {

@@ -117,6 +117,7 @@ impl Ledger {
     fn short(&self, uid: &str, need: &Need) -> Option<Shortage> {
         let (read, limits) = self.limits.get(&need.source)?;
         let Limit { quota, of } = limits.iter().find(|it| it.quota.resource == need.resource)?;
+        let (used, read) = need.holder.as_ref().map_or((quota.used, read), |it| (it.used, &it.read));
         if quota.limit < 0 {
             return None;
         }
@@ -126,9 +127,9 @@ impl Ledger {
             // The quotas count what was complete before they were read.
             let is_open = |it: &Reservation| it.settled.is_none_or(|settled| settled >= *read);
             let related = self.reservations.iter().filter(|(holder, it)| *holder != uid && is_open(it));
-            related.map(|(_, it)| it.needs.of(need.source.clone(), &need.resource)).sum()
+            related.map(|(_, it)| it.needs.beside(need)).sum()
         };
-        let left = quota.limit.saturating_sub(quota.used);
+        let left = quota.limit.saturating_sub(used);
         let free = left.saturating_sub(reserved);
         if need.amount <= free {
             return None;
@@ -138,7 +139,8 @@ impl Ledger {
             Source::Addresses(_) => ("addresses", OF_SUBNET),
         };
         let (Need { amount, field, .. }, limit, free) = (need, quota.limit, free.max(0));
-        let message = format!("{field} needs {amount} {unit}, {free} left of {limit} ({of})");
+        let holder = need.holder.as_ref().map(|it| format!(" of {:?}", it.name)).unwrap_or_default();
+        let message = format!("{field} needs {amount} {unit}{holder}, {free} left of {limit} ({of})");
         Some(Shortage { message, is_passing: need.amount <= left, remedy })
     }
 }
@@ -148,6 +150,8 @@ mod tests {
     use super::*;
 
     use controllers_infrastructure::QuotaService;
+
+    use super::super::needs::Holder;
 
     const NOVA: Source = Source::Quota(QuotaService::Compute);
 
@@ -193,6 +197,33 @@ mod tests {
         ledger.note(NOVA, at(11), quota(4, 3));
         assert!(!ledger.reserve("b", cores(3), at(11)).unwrap_err().is_passing);
         assert_eq!(ledger.reserve("b", cores(1), at(11)), Ok(()));
+    }
+
+    #[test]
+    fn servers_that_enter_a_group_are_subtracted_from_the_limit_of_that_group_only() {
+        let (mut ledger, start) = (Ledger::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let quota = Quota { resource: "server_group_members".to_owned(), limit: 3, used: 0 };
+        ledger.note(NOVA, start, vec![quota.into()]);
+        let enters = |group: &str, used, read| {
+            let mut needs = Needs::default();
+            let holder = Holder { name: group.to_owned(), used, read };
+            needs.add_of(holder, NOVA, "server_group_members", 1, "spec.serverGroup");
+            needs
+        };
+        assert_eq!(ledger.reserve("a", enters("g", 2, at(1)), at(1)), Ok(()));
+        let short = ledger.reserve("b", enters("g", 2, at(1)), at(1)).unwrap_err();
+        assert_eq!(
+            short.message,
+            "spec.serverGroup needs 1 server_group_members of \"g\", 0 left of 3 (project quota \
+             \"server_group_members\")"
+        );
+        assert!(short.is_passing);
+        assert_eq!(ledger.reserve("c", enters("other", 2, at(1)), at(1)), Ok(()));
+        // The list of the groups is newer than the server, although that of the quotas is not.
+        ledger.settle("a", at(2));
+        assert!(!ledger.reserve("b", enters("g", 3, at(3)), at(3)).unwrap_err().is_passing);
+        assert_eq!(ledger.reserve("b", enters("g", 2, at(3)), at(3)), Ok(()), "the other one gave up");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use controllers_infrastructure::{Cloud, CloudError, CloudResult, ErrorClass};
 use controllers_runtime::ReconcileError;
 
 use ledger::{Ledger, Limit, Shortage};
-pub(crate) use needs::{Needs, Source};
+pub(crate) use needs::{Holder, Needs, Source};
 
 /// Reason of the conditions of an object without room in a quota.
 pub(crate) const QUOTA_EXCEEDED: &str = ErrorClass::Quota.reason();

@@ -1,12 +1,11 @@
 //! Needs: the amounts of quota, and of addresses, that an object is about to take.
 
+use std::time::Instant;
+
 use controllers_infrastructure::QuotaService;
 
 /// Cinder's limit of the size of each volume.
 pub(super) const PER_VOLUME: &str = "per_volume_gigabytes";
-
-/// Nova's limit of the servers in each group.
-pub(super) const PER_GROUP: &str = "server_group_members";
 
 /// Place that limits resources.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,12 +22,24 @@ impl From<QuotaService> for Source {
     }
 }
 
+/// Thing that has a limit of its own, e.g. a server group, beside the other things of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub name: String,
+    /// Amount that it had when it was read.
+    pub used: i64,
+    /// Time at which it was read.
+    pub read: Instant,
+}
+
 /// Amount of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
     pub source: Source,
     /// Name of the resource in the service, or id of the subnet.
     pub resource: String,
+    /// Thing that has the limit, unless that is the project.
+    pub holder: Option<Holder>,
     pub amount: i64,
     /// Field of the spec that causes it.
     pub field: &'static str,
@@ -37,7 +48,13 @@ pub(crate) struct Need {
 impl Need {
     /// Returns true if the limit is one of each thing, so that needs of several objects do not add up.
     pub(super) fn is_of_each(&self) -> bool {
-        [PER_VOLUME, PER_GROUP].contains(&self.resource.as_str())
+        self.resource == PER_VOLUME
+    }
+
+    /// Returns true if one limit applies to both needs.
+    fn shares_limit(&self, other: &Self) -> bool {
+        let holder = |need: &Self| need.holder.as_ref().map(|holder| holder.name.clone());
+        self.source == other.source && self.resource == other.resource && holder(self) == holder(other)
     }
 }
 
@@ -54,16 +71,37 @@ impl Needs {
         amount: i64,
         field: &'static str,
     ) {
-        if amount <= 0 {
+        let (source, resource) = (source.into(), resource.to_owned());
+        self.insert(Need { source, resource, holder: None, amount, field });
+    }
+
+    /// Adds an amount of a resource of which a thing may have so much.
+    pub(crate) fn add_of(
+        &mut self,
+        holder: Holder,
+        source: impl Into<Source>,
+        resource: &str,
+        amount: i64,
+        field: &'static str,
+    ) {
+        let (source, resource) = (source.into(), resource.to_owned());
+        self.insert(Need { source, resource, holder: Some(holder), amount, field });
+    }
+
+    fn insert(&mut self, new: Need) {
+        if new.amount <= 0 {
             return;
         }
-        let source = source.into();
-        let known = self.0.iter_mut().find(|need| need.source == source && need.resource == resource);
-        match known {
-            Some(need) if need.is_of_each() => need.amount = need.amount.max(amount),
-            Some(need) => need.amount = need.amount.saturating_add(amount),
-            None => self.0.push(Need { source, resource: resource.to_owned(), amount, field }),
+        match self.0.iter_mut().find(|need| need.shares_limit(&new)) {
+            Some(need) if need.is_of_each() => need.amount = need.amount.max(new.amount),
+            Some(need) => need.amount = need.amount.saturating_add(new.amount),
+            None => self.0.push(new),
         }
+    }
+
+    /// Returns the amount that has the same limit as a need of another object.
+    pub(super) fn beside(&self, other: &Need) -> i64 {
+        self.0.iter().find(|need| need.shares_limit(other)).map_or(0, |need| need.amount)
     }
 
     /// Returns the needs.
@@ -80,6 +118,7 @@ impl Needs {
     }
 
     /// Returns the need of one resource.
+    #[cfg(test)]
     pub(crate) fn of(&self, source: impl Into<Source>, resource: &str) -> i64 {
         let source = source.into();
         let need = self.0.iter().find(|need| need.source == source && need.resource == resource);

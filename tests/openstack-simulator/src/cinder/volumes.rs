@@ -63,9 +63,16 @@ fn list_view(volume: &Volume, context: &Context<'_>, detail: bool) -> Object {
     view
 }
 
+/// Returns the pairs of a filter by metadata, which is a literal of Python: `{'key': 'value'}`.
+fn pairs(filter: &str) -> Option<Object> {
+    serde_json::from_str(&filter.replace('\'', "\"")).ok()
+}
+
 /// `GET /volumes` and `GET /volumes/detail`, newest first.
 pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
+    let metadata = query.get("metadata").filter(|_| context.options.volume_metadata_filter);
+    let metadata = metadata.and_then(pairs).unwrap_or_default();
     let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
     let mut found: Vec<&Volume> = state
         .volumes
@@ -76,6 +83,7 @@ pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> H
                 && equal("status", volume.status.as_str())
                 && equal("id", &volume.id)
                 && equal("bootable", if volume.image.is_some() { "true" } else { "false" })
+                && metadata.iter().all(|(key, value)| volume.metadata.get(key) == Some(value))
         })
         .collect();
     found.sort_by_key(|volume| std::cmp::Reverse((volume.created, volume.sequence)));
@@ -171,6 +179,9 @@ pub(crate) fn reserve(state: &mut CloudState, context: &Context<'_>, body: &Obje
         sequence: state.sequence,
     };
     let id = volume.id.clone();
+    if volume.fails {
+        messages::add(state, context, &id, until);
+    }
     state.volumes.insert(id.clone(), volume);
     state.expect(until);
     Ok(id)

@@ -32,12 +32,17 @@ pub(super) fn issue(
     let auth = auth.ok_or_else(|| expecting("auth", "request body"))?;
     let identity = object(auth.get("identity").cloned().unwrap_or_default());
     let proof = prove(state, options, &identity, request, now)?;
-    let project_id = scope(state, auth, &proof, request)?;
+    let trust = trust(state, auth, &proof, request)?;
+    let project_id = match &trust {
+        Some(trust) => Some(trust.project_id.clone()),
+        None => scope(state, auth, &proof, request)?,
+    };
     let token = Token {
         user_id: proof.user.id,
         project_id,
         methods: proof.methods,
         application_credential: proof.application_credential,
+        trust: trust.map(|trust| trust.id),
         issued_at: now,
         expires_at: later(now, options.token_lifetime),
     };
@@ -138,6 +143,18 @@ fn by_token(state: &CloudState, token: &Token) -> Option<Proof> {
     }
     let bound = token.project_id.clone();
     Some(Proof { user, methods, bound, application_credential: token.application_credential.clone() })
+}
+
+/// Returns the trust that the token is for. One that does not exist is refused as a wrong password is.
+fn trust(state: &CloudState, auth: &Value, proof: &Proof, request: &Request) -> Result<Option<Trust>, Reply> {
+    let requested = auth.pointer("/scope/OS-TRUST:trust/id").and_then(Value::as_str);
+    let Some(id) = requested else { return Ok(None) };
+    let trust = state.trusts.iter().find(|trust| trust.id == id).ok_or_else(|| unauthorized(request))?;
+    if trust.trustee_id != proof.user.id {
+        let words = "You are not authorized to perform the requested action.";
+        return Err(refusal(StatusCode::FORBIDDEN, words));
+    }
+    Ok(Some(trust.clone()))
 }
 
 /// Returns the project that the token is for.

@@ -37,18 +37,23 @@ const EXTENSIONS: [(&str, &str); 26] = [
     ("uplink-status-propagation", "Port Uplink Status Propagation"),
 ];
 
+/// Extension of releases since 2024.2.
+const TRUSTED_PORTS: [(&str, &str); 1] = [("port-trusted-vif", "Port trusted vif")];
+
 fn view((alias, name): &(&str, &str)) -> Value {
     let updated = "2020-01-01T00:00:00-00:00";
     json!({"alias": alias, "name": name, "description": name, "updated": updated, "links": []})
 }
 
 /// Handles everything under `/extensions`.
-pub(super) fn handle(_context: &Context<'_>, path: &[&str]) -> HandlerResult {
+pub(super) fn handle(context: &Context<'_>, path: &[&str]) -> HandlerResult {
+    let newer = TRUSTED_PORTS.iter().filter(|_| context.options.trusted_ports);
+    let mut extensions = EXTENSIONS.iter().chain(newer);
     let Some(alias) = path.first() else {
-        let views: Vec<Value> = EXTENSIONS.iter().map(view).collect();
+        let views: Vec<Value> = extensions.map(view).collect();
         return Ok(Reply::ok(&json!({"extensions": views})));
     };
-    let extension = EXTENSIONS.iter().find(|(known, _)| known == alias).ok_or_else(|| {
+    let extension = extensions.find(|(known, _)| known == alias).ok_or_else(|| {
         let words = format!("Extension with alias {alias} does not exist");
         refusal(StatusCode::NOT_FOUND, "HTTPNotFound", &words)
     })?;

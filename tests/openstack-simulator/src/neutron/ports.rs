@@ -11,6 +11,9 @@ use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, object, set, text, touch};
 use crate::state::CloudState;
 
+/// Attribute of a virtual function whose server may change its hardware address.
+const TRUSTED: &str = "trusted";
+
 /// Returns the defaults of a port.
 fn defaults() -> Value {
     json!({
@@ -44,6 +47,7 @@ fn check_policy(context: &Context<'_>, network: &Object, port: &Object) -> Resul
         ("binding:profile", is_set("binding:profile")),
         ("fixed_ips:ip_address", !owns_network && has_address()),
         ("mac_address", !owns_network && is_set("mac_address")),
+        (TRUSTED, port.get(TRUSTED).is_some_and(|trusted| !trusted.is_null())),
         ("port_security_enabled", !owns_network && open),
     ];
     let refused = refused.into_iter().find(|(_, is_refused)| *is_refused && !context.caller.admin);
@@ -52,9 +56,18 @@ fn check_policy(context: &Context<'_>, network: &Object, port: &Object) -> Resul
     Err(refusal(StatusCode::FORBIDDEN, "PolicyNotAuthorized", &words))
 }
 
+/// Returns the defaults of the ports of users. Only the extension `port-trusted-vif` has the attribute `trusted`.
+fn defaults_of(context: &Context<'_>) -> Value {
+    let mut defaults = defaults();
+    if context.options.trusted_ports {
+        defaults[TRUSTED] = Value::Null;
+    }
+    defaults
+}
+
 /// `POST /ports`.
 pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
-    let mut port = draft(context, ResourceKind::Port, defaults(), &["network_id"])?;
+    let mut port = draft(context, ResourceKind::Port, defaults_of(context), &["network_id"])?;
     let network_id = text(&port, "network_id").to_owned();
     let network = find(state, context, ResourceKind::Network, &network_id)?;
     let project = text(&port, "project_id").to_owned();
@@ -63,6 +76,10 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         return Err(refusal(StatusCode::FORBIDDEN, "HTTPForbidden", &words));
     }
     check_policy(context, network, &port)?;
+    if !context.caller.admin {
+        // Neutron shows it to administrators only.
+        port.remove(TRUSTED);
+    }
     check_quota(state, ResourceKind::Port, &project)?;
     let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
     let fixed_ips = allocate(state, &network_id, requested.as_deref())?;
@@ -134,7 +151,7 @@ fn with_mac(pairs: &[Value], mac: &str) -> Vec<Value> {
 
 /// `PUT /ports/{id}`.
 pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
-    let allowed = [
+    let mut allowed = vec![
         "name",
         "description",
         "admin_state_up",
@@ -148,7 +165,14 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
         "binding:vnic_type",
         "dns_name",
     ];
+    if context.options.trusted_ports {
+        allowed.push(TRUSTED);
+    }
     let mut changes = changes(state, context, ResourceKind::Port, id, &allowed)?;
+    if changes.contains_key(TRUSTED) && !context.caller.admin {
+        let words = format!("(rule:update_port and rule:update_port:{TRUSTED}) is disallowed by policy");
+        return Err(refusal(StatusCode::FORBIDDEN, "PolicyNotAuthorized", &words));
+    }
     let port = state.find(ResourceKind::Port, id).ok_or_else(|| ResourceKind::Port.missing(id))?;
     if let Some(groups) = changes.get("security_groups").and_then(Value::as_array) {
         check_groups(state, groups, text(port, "project_id"))?;

@@ -138,7 +138,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     let groups = security_groups(state, context, &body)?;
     let disks = disks::requested(state, context, &body)?;
     let nics = networks::requested(state, context, &body)?;
-    let zone = zone(&body)?;
+    let zone = disks.zone(state, context, zone(&body)?)?;
     let mut server = draft(state, context, &body, flavor)?;
     server.image = disks.image.clone();
     server.security_groups = groups.iter().map(|(name, _)| name.clone()).collect();

@@ -41,7 +41,7 @@ pub(super) fn draft_of(
             return Err(refusal(StatusCode::BAD_REQUEST, &words));
         }
     }
-    check_known(&body, |key| {
+    check_known(context, &body, |key| {
         draft.contains_key(key) || required.contains(&key) || key == "project_id" || key == "tenant_id"
     })?;
     draft.extend(body);
@@ -54,8 +54,9 @@ pub(super) fn draft_of(
     Ok(draft)
 }
 
-fn check_known(body: &Object, known: impl Fn(&str) -> bool) -> Result<(), Reply> {
-    match body.keys().find(|key| !known(key)) {
+fn check_known(context: &Context<'_>, body: &Object, known: impl Fn(&str) -> bool) -> Result<(), Reply> {
+    let minor = context.options.load_balancer_minor;
+    match body.keys().find(|key| !known(key) || age::is_newer(key, minor)) {
         Some(key) => {
             let words = format!("Unknown attribute:\n{key}");
             Err(refusal(StatusCode::BAD_REQUEST, &words))
@@ -67,7 +68,7 @@ fn check_known(body: &Object, known: impl Fn(&str) -> bool) -> Result<(), Reply>
 /// Returns the changes in a body, if all of them are in `allowed`.
 pub(super) fn changes(context: &Context<'_>, kind: BalancerKind, allowed: &[&str]) -> Result<Object, Reply> {
     let body = body(context, kind)?;
-    check_known(&body, |key| allowed.contains(&key))?;
+    check_known(context, &body, |key| allowed.contains(&key))?;
     Ok(body)
 }
 

@@ -95,8 +95,15 @@ fn delete(state: &mut CloudState, context: &Context<'_>, id: &str, load_balancer
 /// `PUT /pools/{pool}/members`: adds and changes members; without `additive_only` it removes all others.
 fn batch(state: &mut CloudState, context: &Context<'_>, pool: &str, load_balancer: &str) -> HandlerResult {
     let kind = BalancerKind::Member;
+    let parameter = "additive_only";
+    if context.request.query.get(parameter).is_some()
+        && age::is_newer(parameter, context.options.load_balancer_minor)
+    {
+        let words = format!("Unknown argument: \"{parameter}\"");
+        return Err(refusal(StatusCode::BAD_REQUEST, &words));
+    }
     let additive =
-        context.request.query.get("additive_only").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        context.request.query.get(parameter).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let whole = context.whole_body();
     let bodies = crate::object::list(&whole, "members").iter().cloned().map(object);
     let new: Vec<Object> =

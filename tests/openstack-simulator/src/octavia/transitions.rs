@@ -39,10 +39,13 @@ pub(super) fn begin(
             }
         }
     }
-    if draft::provider(state, load_balancer) == FROZEN {
+    let provider = draft::provider(state, load_balancer);
+    if provider == FROZEN {
         return;
     }
-    let until = context.after(context.options.load_balancer_time);
+    let options = context.options;
+    let time = options.load_balancer_times.get(provider).copied().unwrap_or(options.load_balancer_time);
+    let until = context.after(time);
     let deletes = status == "PENDING_DELETE";
     let transition = Transition { until, targets, fails: context.fate == Fate::Error, deletes };
     state.balancer_transitions.insert(load_balancer.to_owned(), transition);

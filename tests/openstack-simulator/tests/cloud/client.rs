@@ -75,9 +75,21 @@ pub(crate) async fn send(
     token: &str,
     body: &str,
 ) -> Option<ReceivedResponse> {
-    let mut stream = TcpStream::connect(address).await.expect("a listener");
     // Cinder refuses the version of another service.
     let version = if path.contains("/v3/") { "" } else { "OpenStack-API-Version: compute 2.90\r\n" };
+    send_with(address, method, path, token, version, body).await
+}
+
+/// Sends one request with another line in its head.
+pub(crate) async fn send_with(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    token: &str,
+    version: &str,
+    body: &str,
+) -> Option<ReceivedResponse> {
+    let mut stream = TcpStream::connect(address).await.expect("a listener");
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nX-Auth-Token: {token}\r\n\
          {version}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

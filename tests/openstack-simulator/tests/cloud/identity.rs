@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
-use crate::client::{Client, quick, send};
+use crate::client::{Client, ReceivedResponse, quick, send};
 
 const UNAUTHORIZED: &str = "The request you have made requires authentication.";
 
@@ -100,4 +100,77 @@ async fn resources_of_other_projects_are_not_visible() {
     assert_eq!(other.delete(&format!("/network/v2.0/networks/{public}")).await.status, 403);
     assert!(simulator.inventory("demo2").is_empty());
     assert_eq!(simulator.inventory("demo").servers.len(), 1);
+}
+
+async fn login(simulator: &Simulator, user: &str, scope: &Value) -> ReceivedResponse {
+    let user = json!({"name": user, "password": user, "domain": {"name": "Default"}});
+    let body = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope,
+    }});
+    send(simulator.address(), "POST", "/v3/auth/tokens", "", &body.to_string()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_token_of_a_trust_is_for_the_project_of_the_trustor() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let trust = simulator.trust("demo", "demo2").unwrap();
+    assert_eq!(simulator.trust("demo", "nobody"), None);
+    let scope = |id: &str| json!({"OS-TRUST:trust": {"id": id}});
+    let response = login(&simulator, "demo2", &scope(&trust)).await;
+    let token = response.object();
+    assert_eq!((&token["project"]["name"], &token["user"]["name"]), (&json!("demo"), &json!("demo2")));
+    let shown = &token["OS-TRUST:trust"];
+    assert_eq!((&shown["id"], &shown["impersonation"]), (&json!(trust), &json!(false)));
+    assert_eq!(shown["trustee_user"]["id"], token["user"]["id"]);
+    let owner = Client::login(&simulator, "demo").await;
+    let network = owner.id_of("/network/v2.0/networks", "private").await;
+    let path = format!("/network/v2.0/networks/{network}");
+    let id = response.header("x-subject-token").unwrap();
+    assert_eq!(send(simulator.address(), "GET", &path, id, "").await.unwrap().status, 200);
+
+    let refused = login(&simulator, "tiny", &scope(&trust)).await;
+    let words = "You are not authorized to perform the requested action.";
+    assert_eq!((refused.status, refused.message().as_str()), (403, words), "another trustee");
+    let unknown = login(&simulator, "demo2", &scope("nothing")).await;
+    assert_eq!((unknown.status, unknown.message().as_str()), (401, UNAUTHORIZED));
+}
+
+#[tokio::test]
+async fn everyone_reads_the_regions_and_administrators_change_them() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let regions = client.get("/v3/regions").await.json();
+    assert_eq!(regions["regions"].as_array().map(Vec::len), Some(1), "{regions}");
+    assert_eq!(regions["regions"][0]["id"], "RegionOne");
+    assert_eq!(client.get("/v3/regions/RegionOne").await.object()["parent_region_id"], Value::Null);
+    let missing = client.get("/v3/regions/RegionTwo").await;
+    assert_eq!((missing.status, missing.message().as_str()), (404, "Could not find region: RegionTwo."));
+    let words = "You are not authorized to perform the requested action: identity:";
+    for (path, action) in [("/v3/regions/RegionOne", "delete_region"), ("/v3/users", "list_users")] {
+        let refused = if action == "list_users" { client.get(path).await } else { client.delete(path).await };
+        assert_eq!((refused.status, refused.message()), (403, format!("{words}{action}.")));
+    }
+    let anonymous = send(simulator.address(), "GET", "/v3/regions", "", "").await.unwrap();
+    assert_eq!(anonymous.status, 401);
+}
+
+#[tokio::test]
+async fn octavia_refuses_the_changes_of_a_reader() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    assert!(simulator.set_reader("demo", true) && !simulator.set_reader("nobody", true));
+    let client = Client::login(&simulator, "demo").await;
+    let scope = json!({"project": {"name": "demo", "domain": {"name": "Default"}}});
+    let roles = login(&simulator, "demo", &scope).await.object()["roles"].clone();
+    assert_eq!((roles.as_array().map(Vec::len), &roles[0]["name"]), (Some(1), &json!("reader")));
+    let path = "/load-balancer/v2/lbaas/loadbalancers";
+    assert_eq!(client.get(path).await.status, 200);
+    let network = client.id_of("/network/v2.0/networks", "private").await;
+    let body = json!({"loadbalancer": {"vip_network_id": network}});
+    let refused = client.post(path, body.clone()).await;
+    let words = "Policy does not allow this request to be performed.";
+    assert_eq!((refused.status, &refused.json()["faultstring"]), (403, &json!(words)));
+    // Neutron of this release does not tell readers from members.
+    assert_eq!(client.post("/network/v2.0/networks", json!({"network": {"name": "n"}})).await.status, 201);
+    assert!(simulator.set_reader("demo", false));
+    assert_eq!(client.post(path, body).await.status, 201);
 }

@@ -1,7 +1,10 @@
 //! Tests of load balancers.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, Simulator};
+use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, Simulator, SimulatorOptions};
 
 use crate::client::{Client, quick};
 
@@ -169,4 +172,51 @@ async fn a_hypervisor_sees_the_addresses_of_the_load_balancers_in_front_of_a_ser
     let seen: Vec<String> = only().balanced_ips.iter().map(ToString::to_string).collect();
     let expected = [&balancer["vip_address"], &floating["floating_ip_address"]];
     assert_eq!(seen, expected.map(|address| address.as_str().unwrap().to_owned()));
+}
+
+#[tokio::test]
+async fn an_older_octavia_has_fewer_attributes_and_calls() {
+    let options = SimulatorOptions { load_balancer_minor: 4, ..quick() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let versions = client.get("/load-balancer/").await.object();
+    let newest = versions.as_array().unwrap().last().unwrap();
+    assert_eq!((&newest["id"], &newest["status"]), (&json!("v2.4"), &json!("CURRENT")));
+    for path in ["flavors", "availabilityzones"] {
+        assert_eq!(client.get(&format!("{LBAAS}/{path}")).await.status, 404, "{path}");
+    }
+    let subnet = client.id_of("/network/v2.0/subnets", "private-subnet").await;
+    let tagged = json!({"loadbalancer": {"vip_subnet_id": subnet, "tags": ["a"]}});
+    let refused = client.post(&format!("{LBAAS}/loadbalancers"), tagged).await;
+    assert_eq!(words(&refused), (400, "Unknown attribute:\ntags".to_owned()));
+    let made = balancer(&client, json!({})).await;
+    assert!(made.get("tags").is_none() && made.get("availability_zone").is_none(), "{made}");
+    let id = made["id"].as_str().unwrap();
+    let listener = json!({"loadbalancer_id": id, "protocol": "TCP", "protocol_port": 6443});
+    let mut guarded = listener.clone();
+    guarded["allowed_cidrs"] = json!(["10.0.0.0/8"]);
+    let refused = client.post(&format!("{LBAAS}/listeners"), json!({"listener": guarded})).await;
+    assert_eq!(words(&refused), (400, "Unknown attribute:\nallowed_cidrs".to_owned()));
+    let listener = client.post(&format!("{LBAAS}/listeners"), json!({"listener": listener})).await.id();
+    active(&client, id).await;
+    let pool = json!({"listener_id": listener, "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN"});
+    let pool = client.post(&format!("{LBAAS}/pools"), json!({"pool": pool})).await.id();
+    active(&client, id).await;
+    let path = format!("{LBAAS}/pools/{pool}/members?additive_only=true");
+    let refused = client.put(&path, json!({"members": []})).await;
+    assert_eq!(words(&refused), (400, "Unknown argument: \"additive_only\"".to_owned()));
+}
+
+#[tokio::test]
+async fn each_provider_takes_its_own_time() {
+    let times = BTreeMap::from([("ovn".to_owned(), Duration::from_hours(1))]);
+    let options = SimulatorOptions { load_balancer_times: times, ..quick() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let subnet = client.id_of("/network/v2.0/subnets", "private-subnet").await;
+    let body = json!({"loadbalancer": {"vip_subnet_id": subnet, "provider": "ovn"}});
+    let slow = client.post(&format!("{LBAAS}/loadbalancers"), body).await.id();
+    balancer(&client, json!({"provider": "amphora"})).await;
+    let slow = client.get(&format!("{LBAAS}/loadbalancers/{slow}")).await.object();
+    assert_eq!(slow["provisioning_status"], "PENDING_CREATE");
 }

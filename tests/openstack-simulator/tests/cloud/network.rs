@@ -1,7 +1,7 @@
 //! Tests of networks, addresses, routers, floating IPs, and filters.
 
 use serde_json::{Value, json};
-use tests_openstack_simulator::Simulator;
+use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
 use crate::client::{Client, quick};
 
@@ -120,4 +120,37 @@ async fn resources_are_found_by_attribute_tag_address_and_page() {
     assert_eq!(names(&format!("limit=5&marker={marker}")).await.len(), 1);
     let external = client.get(&format!("{NETWORK}/networks?router:external=true")).await.object();
     assert_eq!(external[0]["name"], "public");
+}
+
+#[tokio::test]
+async fn trusted_ports_need_the_extension_and_an_administrator() {
+    for has_extension in [true, false] {
+        let options = SimulatorOptions { trusted_ports: has_extension, ..quick() };
+        let simulator = Simulator::start(options).await.unwrap();
+        let client = Client::login(&simulator, "demo").await;
+        let admin = Client::login(&simulator, "admin").await;
+        let extension = client.get(&format!("{NETWORK}/extensions/port-trusted-vif")).await;
+        assert_eq!(extension.status, if has_extension { 200 } else { 404 });
+        let network = client.id_of(&format!("{NETWORK}/networks"), "private").await;
+        let ports = format!("{NETWORK}/ports");
+        let body = json!({"port": {"network_id": network, "trusted": true}});
+        let (refused, made) = (client.post(&ports, body.clone()).await, admin.post(&ports, body).await);
+        if !has_extension {
+            let words = "Unrecognized attribute(s) 'trusted'";
+            assert_eq!((refused.status, refused.message().as_str()), (400, words));
+            assert_eq!((made.status, made.message().as_str()), (400, words));
+            continue;
+        }
+        let words = "(rule:create_port and rule:create_port:trusted) is disallowed by policy";
+        assert_eq!((refused.status, refused.message().as_str()), (403, words));
+        assert_eq!(made.object()["trusted"], true);
+        let path = format!("{ports}/{}", made.id());
+        let changed = admin.put(&path, json!({"port": {"trusted": false}})).await.object();
+        assert_eq!(changed["trusted"], false);
+        let own = client.post(&ports, json!({"port": {"network_id": network}})).await;
+        assert_eq!(own.object().get("trusted"), None, "administrators see it");
+        let refused = client.put(&format!("{ports}/{}", own.id()), json!({"port": {"trusted": true}})).await;
+        let words = "(rule:update_port and rule:update_port:trusted) is disallowed by policy";
+        assert_eq!((refused.status, refused.message().as_str()), (403, words));
+    }
 }

@@ -1,9 +1,9 @@
 //! Tests of volumes and images.
 
 use serde_json::json;
-use tests_openstack_simulator::Simulator;
+use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
 
-use crate::client::{Client, quick};
+use crate::client::{Client, quick, send_with};
 
 #[tokio::test]
 async fn a_server_boots_from_a_volume_that_is_deleted_with_it() {
@@ -100,4 +100,99 @@ async fn images_are_listed_in_pages() {
     let rest = client.get(&next).await.json();
     assert_eq!((rest["images"].as_array().unwrap().len(), &rest["next"]), (3, &json!(null)));
     assert_eq!(client.get("/image/v2/images/nothing").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_filter_by_metadata_works_unless_the_cloud_ignores_it() {
+    for works in [true, false] {
+        let options = SimulatorOptions { volume_metadata_filter: works, ..quick() };
+        let simulator = Simulator::start(options).await.unwrap();
+        let client = Client::login(&simulator, "demo").await;
+        let volumes = format!("/volume/v3/{}/volumes", client.project);
+        for owner in ["a", "b"] {
+            let body = json!({"volume": {"size": 1, "name": owner, "metadata": {"owner": owner}}});
+            client.post(&volumes, body).await.id();
+        }
+        let found =
+            client.get(&format!("{volumes}/detail?metadata=%7B%27owner%27%3A+%27a%27%7D")).await.object();
+        let names: Vec<&str> =
+            found.as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+        let expected = if works { vec!["a"] } else { vec!["b", "a"] };
+        assert_eq!(names, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_message_says_why_a_volume_was_not_created() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let base = format!("/volume/v3/{}", client.project);
+    simulator.inject(InjectedFault {
+        method: Some("POST".to_owned()),
+        path: Some("/volumes".to_owned()),
+        count: Some(1),
+        ..InjectedFault::new(FaultEffect::EndInError)
+    });
+    let id = client.post(&format!("{base}/volumes"), json!({"volume": {"size": 1}})).await.id();
+    client.until(&format!("{base}/volumes/{id}"), |volume| volume["status"] == "error").await;
+    let path = format!("{base}/messages");
+    let old = client.get(&path).await;
+    let words = "API version 3.0 is not supported on this method.";
+    assert_eq!((old.status, old.message().as_str()), (404, words));
+    let call = async |method: &str, path: &str| {
+        let version = "OpenStack-API-Version: volume 3.3\r\n";
+        send_with(client.address, method, path, &client.token, version, "").await.unwrap()
+    };
+    let messages = call("GET", &path).await.object();
+    let message = &messages[0];
+    assert_eq!((messages.as_array().map(Vec::len), &message["resource_uuid"]), (Some(1), &json!(id)));
+    let words = "schedule allocate volume:Could not find any available weighted backend.";
+    assert_eq!(message["user_message"], words);
+    assert_eq!(message["event_id"], "VOLUME_VOLUME_001_003");
+    let one = format!("{path}/{}", message["id"].as_str().unwrap());
+    assert_eq!(call("GET", &one).await.object()["message_level"], "ERROR");
+    assert_eq!(call("DELETE", &one).await.status, 204);
+    assert_eq!(call("GET", &one).await.status, 404);
+}
+
+#[tokio::test]
+async fn nova_may_refuse_volumes_of_another_zone_than_that_of_the_server() {
+    let options = SimulatorOptions { cross_zone_attachment: false, ..quick() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let volumes = format!("/volume/v3/{}/volumes", client.project);
+    let mut ids = Vec::new();
+    for zone in ["az1", "az2"] {
+        let id = client.post(&volumes, json!({"volume": {"size": 1, "availability_zone": zone}})).await.id();
+        client.until(&format!("{volumes}/{id}"), |volume| volume["status"] == "available").await;
+        ids.push(id);
+    }
+    let plain = client.server_body("machine").await;
+    let create = async |zone: Option<&str>, volumes: &[&String]| {
+        let mut body = plain.clone();
+        let disks = volumes.iter().map(|id| {
+            json!({
+                "boot_index": -1, "uuid": id, "source_type": "volume", "destination_type": "volume",
+            })
+        });
+        body["server"]["block_device_mapping_v2"] = disks.collect();
+        if let Some(zone) = zone {
+            body["server"]["availability_zone"] = json!(zone);
+        }
+        client.post("/compute/v2.1/servers", body).await
+    };
+    let mismatch = "The availability zone between the server and its attached volumes do not match: ";
+    let refused = create(Some("az1"), &[&ids[1]]).await;
+    let words =
+        "Server and volumes are not in the same availability zone. Server is in: az1. Volumes are in: az2.";
+    assert_eq!((refused.status, refused.message()), (400, format!("{mismatch}{words}")));
+    let refused = create(None, &[&ids[0], &ids[1]]).await;
+    let words = "Volumes are in different availability zones: az1,az2.";
+    assert_eq!((refused.status, refused.message()), (400, format!("{mismatch}{words}")));
+    // A server without a zone goes to that of its volumes.
+    let id = create(None, &[&ids[1]]).await.id();
+    let path = format!("/compute/v2.1/servers/{id}");
+    let server = client.until(&path, |server| server["status"] == "ACTIVE").await;
+    assert_eq!(server["OS-EXT-AZ:availability_zone"], "az2");
+    assert_eq!(create(Some("az1"), &[&ids[0]]).await.status, 202);
 }

@@ -90,6 +90,41 @@ async fn r15_3_a_machine_takes_the_quota_of_a_deleted_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_machine_without_quota_for_its_floating_ip_claims_none() {
+    const NAMESPACE: &str = "floating";
+    let world = world(NAMESPACE, &[pool(NAMESPACE, 1)]).await;
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
+    eventually("the first machine runs", || async { is_running(&machines, "m").await.then_some(()) }).await;
+    let used = i64::try_from(world.cloud.inventory("demo").floating_ips.len()).unwrap();
+    assert!(world.cloud.set_quota("demo", "floatingip", used));
+    let mut spec = plain();
+    spec["floatingIPPoolRef"] = json!({"kind": "OpenStackFloatingIPPool", "name": "pool"});
+    for document in machine(NAMESPACE, "reached", &spec) {
+        world.create(&document.to_string()).await.unwrap();
+    }
+    eventually("the machine waits for quota", || async {
+        let machine = machines.get("reached").await.unwrap();
+        let condition = machine.condition("InstanceReady").filter(|it| it.reason == "QuotaExceeded");
+        condition
+            .filter(|it| it.message.contains("spec.floatingIPPoolRef needs 1 floatingip, 0 left"))
+            .map(|_| ())
+    })
+    .await;
+    let claims: Api<IPAddressClaim> = Api::namespaced(world.admin(), NAMESPACE);
+    assert_eq!(claims.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    assert!(world.cloud.set_quota("demo", "floatingip", used + 1));
+    eventually("the machine has its floating IP", || async {
+        let machine = machines.get("reached").await.unwrap();
+        machine.condition("FloatingAddressFromPoolReady").filter(|it| it.holds()).map(|_| ())
+    })
+    .await;
+    term.cancel();
+    running.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_quota_creates_nothing_and_is_provisioned_when_the_quota_is_raised() {
     const NAMESPACE: &str = "full";
     let world = world(NAMESPACE, &[]).await;

@@ -1,9 +1,11 @@
 //! Effects of the steps of a load balancer, each recorded in the observed state.
 
+use std::collections::BTreeMap;
+
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
-    CloudError, ErrorClass, FixedIp, NewHealthMonitor, NewListener, NewLoadBalancer, NewMember, NewPool,
-    NewPort, TaggedKind,
+    CloudError, ErrorClass, FixedIp, LoadBalancerPart, NewHealthMonitor, NewListener, NewLoadBalancer,
+    NewMember, NewPool, NewPort, TaggedKind,
 };
 use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
@@ -13,6 +15,7 @@ use serde_json::json;
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
+use super::repairs::{PART_REPAIRS, RECREATIONS};
 use super::{
     Backend, BalancerWish, ENABLED, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, REPLACED, Step, allowed_cidrs,
     clients, members,
@@ -43,13 +46,18 @@ impl Actor<'_> {
             }
             Step::Create => self.create_balancer(wish, object, observed).await,
             Step::FailOver { id, at } => {
-                self.annotate(object, FAILOVER, &at.to_string()).await?;
+                self.annotate(object, &[(FAILOVER, &at.to_string())]).await?;
                 observed.balancing.failed_over = Some(at);
                 self.fail_over(observed, &id).await
             }
             Step::Replace { id, why, failed } => {
-                self.annotate(object, REPLACED, &id).await?;
-                observed.balancing.replaced = Some(id.clone());
+                // Noted before the deletion, and once: a deletion that fails is repeated without another delay.
+                if !observed.balancing.is_being_replaced(&id) {
+                    let recreations = observed.balancing.recreations.after(observed.balancing.now);
+                    self.annotate(object, &[(REPLACED, &id), (RECREATIONS, &recreations.text())]).await?;
+                    observed.balancing.recreations = recreations;
+                    observed.balancing.replaced = Some(id.clone());
+                }
                 gone(self.cloud.delete_load_balancer(&id).await)?;
                 let message = format!("deleted load balancer {id} to create another one: {why}");
                 if failed {
@@ -57,6 +65,12 @@ impl Actor<'_> {
                 }
                 set_status(observed, "PENDING_DELETE");
                 Ok(Some(("LoadBalancerRecreated", message)))
+            }
+            Step::NoteActive => {
+                let recreations = observed.balancing.recreations.proven();
+                self.annotate(object, &[(RECREATIONS, &recreations.text())]).await?;
+                observed.balancing.recreations = recreations;
+                Ok(None)
             }
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Associate { floating_ip, port } => {
@@ -73,8 +87,13 @@ impl Actor<'_> {
                     self.write_journal(object, observed).await?;
                 }
                 if let Step::Enable { at, .. } = &step {
-                    self.annotate(object, ENABLED, &at.to_string()).await?;
+                    self.annotate(object, &[(ENABLED, &at.to_string())]).await?;
                     observed.balancing.enabled = Some(*at);
+                }
+                if let Step::SetAgain { repairs, .. } | Step::RemoveBroken { repairs, .. } = &step {
+                    // Noted first: a repair that is noted and not made only shortens the limit.
+                    self.annotate(object, &[(PART_REPAIRS, &repairs.text())]).await?;
+                    observed.balancing.repairs = repairs.clone();
                 }
                 let failed = step.heals();
                 let event = self.change_parts(step, wish, observed).await?;
@@ -144,8 +163,9 @@ impl Actor<'_> {
         // The port's id must be in the journal before anything depends on it.
         self.write_journal(object, observed).await?;
         if let Some(request) = observed.balancing.recreate.take() {
-            self.annotate(object, RECREATED, &request).await?;
+            self.annotate(object, &[(RECREATED, &request)]).await?;
         }
+        self.note_recreation(object, observed).await?;
         let port = observed.balancing.vip_port.clone().unwrap_or_default();
         let fixed = port.fixed_ips.first().cloned().unwrap_or_default();
         let new = NewLoadBalancer {
@@ -174,6 +194,22 @@ impl Actor<'_> {
         let message = format!("created load balancer {} ({})", wish.name, balancer.id);
         observed.balancing.balancer = Some(balancer);
         Ok(Some(("CreatedLoadBalancer", message)))
+    }
+
+    /// Notes a load balancer in place of one that another client deleted, so that the new one has to prove itself.
+    async fn note_recreation(
+        &self,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        let worked = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+        if !worked || observed.balancing.recreations.is_unproven() {
+            return Ok(());
+        }
+        let recreations = observed.balancing.recreations.after(observed.balancing.now);
+        self.annotate(object, &[(RECREATIONS, &recreations.text())]).await?;
+        observed.balancing.recreations = recreations;
+        Ok(())
     }
 
     /// Returns the requested provider, or none with a warning if the cloud does not have it.
@@ -304,6 +340,11 @@ impl Actor<'_> {
                 }
                 Some(("DeletedMember", format!("removed {name} from the load balancer")))
             }
+            Step::SetAgain { part, .. } => {
+                let message = format!("set {part} again, which was in ERROR");
+                gone(cloud.set_load_balancer_part_again(&part).await)?;
+                Some(("RepairedLoadBalancerPart", message))
+            }
             step => self.remove_part(step).await?,
         })
     }
@@ -319,21 +360,28 @@ impl Actor<'_> {
                     format!("removed health monitor {id}, which checks in another way"),
                 ))
             }
-            Step::RemoveListener(id) | Step::RemoveBrokenListener(id) => {
+            Step::RemoveListener(id) => {
                 gone(cloud.delete_listener(&id).await)?;
                 Some(("DeletedListener", format!("removed listener {id}")))
             }
-            Step::RemovePool(id) | Step::RemoveBrokenPool(id) => {
+            Step::RemovePool(id) => {
                 gone(cloud.delete_pool(&id).await)?;
                 Some(("DeletedPool", format!("removed pool {id}")))
             }
-            Step::RemoveBrokenMember { pool, id } => {
-                gone(cloud.delete_member(&pool, &id).await)?;
-                Some(("DeletedMember", format!("removed member {id}, which was in ERROR")))
-            }
-            Step::RemoveBrokenMonitor(id) => {
-                gone(cloud.delete_health_monitor(&id).await)?;
-                Some(("DeletedHealthMonitor", format!("removed health monitor {id}, which was in ERROR")))
+            Step::RemoveBroken { part, .. } => {
+                let message = format!("removed {part}, which was in ERROR");
+                let (event, result) = match &part {
+                    LoadBalancerPart::Listener(id) => ("DeletedListener", cloud.delete_listener(id).await),
+                    LoadBalancerPart::Pool(id) => ("DeletedPool", cloud.delete_pool(id).await),
+                    LoadBalancerPart::HealthMonitor(id) => {
+                        ("DeletedHealthMonitor", cloud.delete_health_monitor(id).await)
+                    }
+                    LoadBalancerPart::Member { pool, id } => {
+                        ("DeletedMember", cloud.delete_member(pool, id).await)
+                    }
+                };
+                gone(result)?;
+                Some((event, message))
             }
             _ => None,
         })
@@ -404,15 +452,15 @@ impl Actor<'_> {
         Ok(Some(("CreatedMember", format!("added {}", added.collect::<Vec<_>>().join(", ")))))
     }
 
-    /// Sets an annotation of the cluster.
+    /// Sets annotations of the cluster.
     async fn annotate(
         &self,
         object: &mut OpenStackCluster,
-        key: &str,
-        value: &str,
+        annotations: &[(&str, &str)],
     ) -> Result<(), ReconcileError> {
+        let annotations: BTreeMap<&str, &str> = annotations.iter().copied().collect();
         let change = json!({"metadata": {
-            "resourceVersion": object.resource_version(), "annotations": {key: value},
+            "resourceVersion": object.resource_version(), "annotations": annotations,
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
         Ok(())

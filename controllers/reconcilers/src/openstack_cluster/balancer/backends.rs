@@ -1,11 +1,11 @@
 //! Control plane machines of a cluster, which are the members of the pools.
 
-use apiserver_types::{ConditionStatus, Machine, OpenStackMachine};
-use controllers_runtime::Journal;
+use apiserver_types::{Cluster, ConditionStatus, Machine, OpenStackMachine};
+use controllers_runtime::{ControllerContext, Journal, ReconcileError};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::{names, pre_terminate};
+use crate::{names, pre_terminate, templates};
 
 /// Machine that serves the API, or will.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,6 +24,21 @@ impl Backend {
     pub(in super::super) fn tag(&self) -> String {
         names::member_tag(&self.uid)
     }
+}
+
+/// Returns the number of machines that the control plane of a Cluster is to have; 0 if the Cluster does not name one.
+pub(in super::super) async fn replicas(
+    context: &ControllerContext,
+    cluster: &Cluster,
+) -> Result<usize, ReconcileError> {
+    let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(0) };
+    let namespace = cluster.namespace().unwrap_or_default();
+    if !templates::is_served(context, reference) {
+        return Ok(0);
+    }
+    let found = templates::read(context, &namespace, reference).await?;
+    let replicas = found.and_then(|it| it.data.pointer("/spec/replicas")?.as_u64());
+    Ok(replicas.and_then(|it| usize::try_from(it).ok()).unwrap_or_default())
 }
 
 /// Lists the control plane machines of a cluster that are not being deleted.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use controllers_infrastructure::{FailedStep, Listener};
+use controllers_infrastructure::{FailedStep, Listener, LoadBalancerPart};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
 use super::super::observe::Observed;
+use super::repairs::PartRepairs;
 use super::{
     ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, PENDING, PoolView, allowed_cidrs,
     health, members, passes_clients,
@@ -57,16 +58,14 @@ pub(in super::super) enum Step {
     DrainMember { pool: String, id: String, name: String },
     /// Remove a machine from a pool.
     RemoveMember { pool: String, id: String, name: String },
-    /// Remove a member in ERROR.
-    RemoveBrokenMember { pool: String, id: String },
     /// Remove a monitor that checks in another way, so that the next one is as desired.
     RemoveMonitor(String),
-    /// Remove a monitor in ERROR.
-    RemoveBrokenMonitor(String),
-    /// Remove a pool in ERROR.
-    RemoveBrokenPool(String),
-    /// Remove a listener in ERROR.
-    RemoveBrokenListener(String),
+    /// Have Octavia configure a part in ERROR once more. `repairs` is the record after that.
+    SetAgain { part: LoadBalancerPart, repairs: PartRepairs },
+    /// Remove a part in ERROR. `repairs` is the record after that.
+    RemoveBroken { part: LoadBalancerPart, repairs: PartRepairs },
+    /// Note that the load balancer has been ACTIVE.
+    NoteActive,
     /// Wait.
     Wait { reason: &'static str, message: String },
 }
@@ -86,13 +85,7 @@ impl Step {
 
     /// Returns true if the step removes a part that Octavia could not change.
     pub(super) fn heals(&self) -> bool {
-        matches!(
-            self,
-            Self::RemoveBrokenMember { .. }
-                | Self::RemoveBrokenMonitor(_)
-                | Self::RemoveBrokenPool(_)
-                | Self::RemoveBrokenListener(_)
-        )
+        matches!(self, Self::RemoveBroken { .. })
     }
 
     /// Returns the reasons of the conditions and Events if the step fails.
@@ -103,15 +96,21 @@ impl Step {
             Self::Associate { .. } => "FailedAssociateFloatingIP",
             Self::CreateListener { .. } => "FailedCreateListener",
             Self::SetCidrs { .. } => "FailedUpdateListener",
-            Self::RemoveListener(_) | Self::RemoveBrokenListener(_) => "FailedDeleteListener",
+            Self::RemoveListener(_) | Self::RemoveBroken { part: LoadBalancerPart::Listener(_), .. } => {
+                "FailedDeleteListener"
+            }
             Self::CreatePool { .. } => "FailedCreatePool",
-            Self::RemovePool(_) | Self::RemoveBrokenPool(_) => "FailedDeletePool",
+            Self::RemovePool(_) | Self::RemoveBroken { part: LoadBalancerPart::Pool(_), .. } => {
+                "FailedDeletePool"
+            }
             Self::CreateMonitor { .. } => "FailedCreateHealthMonitor",
             Self::UpdateMonitor(_) => "FailedUpdateHealthMonitor",
-            Self::RemoveMonitor(_) | Self::RemoveBrokenMonitor(_) => "FailedDeleteHealthMonitor",
+            Self::RemoveMonitor(_) | Self::RemoveBroken { part: LoadBalancerPart::HealthMonitor(_), .. } => {
+                "FailedDeleteHealthMonitor"
+            }
             Self::AddMembers { .. } => "FailedCreateMember",
             Self::DrainMember { .. } => "FailedUpdateMember",
-            Self::RemoveMember { .. } | Self::RemoveBrokenMember { .. } => "FailedDeleteMember",
+            Self::RemoveMember { .. } | Self::RemoveBroken { .. } => "FailedDeleteMember",
             _ => "FailedUpdateLoadBalancer",
         };
         FailedStep::new(CONFIG_FAILED, event)
@@ -217,11 +216,11 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
     if !balancer.admin_state_up {
         return Some(health::switched_off(view, &balancer.id));
     }
-    view.recreate.as_ref().map(|_| Step::Replace {
-        id: balancer.id.clone(),
-        why: health::REQUESTED.to_owned(),
-        failed: false,
-    })
+    if view.recreate.is_some() {
+        let (id, why) = (balancer.id.clone(), health::REQUESTED.to_owned());
+        return Some(Step::Replace { id, why, failed: false });
+    }
+    view.recreations.is_unproven().then_some(Step::NoteActive)
 }
 
 /// Decides on the listener of the API, which the endpoint needs. Pure.
@@ -238,7 +237,7 @@ fn listener(view: &BalancerView, port: i32) -> Option<Step> {
 /// Decides on the parts of an ACTIVE load balancer. Pure.
 pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
-    let ports = || wish.ports.iter().copied();
+    let ports = || wish.ports.iter().copied().filter(|port| !health::is_port_broken(view, *port));
     health::broken_part(wish, tag, view)
         .or_else(|| ports().find_map(|port| listener(view, port)))
         .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))

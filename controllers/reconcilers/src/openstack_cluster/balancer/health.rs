@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::{Listener, LoadBalancer, Pool};
+use controllers_infrastructure::{Listener, LoadBalancer, LoadBalancerPart, Pool};
 use controllers_runtime::OwnershipTag;
 
+use super::repairs::Repair;
 use super::wish::BalancerWish;
 use super::{ACTIVE, BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
 
@@ -68,28 +69,52 @@ pub(super) fn switched_off(view: &BalancerView, id: &str) -> Step {
     Step::Wait { reason: "LoadBalancerDisabled", message }
 }
 
-/// Returns the step that heals a load balancer in ERROR. `worked` is true if it has ever been ACTIVE.
+/// Returns the step that heals a load balancer in ERROR. `worked` is true if the cluster had one that was ACTIVE.
 pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
     let id = id.to_owned();
-    if !worked {
-        let why = "Octavia could not build it. It gives no reason; its operator sees one".to_owned();
+    if view.is_being_replaced(&id) {
+        let why = "an earlier attempt to delete it had no effect".to_owned();
         return Step::Replace { id, why, failed: true };
     }
-    if view.recreate.is_some() {
+    if !worked || (view.recreations.is_unproven() && !view.answers) {
+        return build_again(view, id);
+    }
+    let limit = view.recreations.delay_of_proven(view.now);
+    if view.recreate.is_some() && limit.is_none() {
         return Step::Replace { id, why: REQUESTED.to_owned(), failed: false };
     }
     if view.failed_over.is_none_or(|last| is_over(last, view.now, FAILOVER_INTERVAL)) {
         return Step::FailOver { id, at: view.now };
     }
-    if !view.answers && view.silent_since.is_some_and(|since| is_over(since, view.now, SILENCE)) {
+    let is_silent = view.silent_since.is_some_and(|since| is_over(since, view.now, SILENCE));
+    if !view.answers && is_silent && limit.is_none() {
         let why = "it is in ERROR and forwards no connections".to_owned();
         return Step::Replace { id, why, failed: false };
     }
-    let message = format!(
-        "load balancer {id} is in ERROR. Octavia gives no reason; its operator sees one. \
-         Annotate the OpenStackCluster with {RECREATE} to create another one behind the same address"
-    );
+    let remedy = match limit {
+        None => format!(
+            "Annotate the OpenStackCluster with {RECREATE} to create another one behind the same address"
+        ),
+        Some(next) => {
+            format!("Capstan creates another one behind the same address at {next} at the earliest")
+        }
+    };
+    let message =
+        format!("load balancer {id} is in ERROR. Octavia gives no reason; its operator sees one. {remedy}");
     Step::Wait { reason: if view.answers { DEGRADED } else { BROKEN }, message }
+}
+
+/// Returns the step for a load balancer that Octavia could not build.
+fn build_again(view: &BalancerView, id: String) -> Step {
+    let why = "Octavia could not build it. It gives no reason; its operator sees one".to_owned();
+    match view.recreations.delay_of_unproven(view.now) {
+        None => Step::Replace { id, why, failed: true },
+        Some(next) => {
+            let message =
+                format!("load balancer {id} is in ERROR: {why}. Capstan creates another one at {next}");
+            Step::Wait { reason: BROKEN, message }
+        }
+    }
 }
 
 /// Returns true if Octavia has had a load balancer in ERROR, or in one change, for so long that nothing waits for it.
@@ -98,13 +123,56 @@ pub(crate) fn is_given_up(now: jiff::Timestamp, balancer: &LoadBalancer) -> bool
     balancer.provisioning_status != ACTIVE && since.is_some_and(|since| is_over(since, now, LONGEST_CHANGE))
 }
 
-fn is_over(since: jiff::Timestamp, now: jiff::Timestamp, interval: Duration) -> bool {
+/// Returns true if an interval has passed. The clock of another replica may be behind; a time that is further off does
+/// not count.
+pub(super) fn is_over(since: jiff::Timestamp, now: jiff::Timestamp, interval: Duration) -> bool {
     now.duration_since(since).unsigned_abs() >= interval
 }
 
-/// Returns the step that removes a broken part, so that the next pass creates it again. Parts of other owners stay: those
-/// without our tag that do not serve a port of the spec.
+/// Part of a load balancer in ERROR.
+struct Broken {
+    /// Name under which its repairs are recorded, which it has also after it was created again.
+    key: String,
+    part: LoadBalancerPart,
+}
+
+/// Returns the step that repairs a broken part: it is set again once, then removed, so that the next pass creates it again.
+/// A part that was removed too often stays as it is for a while.
 pub(super) fn broken_part(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Option<Step> {
+    broken_parts(wish, tag, view).into_iter().find_map(|Broken { key, part }| {
+        let repair = view.repairs.next(&key, part.id(), view.now)?;
+        let repairs = view.repairs.after(&key, part.id(), repair, view.now);
+        Some(match repair {
+            Repair::SetAgain => Step::SetAgain { part, repairs },
+            Repair::Delete => Step::RemoveBroken { part, repairs },
+        })
+    })
+}
+
+/// Returns the message about broken parts that are not repaired for a while.
+pub(super) fn given_up(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Option<String> {
+    let mut left = broken_parts(wish, tag, view);
+    left.retain(|it| view.repairs.next(&it.key, it.part.id(), view.now).is_none());
+    let names: Vec<String> = left.iter().map(|it| format!("{} ({})", it.key, it.part.id())).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "in ERROR, also after it was created again three times within an hour: {}. Octavia gives no reason; its \
+             operator sees one",
+            names.join(", ")
+        )
+    })
+}
+
+/// Returns true if the listener of a port, or its pool, is in ERROR, so that Octavia refuses changes below it.
+pub(super) fn is_port_broken(view: &BalancerView, port: i32) -> bool {
+    let Some(listener) = view.listener(port) else { return false };
+    let pool = view.pool_of(listener);
+    listener.provisioning_status == ERROR || pool.is_some_and(|it| it.pool.provisioning_status == ERROR)
+}
+
+/// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay: those without our tag that do not serve
+/// a port of the spec.
+fn broken_parts(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Vec<Broken> {
     let mark = tag.text();
     let is_broken = |status: &str| status == ERROR;
     let listeners: Vec<&Listener> = (view.listeners.iter())
@@ -112,19 +180,21 @@ pub(super) fn broken_part(wish: &BalancerWish, tag: &OwnershipTag, view: &Balanc
         .collect();
     let serves = |pool: &Pool| listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(&pool.id));
     let pools = || view.pools.iter().filter(|it| it.pool.tags.contains(&mark) || serves(&it.pool));
-    let member = pools().find_map(|pool| {
-        let mut members = pool.members.iter().filter(|member| member.tags.contains(&mark));
-        let broken = members.find(|member| is_broken(&member.provisioning_status))?;
-        Some(Step::RemoveBrokenMember { pool: pool.pool.id.clone(), id: broken.id.clone() })
-    });
-    let monitors = || pools().filter_map(|pool| pool.monitor.as_ref());
-    let monitor = || monitors().find(|monitor| is_broken(&monitor.provisioning_status));
-    let pool = || pools().find(|pool| is_broken(&pool.pool.provisioning_status));
-    let listener = || listeners.iter().find(|listener| is_broken(&listener.provisioning_status));
-    member
-        .or_else(|| Some(Step::RemoveBrokenMonitor(monitor()?.id.clone())))
-        .or_else(|| Some(Step::RemoveBrokenPool(pool()?.pool.id.clone())))
-        .or_else(|| Some(Step::RemoveBrokenListener(listener()?.id.clone())))
+    let broken = |kind: &str, name: &str, part| Broken { key: format!("{kind}/{name}"), part };
+    let members = pools().flat_map(|pool| pool.members.iter().map(|member| (pool.pool.id.clone(), member)));
+    let members = members.filter(|(_, it)| it.tags.contains(&mark) && is_broken(&it.provisioning_status));
+    let members = members
+        .map(|(pool, it)| broken("member", &it.name, LoadBalancerPart::Member { pool, id: it.id.clone() }));
+    let monitors = pools().filter_map(|pool| Some((&pool.pool.name, pool.monitor.as_ref()?)));
+    let monitors = monitors.filter(|(_, it)| is_broken(&it.provisioning_status));
+    let monitors = monitors
+        .map(|(name, it)| broken("health monitor", name, LoadBalancerPart::HealthMonitor(it.id.clone())));
+    let broken_pools = pools().map(|it| &it.pool).filter(|it| is_broken(&it.provisioning_status));
+    let broken_pools = broken_pools.map(|it| broken("pool", &it.name, LoadBalancerPart::Pool(it.id.clone())));
+    let listeners = listeners.iter().filter(|it| is_broken(&it.provisioning_status));
+    let listeners =
+        listeners.map(|it| broken("listener", &it.name, LoadBalancerPart::Listener(it.id.clone())));
+    members.chain(monitors).chain(broken_pools).chain(listeners).collect()
 }
 
 #[cfg(test)]

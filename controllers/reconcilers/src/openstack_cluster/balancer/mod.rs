@@ -14,6 +14,7 @@ pub(super) mod health;
 mod lost_address;
 mod members;
 pub(super) mod observe;
+mod repairs;
 #[cfg(test)]
 mod tests;
 pub(super) mod wish;
@@ -30,6 +31,7 @@ use kube::ResourceExt;
 pub(super) use backends::Backend;
 pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
+use repairs::{PartRepairs, Recreations};
 pub(super) use wish::BalancerWish;
 
 /// Annotation with the time of the last failover that was requested.
@@ -98,6 +100,8 @@ pub(super) struct BalancerView {
     pub pools: Vec<PoolView>,
     /// Machines that serve the API, or will.
     pub backends: Vec<Backend>,
+    /// Number of machines that the control plane is to have, as long as the cluster is not provisioned.
+    pub replicas: usize,
     /// Address that an earlier load balancer had.
     pub last_address: Option<String>,
     /// Address at which clients reached an earlier load balancer: its floating IP, if it had one.
@@ -110,6 +114,12 @@ pub(super) struct BalancerView {
     pub enabled: Option<Timestamp>,
     /// Id of the load balancer that was last deleted to create another one.
     pub replaced: Option<String>,
+    /// Repairs of parts.
+    pub repairs: PartRepairs,
+    /// Load balancers that were created in place of another one.
+    pub recreations: Recreations,
+    /// Message about broken parts that are not repaired for a while.
+    pub given_up: Option<String>,
     /// The user requests another load balancer.
     pub recreate: Option<String>,
     /// A broken load balancer still forwards connections.
@@ -140,11 +150,18 @@ impl BalancerView {
             failed_over: annotation(FAILOVER).and_then(|time| time.parse().ok()),
             enabled: annotation(ENABLED).and_then(|time| time.parse().ok()),
             replaced: annotation(REPLACED),
+            repairs: PartRepairs::of(object),
+            recreations: Recreations::of(object),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,
             now: Timestamp::now(),
             ..Self::default()
         }
+    }
+
+    /// Returns true if the replacement of a load balancer is noted, and it has not been ACTIVE since.
+    pub(super) fn is_being_replaced(&self, id: &str) -> bool {
+        self.recreations.is_unproven() && self.replaced.as_deref() == Some(id)
     }
 
     /// Returns the port of the address: our own, or Octavia's.

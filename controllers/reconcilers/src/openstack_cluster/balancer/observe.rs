@@ -10,7 +10,7 @@ use controllers_infrastructure::{
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
-use super::{BalancerView, BalancerWish, ERROR, PoolView};
+use super::{BalancerView, BalancerWish, ERROR, PoolView, health};
 use crate::{cidrs, endpoint_hosts, names, queries};
 
 /// Timeout of the connection that shows whether a broken load balancer still forwards.
@@ -50,6 +50,7 @@ impl Observer<'_> {
             observed.balancing.egress = egress(observed.endpoint.as_ref()).await;
         }
         self.parts(&mut observed.balancing).await?;
+        observed.balancing.given_up = health::given_up(wish, self.tag, &observed.balancing);
         self.addresses(observed).await
     }
 

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::super::bastion::BastionView;
 use super::super::observe::Observed;
-use super::{Backend, BalancerView, BalancerWish, PoolView, allowed_cidrs, clients, decide, members};
+use super::repairs::Recreations;
+use super::{Backend, BalancerView, BalancerWish, PoolView, allowed_cidrs, clients, decide, health, members};
 
 #[allow(clippy::needless_pass_by_value, reason = "a test reads better with a literal")]
 fn wish(managed: serde_json::Value, floating: bool) -> BalancerWish {
@@ -133,7 +134,7 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
             "in error",
             vec![Member { provisioning_status: "ERROR".to_owned(), ..one() }],
             known("10.6.0.11"),
-            "RemoveBrokenMember",
+            "SetAgain { part: Member { pool: \"p\", id: \"id-one\" }",
         ),
         (
             "of another owner, in error",
@@ -178,11 +179,55 @@ fn broken_parts_of_other_owners_stay() {
         monitor: None,
     };
     assert_eq!(step(&|view| view.listeners.push(listener(9000, Vec::new()))), "Nothing");
-    assert!(step(&|view| view.listeners.push(listener(9000, ours()))).starts_with("RemoveBrokenListener"));
+    let again = "SetAgain { part: Listener(\"other\")";
+    assert!(step(&|view| view.listeners.push(listener(9000, ours()))).starts_with(again));
     assert_eq!(step(&|view| view.pools.push(pool(Vec::new()))), "Nothing");
-    assert!(step(&|view| view.pools.push(pool(ours()))).starts_with("RemoveBrokenPool"));
+    assert!(step(&|view| view.pools.push(pool(ours()))).starts_with("SetAgain { part: Pool(\"other\")"));
     let needed = step(&|view| view.pools[0].pool.provisioning_status = broken());
-    assert!(needed.starts_with("RemoveBrokenPool"), "a port of the spec needs it: {needed}");
+    assert!(needed.starts_with("SetAgain { part: Pool(\"p\")"), "a port of the spec needs it: {needed}");
+}
+
+/// A part that Octavia could not configure was deleted at once, and again without end.
+#[test]
+fn a_part_in_error_is_set_again_then_deleted_and_left_alone_after_three_deletions() {
+    let (wish, tag) = (wish(json!({"additionalPorts": [8132]}), true), tag());
+    let mut view = view(Vec::new(), vec![backend("one", Some("10.6.0.11"))]);
+    let extra = Listener {
+        id: "l2".to_owned(),
+        name: "base-kubeapi-8132".to_owned(),
+        protocol_port: 8132,
+        provisioning_status: "ERROR".to_owned(),
+        ..Listener::default()
+    };
+    view.listeners.push(extra);
+    let decided = |view: &BalancerView| {
+        let observed = Observed { balancing: view.clone(), ..Observed::default() };
+        decide::parts(&wish, &tag, &observed).unwrap()
+    };
+    for _ in 0..3 {
+        let decide::Step::SetAgain { repairs, .. } = decided(&view) else { panic!("{:?}", decided(&view)) };
+        view.repairs = repairs;
+        let decide::Step::RemoveBroken { repairs, .. } = decided(&view) else {
+            panic!("{:?}", decided(&view))
+        };
+        view.repairs = repairs;
+        // Its successor has another id.
+        view.listeners[1].id.push('x');
+    }
+    let decide::Step::SetAgain { repairs, .. } = decided(&view) else { panic!("{:?}", decided(&view)) };
+    view.repairs = repairs;
+    let step = decided(&view);
+    assert!(
+        matches!(&step, decide::Step::AddMembers { port: 6443, .. }),
+        "the other port is served nevertheless: {step:?}"
+    );
+    let message = health::given_up(&wish, &tag, &view).unwrap();
+    let expected = "in ERROR, also after it was created again three times within an hour: listener/base-kubeapi-8132 \
+        (l2xxx)";
+    assert!(message.starts_with(expected), "{message}");
+    view.now = at(10_000 + 3_600);
+    assert!(matches!(decided(&view), decide::Step::RemoveBroken { .. }));
+    assert_eq!(health::given_up(&wish, &tag, &view), None);
 }
 
 #[test]
@@ -205,6 +250,8 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
         let balancer = LoadBalancer { changed_at: at(since).to_string(), ..balancer("PENDING_UPDATE") };
         BalancerView { balancer: Some(balancer), ..view(vec![], vec![]) }
     };
+    let replaced_at = |seconds| Recreations::default().after(at(seconds));
+    let unproven = |seconds| BalancerView { recreations: replaced_at(seconds), ..broken.clone() };
     let silent = |since| BalancerView { silent_since: Some(at(since)), ..tried.clone() };
     let table = [
         ("never worked", broken.clone(), None, "Replace { id: \"lb\", why: \"Octavia could not"),
@@ -212,7 +259,7 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
         ("failed over just now", tried.clone(), endpoint.clone(), "Wait { reason: \"LoadBalancerError\""),
         (
             "failed over an hour ago",
-            BalancerView { failed_over: Some(at(6_400)), ..broken },
+            BalancerView { failed_over: Some(at(6_400)), ..broken.clone() },
             endpoint.clone(),
             "FailOver",
         ),
@@ -226,9 +273,53 @@ fn a_load_balancer_in_error_is_healed_without_another_address() {
         ("silent for six minutes", silent(9_640), endpoint.clone(), "Replace"),
         (
             "requested",
-            BalancerView { recreate: Some("1".to_owned()), answers: true, ..tried },
+            BalancerView { recreate: Some("1".to_owned()), answers: true, ..tried.clone() },
             endpoint.clone(),
             "Replace",
+        ),
+        (
+            "silent, and replaced a quarter of an hour ago",
+            BalancerView { recreations: replaced_at(9_100).proven(), ..silent(9_640) },
+            endpoint.clone(),
+            "Wait { reason: \"LoadBalancerError\"",
+        ),
+        (
+            "silent, and replaced half an hour ago",
+            BalancerView { recreations: replaced_at(8_200).proven(), ..silent(9_640) },
+            endpoint.clone(),
+            "Replace",
+        ),
+        (
+            "requested, and replaced a quarter of an hour ago",
+            BalancerView {
+                recreate: Some("1".to_owned()),
+                recreations: replaced_at(9_100).proven(),
+                ..tried.clone()
+            },
+            endpoint.clone(),
+            "Wait",
+        ),
+        ("never worked, half a minute ago", unproven(9_970), None, "Wait { reason: \"LoadBalancerError\""),
+        ("never worked, a minute ago", unproven(9_940), None, "Replace"),
+        ("the one in place of another, half a minute ago", unproven(9_970), endpoint.clone(), "Wait"),
+        (
+            "still there, half a minute after its replacement was noted",
+            BalancerView { replaced: Some("lb".to_owned()), ..unproven(9_970) },
+            endpoint.clone(),
+            "Replace",
+        ),
+        ("the one in place of another, a minute ago", unproven(9_940), endpoint.clone(), "Replace"),
+        (
+            "the one in place of another, which forwards",
+            BalancerView { answers: true, ..unproven(9_940) },
+            endpoint.clone(),
+            "FailOver",
+        ),
+        (
+            "ACTIVE in place of another",
+            BalancerView { balancer: Some(balancer("ACTIVE")), ..unproven(9_940) },
+            endpoint.clone(),
+            "NoteActive",
         ),
         ("pending", pending(9_940), endpoint.clone(), "Wait { reason: \"LoadBalancerPending\""),
         ("pending for half an hour", pending(8_200), endpoint, "Wait { reason: \"LoadBalancerStuck\""),

@@ -25,6 +25,48 @@ pub(super) struct Disks {
     volumes: Vec<NewDisk>,
 }
 
+/// Zone of hosts and volumes that have no other one.
+const DEFAULT_ZONE: &str = "nova";
+
+impl Disks {
+    /// Returns the zone of a server with these disks, which is that of its volumes if Nova attaches no others.
+    pub(super) fn zone(
+        &self,
+        state: &CloudState,
+        context: &Context<'_>,
+        requested: Option<String>,
+    ) -> Result<Option<String>, Reply> {
+        if context.options.cross_zone_attachment {
+            return Ok(requested);
+        }
+        let zones = self.volumes.iter().filter_map(|disk| match disk {
+            NewDisk::Volume { id, .. } => Some(state.volumes.get(id)?.zone.as_str()),
+            NewDisk::New { .. } => None,
+        });
+        let zones: Vec<&str> = zones.collect();
+        let Some(zone) = zones.first().copied() else { return Ok(requested) };
+        if zones.iter().any(|other| *other != zone) {
+            let words = format!("Volumes are in different availability zones: {}", zones.join(","));
+            return Err(mismatch(&words));
+        }
+        match requested {
+            None => Ok((zone != DEFAULT_ZONE).then(|| zone.to_owned())),
+            // The zone of a request may name a host.
+            Some(requested) if requested.split(':').next() == Some(zone) => Ok(Some(requested)),
+            Some(requested) => Err(mismatch(&format!(
+                "Server and volumes are not in the same availability zone. Server is in: {requested}. Volumes are in: \
+                 {zone}"
+            ))),
+        }
+    }
+}
+
+fn mismatch(reason: &str) -> Reply {
+    bad_request(&format!(
+        "The availability zone between the server and its attached volumes do not match: {reason}."
+    ))
+}
+
 /// Returns the disks that the body requests, checked.
 pub(super) fn requested(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Disks, Reply> {
     let image = body.get("imageRef").and_then(Value::as_str).filter(|image| !image.is_empty());
