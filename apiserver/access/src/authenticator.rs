@@ -80,7 +80,7 @@ pub struct Authenticated {
     pub is_proxied: bool,
 }
 
-/// Source of the users of bearer tokens: the host cluster.
+/// Source of the users of tokens: the host cluster, or Keystone.
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the user of a token, or `None` if the token is not valid.
@@ -90,18 +90,28 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
 }
 
-/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous. On a
+/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
 /// front proxy's connection it accepts nothing but the headers.
+///
+/// Each token goes to one source only, by its form, so that no token is shown to a system that cannot have issued it.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
     tokens: Option<Arc<dyn TokenSource>>,
+    keystone: Option<Arc<dyn TokenSource>>,
 }
 
 impl Authenticator {
     /// Creates an authenticator. Without `tokens` it refuses every bearer token.
     pub fn new(headers: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
-        Self { headers: ArcSwap::from_pointee(headers), tokens }
+        Self { headers: ArcSwap::from_pointee(headers), tokens, keystone: None }
+    }
+
+    /// Accepts tokens of Keystone: in the header `X-Auth-Token`, or as a bearer token that has the form of one. Without
+    /// this, the header is ignored.
+    #[must_use]
+    pub fn with_keystone(self, keystone: Option<Arc<dyn TokenSource>>) -> Self {
+        Self { keystone, ..self }
     }
 
     /// Replaces the front proxy's headers, from the next request on.
@@ -124,7 +134,7 @@ impl Authenticator {
         let rules = self.headers.load_full();
         let proxy = peer.identity().filter(|peer| peer.is_front_proxy);
         let proxied = proxy.filter(|peer| rules.allow(peer)).and_then(|_| rules.read(headers));
-        let credential = token::take(headers);
+        let credential = token::take(headers, self.keystone.is_some());
         strip(&rules, headers);
         if proxy.is_some() {
             let user = proxied.map(without_own_groups).ok_or(Unauthenticated::Refused)?;
@@ -141,15 +151,16 @@ impl Authenticator {
                 client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
             ));
         }
-        match (credential, &self.tokens) {
-            (Credential::Token(token), Some(tokens)) => {
-                let user = tokens.review(&token).await?;
-                user.map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
-            }
-            (Credential::Token(_), None) | (Credential::Malformed, _) => Err(Unauthenticated::Refused),
-            (Credential::None, _) if peer.is_refused() => Err(Unauthenticated::Refused),
-            (Credential::None, _) => Ok(Arc::new(User::anonymous())),
-        }
+        let (token, source) = match credential {
+            Credential::Token(token) => (token, &self.tokens),
+            Credential::Keystone(token) => (token, &self.keystone),
+            Credential::Malformed => return Err(Unauthenticated::Refused),
+            Credential::None if peer.is_refused() => return Err(Unauthenticated::Refused),
+            Credential::None => return Ok(Arc::new(User::anonymous())),
+        };
+        let source = source.as_ref().ok_or(Unauthenticated::Refused)?;
+        let user = source.review(&token).await?;
+        user.map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_cli::{ConnectionArguments, DescribeCommand};
+use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Example: capstan kubeconfig --cluster prod -n team --output prod.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
+    /// Get a credential for kubectl, as its plug-in
+    #[command(subcommand)]
+    Login(LoginCommand),
     /// Connect a host cluster: print its manifests, and wait until it serves the APIs
     #[command(subcommand)]
     Host(HostCommand),

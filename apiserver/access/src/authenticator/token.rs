@@ -1,4 +1,4 @@
-//! Bearer token of a request.
+//! Token of a request.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,18 +9,41 @@ use http::{HeaderMap, HeaderValue};
 /// WebSocket.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
+/// Begin of each Fernet token, as Keystone issues them: the version of its form, and the first bytes of a time that does not
+/// change before the year 2106. No JWT and no token of Kubernetes begins so.
+const FERNET: &str = "gAAAAA";
+
+/// Header with a token, by which OpenStack's clients show it.
+const X_AUTH_TOKEN: &str = "x-auth-token";
+
 /// Token that a request shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Credential {
     None,
     Token(String),
+    /// Token for Keystone.
+    Keystone(String),
     /// Value that is sent as a token and cannot be one.
     Malformed,
 }
 
-/// Reads the token, and removes it from the subprotocols: the response repeats one of the others.
-pub(super) fn take(headers: &mut HeaderMap) -> Credential {
-    bearer(headers).unwrap_or_else(|| of_web_socket(headers))
+/// Reads the token, and removes it from the subprotocols: the response repeats one of the others. Tokens of Keystone count
+/// only if there is a Keystone.
+pub(super) fn take(headers: &mut HeaderMap, has_keystone: bool) -> Credential {
+    match bearer(headers).unwrap_or_else(|| of_web_socket(headers)) {
+        Credential::Token(token) if has_keystone && token.starts_with(FERNET) => Credential::Keystone(token),
+        Credential::None if has_keystone => of_openstack(headers),
+        other => other,
+    }
+}
+
+/// Reads the token of an OpenStack client.
+fn of_openstack(headers: &HeaderMap) -> Credential {
+    match headers.get(X_AUTH_TOKEN).map(HeaderValue::to_str) {
+        None | Some(Ok("")) => Credential::None,
+        Some(Ok(token)) => Credential::Keystone(token.to_owned()),
+        Some(Err(_)) => Credential::Malformed,
+    }
 }
 
 /// Reads the word after the scheme. After a second space it is empty, and so no token.
@@ -77,7 +100,7 @@ mod tests {
         for (shown, expected) in table {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_bytes(shown).unwrap());
-            assert_eq!(take(&mut headers), expected, "{shown:?}");
+            assert_eq!(take(&mut headers, false), expected, "{shown:?}");
         }
     }
 
@@ -87,7 +110,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(UPGRADE, upgrade.parse().unwrap());
             headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap());
-            let shown = take(&mut headers);
+            let shown = take(&mut headers, false);
             (shown, headers[SEC_WEBSOCKET_PROTOCOL].to_str().unwrap().to_owned())
         };
         let token = format!("{PROTOCOL}YWJj");
@@ -99,5 +122,27 @@ mod tests {
         for bad in [token.clone(), format!("{both},{token}"), format!("a,{PROTOCOL}!")] {
             assert_eq!(shown("websocket", &bad).0, Credential::Malformed, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_token_has_one_recipient_by_its_form() {
+        let shown = |authorization: Option<&str>, openstack: Option<&str>, has_keystone| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [("authorization", authorization), (X_AUTH_TOKEN, openstack)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            take(&mut headers, has_keystone)
+        };
+        let [host, keystone] =
+            [Credential::Token, Credential::Keystone].map(|kind| move |it: &str| kind(it.to_owned()));
+        let (fernet, jwt) = ("gAAAAABabc", "eyJh.eyJi.c");
+        assert_eq!(shown(Some("Bearer gAAAAABabc"), None, true), keystone(fernet));
+        assert_eq!(shown(Some("Bearer gAAAAABabc"), None, false), host(fernet));
+        assert_eq!(shown(Some("Bearer eyJh.eyJi.c"), Some("x"), true), host(jwt));
+        assert_eq!(shown(None, Some("x"), true), keystone("x"));
+        assert_eq!(shown(None, Some("x"), false), Credential::None);
+        assert_eq!(shown(None, Some(""), true), Credential::None);
     }
 }

@@ -1,6 +1,5 @@
 //! Command `capstan kubeconfig --cluster`: the kubeconfig of a workload cluster.
 
-use std::io::Write;
 use std::path::Path;
 
 use apiserver_types::Cluster;
@@ -29,7 +28,7 @@ pub fn workload_kubeconfig(
         let Connection { client, namespace } = connection.connect().await?;
         let text = read(&client, &namespace, cluster).await?;
         match file {
-            Some(path) => write(path, &text).map_err(|error| {
+            Some(path) => output::write_private(path, &text).map_err(|error| {
                 Failure::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display()))
             }),
             None => output::print(&text)
@@ -74,17 +73,6 @@ async fn absent(client: &Client, namespace: &str, cluster: &str, secret: &str) -
 
 fn advice(namespace: &str, cluster: &str) -> String {
     format!("capstan describe cluster {cluster} -n {namespace}")
-}
-
-/// Writes a file that only its owner can read.
-fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // The mode above applies to a new file only.
-    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    file.write_all(text)
 }
 
 #[cfg(test)]
@@ -148,7 +136,7 @@ mod tests {
         let path = directory.path().join("prod.kubeconfig");
         std::fs::write(&path, "an old file that everyone can read").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        write(&path, b"kind: Config").unwrap();
+        output::write_private(&path, b"kind: Config").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"kind: Config");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }

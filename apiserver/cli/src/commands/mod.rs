@@ -2,6 +2,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod kubeconfig;
+pub(crate) mod login;
 
 /// Blocks on a command. Requests are few, so one thread is enough.
 pub(crate) fn block_on<T>(

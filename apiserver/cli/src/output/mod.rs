@@ -9,6 +9,7 @@ mod table;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use clap::ValueEnum;
 
@@ -65,4 +66,15 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // The mode above applies to a new file only.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    file.write_all(text)
 }

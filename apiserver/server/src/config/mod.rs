@@ -5,6 +5,7 @@ mod bootstrap_data;
 mod controllers;
 mod host;
 mod identities;
+mod keystone;
 mod limits;
 mod shutdown;
 mod tls;
@@ -22,6 +23,7 @@ pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
 pub(crate) use identities::Identities;
+pub(crate) use keystone::Keystone;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
@@ -55,6 +57,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Host cluster that serves Capstan's API groups. Default: none.
     pub(crate) host: Option<Host>,
+    /// Keystone whose tokens identify users on the direct endpoint. Default: none.
+    pub(crate) keystone: Option<Keystone>,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
     /// `encryption.yaml` in the data directory. The first start creates it with a new key for Secrets.
     pub(crate) encryption_config_file: Option<PathBuf>,
@@ -160,6 +164,7 @@ impl ServerConfiguration {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
         }
         self.host.as_ref().map_or(Ok(()), Host::check)?;
+        self.keystone.as_ref().map_or(Ok(()), Keystone::check)?;
         self.audit.check()?;
         self.controllers.check()?;
         self.limits.check()?;
@@ -223,6 +228,8 @@ mod tests {
                 "tls: {certFile: a, keyFile: b, sniCertificates: [{certFile: c, keyFile: d, names: [a.*.b]}]}",
                 "tls.sniCertificates[0].names: ",
             ),
+            ("keystone: {authURL: 'http://k'}", "keystone.authURL: must begin with https://"),
+            ("keystone: {authURL: k}", "keystone.authURL: "),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
             ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
             ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::Assembly;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
-use crate::config::ServerConfiguration;
+use crate::config::{Keystone, ServerConfiguration};
 use crate::controllers::ControllerParts;
 use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
@@ -72,7 +72,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         election_metrics,
         bootstrap_data,
     } = started;
-    let authenticator = authenticator(host.as_deref())?;
+    let authenticator = authenticator(configuration, host.as_deref())?;
     let audit = settings.audit.clone();
     let parts = Parts {
         objects,
@@ -213,9 +213,14 @@ fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
 }
 
-fn authenticator(host: Option<&Host>) -> anyhow::Result<Arc<Authenticator>> {
+fn authenticator(
+    configuration: &ServerConfiguration,
+    host: Option<&Host>,
+) -> anyhow::Result<Arc<Authenticator>> {
     let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
-    Ok(Arc::new(Authenticator::new(headers, host.map(Host::tokens).transpose()?)))
+    let authenticator = Authenticator::new(headers, host.map(Host::tokens).transpose()?);
+    let keystone = configuration.keystone.as_ref().map(Keystone::tokens).transpose()?;
+    Ok(Arc::new(authenticator.with_keystone(keystone)))
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.

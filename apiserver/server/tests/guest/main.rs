@@ -7,6 +7,7 @@ mod encryption;
 mod etcd;
 mod failover;
 mod host_down;
+mod keystone;
 mod metrics;
 mod outage;
 mod process;

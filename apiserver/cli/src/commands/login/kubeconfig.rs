@@ -1,0 +1,69 @@
+//! Kubeconfig that runs `capstan login`.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::file_failure;
+use crate::error::{ExitCode, Failure};
+use crate::output;
+
+/// Name of the cluster, the user and the context.
+const NAME: &str = "capstan";
+
+/// Advice of kubectl if the program is not installed.
+const HINT: &str = "Install capstan: kubectl runs it to log in to Keystone.";
+
+/// Writes the kubeconfig. It has no secret: the login is in clouds.yaml, or in the environment.
+pub(super) fn write(
+    file: &Path,
+    server: &str,
+    ca: Option<&Path>,
+    cloud: Option<&str>,
+) -> Result<(), Failure> {
+    if !server.starts_with("https://") {
+        let summary = format!("--server: {server:?} must begin with https://");
+        return Err(Failure::new(ExitCode::Failed, summary));
+    }
+    let ca =
+        ca.map(|path| std::fs::read(path).map_err(|error| file_failure("read", path, &error))).transpose()?;
+    let text = serde_saphyr::to_string(&kubeconfig(server, ca.as_deref(), cloud))
+        .map_err(|error| file_failure("write", file, &error))?;
+    output::write_private(file, text.as_bytes()).map_err(|error| file_failure("write", file, &error))
+}
+
+fn kubeconfig(server: &str, ca: Option<&[u8]>, cloud: Option<&str>) -> Value {
+    let mut cluster = json!({"server": server});
+    if let Some(ca) = ca {
+        cluster["certificate-authority-data"] = json!(k8s_openapi::ByteString(ca.to_vec()));
+    }
+    let mut args = vec!["login", "keystone"];
+    args.extend(cloud.iter().flat_map(|cloud| ["--cloud", cloud]));
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "capstan", "args": args,
+        "interactiveMode": "IfAvailable", "provideClusterInfo": true, "installHint": HINT});
+    json!({"apiVersion": "v1", "kind": "Config", "current-context": NAME,
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": {"exec": exec}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubeconfig_runs_the_command_for_its_cloud() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, ca] = ["kubeconfig", "ca.crt"].map(|name| directory.path().join(name));
+        std::fs::write(&ca, "PEM").unwrap();
+        write(&file, "https://capstan:7443", Some(&ca), Some("blue")).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let found: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(found["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
+        let exec = &found["users"][0]["user"]["exec"];
+        assert_eq!(exec["args"], json!(["login", "keystone", "--cloud", "blue"]));
+        assert_eq!((&exec["command"], &exec["interactiveMode"]), (&json!("capstan"), &json!("IfAvailable")));
+        let failure = write(&file, "http://capstan", None, None).unwrap_err().to_string();
+        assert!(failure.contains("https://"), "{failure}");
+    }
+}

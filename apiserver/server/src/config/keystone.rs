@@ -1,0 +1,48 @@
+//! Settings of Keystone, whose users the server knows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use apiserver_access::TokenSource;
+use apiserver_keystone::{KeystoneClient, KeystoneTokens};
+use serde::Deserialize;
+
+/// Keystone whose tokens identify users.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Keystone {
+    /// URL of Keystone, such as `https://keystone.example.org:5000/v3`.
+    #[serde(rename = "authURL")]
+    pub(crate) auth_url: String,
+    /// CAs of its serving certificate, in PEM. Default: those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// True if the URL may begin with `http://`. Default: false, because all who can read the network see the tokens.
+    #[serde(default, rename = "allowInsecureHTTP")]
+    pub(crate) allow_insecure_http: bool,
+}
+
+impl Keystone {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.auth_url.starts_with("http://") && !self.allow_insecure_http {
+            bail!(
+                "keystone.authURL: must begin with https://, because everybody who can read the network sees the tokens. For a \
+                 test, set keystone.allowInsecureHTTP: true"
+            );
+        }
+        KeystoneClient::new(&self.auth_url, None).map(drop).map_err(anyhow::Error::new)
+    }
+
+    /// Returns the source of the users.
+    ///
+    /// # Errors
+    /// The file with the CAs cannot be used.
+    pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).with_context(|| format!("keystone.caFile: {} cannot be read", path.display()))
+        };
+        let ca = self.ca_file.as_ref().map(read).transpose()?;
+        let client = KeystoneClient::new(&self.auth_url, ca.as_deref())?;
+        Ok(Arc::new(KeystoneTokens::new(client).context("the system has no random numbers")?))
+    }
+}
