@@ -90,6 +90,7 @@ impl FakeApi {
     }
 
     /// Returns such a context whose cluster `ns/blue` is connected to another API server in memory.
+    #[allow(clippy::disallowed_methods, reason = "the task ends with the test")]
     pub(crate) async fn context_with_workload(
         &self,
         identity: &'static str,

@@ -42,7 +42,7 @@ impl TokenClient {
         let response = request.send().await.unwrap();
         let code = response.status().as_u16();
         let body: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
-        (code, body.pointer("/status/userInfo").or(body.get("message")).cloned().unwrap_or_default())
+        (code, body.pointer("/status/userInfo").or_else(|| body.get("message")).cloned().unwrap_or_default())
     }
 }
 

@@ -118,14 +118,7 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let seen = cloud.members(&pool.id).await.unwrap();
     assert_eq!((ids!(seen), &seen[0].address), (vec![made.id.as_str()], &member.address));
     assert_eq!(seen[0].weight, 1);
-    for part in [
-        LoadBalancerPart::Listener(listener.id.clone()),
-        LoadBalancerPart::Pool(pool.id.clone()),
-        LoadBalancerPart::Member { pool: pool.id.clone(), id: made.id.clone() },
-    ] {
-        cloud.set_load_balancer_part_again(&part).await.unwrap();
-        settled(cloud, id).await;
-    }
+    set_again(world, id, (&listener.id, &pool.id, &made.id)).await;
     assert_eq!(cloud.members(&pool.id).await.unwrap()[0].weight, 1);
     cloud.drain_member(&pool.id, &made.id).await.unwrap();
     settled(cloud, id).await;
@@ -163,6 +156,18 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     cloud.delete_pool(&pool.id).await.unwrap();
     settled(cloud, id).await;
     assert_eq!(cloud.pools(id).await.unwrap(), []);
+}
+
+/// Sets the values of a listener, a pool and a member again, which changes nothing.
+async fn set_again(world: &World, balancer: &str, (listener, pool, member): (&str, &str, &str)) {
+    for part in [
+        LoadBalancerPart::Listener(listener.to_owned()),
+        LoadBalancerPart::Pool(pool.to_owned()),
+        LoadBalancerPart::Member { pool: pool.to_owned(), id: member.to_owned() },
+    ] {
+        world.cloud.set_load_balancer_part_again(&part).await.unwrap();
+        settled(world.cloud.as_ref(), balancer).await;
+    }
 }
 
 async fn monitor(world: &World, balancer: &str, pool: &str) {

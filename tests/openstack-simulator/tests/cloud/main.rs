@@ -4,6 +4,7 @@
 mod client;
 mod faults;
 mod hypervisor;
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod identity;
 mod load_balancers;
 mod network;

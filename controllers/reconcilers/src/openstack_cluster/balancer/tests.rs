@@ -242,6 +242,7 @@ fn r8_24_the_removal_of_the_last_member_is_noticed() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table")]
 fn a_load_balancer_in_error_is_healed_without_another_address() {
     let endpoint = Some(("203.0.113.9".to_owned(), 6443));
     let broken = BalancerView { balancer: Some(balancer("ERROR")), ..view(Vec::new(), Vec::new()) };

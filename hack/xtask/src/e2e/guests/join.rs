@@ -52,7 +52,7 @@ pub(super) fn attested(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let groups = request.pointer("/spec/groups").map(Value::to_string).unwrap_or_default();
     ensure!(groups.contains(GROUP) && !groups.contains("kubeadm"), "the user has the groups {groups}");
     cluster.until("Capstan has approved a serving certificate", || {
-        Ok(approvals(cluster, "kubernetes.io/kubelet-serving")?.iter().any(|it| is_issued(it)))
+        Ok(approvals(cluster, "kubernetes.io/kubelet-serving")?.iter().any(is_issued))
     })?;
     let served = approvals(cluster, "kubernetes.io/kubelet-serving")?;
     let user = served.first().map(|request| text(request, "/spec/username")).unwrap_or_default();
