@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
-use crate::user::User;
+use crate::user::{Realm, User};
 use token::Credential;
 
 /// Headers with credentials, of Kubernetes, of OpenStack and of proxies. No code after the authenticator needs them.
@@ -138,6 +138,7 @@ impl Authenticator {
         strip(&rules, headers);
         if proxy.is_some() {
             let user = proxied.map(without_own_groups).ok_or(Unauthenticated::Refused)?;
+            let user = User { realm: Realm::Host, ..user };
             return Ok(Authenticated { user: Arc::new(user), is_proxied: true });
         }
         let user = self.direct_user(peer, credential).await?;
@@ -151,15 +152,15 @@ impl Authenticator {
                 client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
             ));
         }
-        let (token, source) = match credential {
-            Credential::Token(token) => (token, &self.tokens),
-            Credential::Keystone(token) => (token, &self.keystone),
+        let (token, source, realm) = match credential {
+            Credential::Token(token) => (token, &self.tokens, Realm::Host),
+            Credential::Keystone(token) => (token, &self.keystone, Realm::Keystone),
             Credential::Malformed => return Err(Unauthenticated::Refused),
             Credential::None if peer.is_refused() => return Err(Unauthenticated::Refused),
             Credential::None => return Ok(Arc::new(User::anonymous())),
         };
         let source = source.as_ref().ok_or(Unauthenticated::Refused)?;
-        let user = source.review(&token).await?;
+        let user = source.review(&token).await?.map(|user| User { realm, ..user });
         user.map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
     }
 }

@@ -87,6 +87,8 @@ pub struct Rule {
     pub groups: Vec<String>,
     /// Plurals, with `/` and the subresource for a rule about one.
     pub resources: Vec<String>,
+    /// Names of objects; empty for all.
+    pub names: Vec<String>,
     /// Paths.
     pub paths: Vec<String>,
 }

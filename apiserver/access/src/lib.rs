@@ -8,6 +8,7 @@ mod authorizer;
 mod certificate;
 mod peer;
 mod policy;
+pub mod rbac;
 mod revocation;
 #[cfg(test)]
 mod testing;
@@ -21,4 +22,4 @@ pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};
-pub use user::User;
+pub use user::{Realm, User};

@@ -99,7 +99,7 @@ impl LocalPolicy {
             verbs: texts(verbs),
             groups: texts(groups),
             resources: texts(resources),
-            paths: Vec::new(),
+            ..authorizer::Rule::default()
         };
         let reads = |roots: &[&str]| authorizer::Rule {
             verbs: texts(&["get"]),

@@ -20,6 +20,18 @@ const CONTROLLER_PREFIX: &str = "system:capstan:";
 /// Group of the server's own identities; no certificate or token can add it.
 const CONTROLLERS: &str = "system:capstan:controllers";
 
+/// Origin of an identity. A name of one realm is another person than the same name of another realm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Realm {
+    /// Certificates of our own client CAs, and the server itself.
+    #[default]
+    Own,
+    /// Headers of the host cluster's front proxy, and tokens that the host cluster has reviewed.
+    Host,
+    /// Tokens of Keystone. All names and groups have its prefix, so that bindings can name them.
+    Keystone,
+}
+
 /// User, as authenticated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
@@ -31,6 +43,8 @@ pub struct User {
     pub groups: Vec<String>,
     /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
+    /// Realm. The authenticator sets it; no header, claim or group does.
+    pub realm: Realm,
 }
 
 impl User {

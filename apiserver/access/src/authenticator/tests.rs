@@ -52,7 +52,7 @@ fn the_identity_headers_of_the_front_proxy_are_trusted() {
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
     let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
-    assert!(found.is_proxied);
+    assert!(found.is_proxied && found.user.realm == Realm::Host);
     let user = found.user;
     assert_eq!(user.name, "root");
     assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
@@ -87,7 +87,7 @@ fn identity_headers_of_other_clients_are_ignored() {
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
     let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
-    assert!(!found.is_proxied);
+    assert!(!found.is_proxied && found.user.realm == Realm::Own);
     let user = found.user;
     assert_eq!(user.name, "bob");
     assert_eq!(user.groups, ["dev", "system:authenticated"]);

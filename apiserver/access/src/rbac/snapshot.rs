@@ -1,0 +1,119 @@
+//! Snapshot of all roles and bindings: immutable, and indexed for decisions.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::index::{Place, SubjectIndex};
+use super::policy::{Binding, Policy, RoleRef};
+use crate::authorizer::{Attributes, Decision, Rule};
+use crate::user::User;
+
+/// Rules of a role; `None` if the role does not exist.
+type RoleRules = Option<Arc<Vec<Rule>>>;
+
+/// Snapshot of the roles and bindings. A change of one of them makes a new snapshot.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Each binding with the rules of its role.
+    bindings: Vec<(Binding, RoleRules)>,
+    cluster: SubjectIndex,
+    /// Index of the RoleBindings, by namespace.
+    namespaces: HashMap<String, SubjectIndex>,
+}
+
+impl Snapshot {
+    /// Creates the snapshot of a policy.
+    pub fn new(policy: Policy) -> Self {
+        let mut roles: HashMap<String, HashMap<String, Arc<Vec<Rule>>>> = HashMap::new();
+        for role in policy.roles {
+            roles.entry(role.namespace).or_default().insert(role.name, Arc::new(role.rules));
+        }
+        let mut snapshot = Self::default();
+        for (number, binding) in policy.bindings.into_iter().enumerate() {
+            let namespace: &str = if binding.role.is_cluster_role { "" } else { &binding.namespace };
+            let rules = roles.get(namespace).and_then(|roles| roles.get(&binding.role.name)).cloned();
+            let index = if binding.namespace.is_empty() {
+                &mut snapshot.cluster
+            } else {
+                snapshot.namespaces.entry(binding.namespace.clone()).or_default()
+            };
+            index.add(number, &binding);
+            snapshot.bindings.push((binding, rules));
+        }
+        snapshot
+    }
+
+    /// Returns the decision about a request, and the reason of an allowed one.
+    pub fn decide(&self, attributes: &Attributes) -> (Decision, String) {
+        for (place, binding, rules) in self.of(&attributes.user, &attributes.namespace) {
+            let allows = |rules: &Arc<Vec<Rule>>| rules.iter().any(|rule| rule.allows(attributes));
+            if rules.as_ref().is_some_and(allows) {
+                return (Decision::Allow, reason(binding, place.subject));
+            }
+        }
+        let missing = self.missing_roles(&attributes.user, &attributes.namespace);
+        let why = if missing.is_empty() { missing } else { format!("RBAC: {missing}") };
+        (Decision::NoOpinion(why), String::new())
+    }
+
+    /// Returns all rules of a user in a namespace, each once. An empty namespace has those of the cluster alone.
+    pub fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        let mut all: Vec<Rule> = Vec::new();
+        for rule in
+            self.of(user, namespace).filter_map(|(_, _, rules)| rules.as_ref()).flat_map(|it| it.iter())
+        {
+            if !all.contains(rule) {
+                all.push(rule.clone());
+            }
+        }
+        all
+    }
+
+    /// Returns the roles that bindings of the user refer to and that do not exist, as text; empty if there are none.
+    pub fn missing_roles(&self, user: &User, namespace: &str) -> String {
+        let mut missing: Vec<String> = Vec::new();
+        for (_, binding, _) in self.of(user, namespace).filter(|(_, _, rules)| rules.is_none()) {
+            let text = not_found(&binding.role);
+            if !missing.contains(&text) {
+                missing.push(text);
+            }
+        }
+        if missing.len() > 1 { format!("[{}]", missing.join(", ")) } else { missing.concat() }
+    }
+
+    /// Returns the bindings of a user: those of the cluster, then those of the namespace.
+    fn of<'a>(
+        &'a self,
+        user: &'a User,
+        namespace: &str,
+    ) -> impl Iterator<Item = (Place, &'a Binding, &'a RoleRules)> {
+        let local = if namespace.is_empty() { None } else { self.namespaces.get(namespace) };
+        let places = std::iter::once(&self.cluster).chain(local).flat_map(move |index| index.of(user));
+        places.filter_map(|place| {
+            let (binding, rules) = self.bindings.get(place.binding)?;
+            Some((place, binding, rules))
+        })
+    }
+}
+
+/// Returns why a binding allows a request, in upstream's words.
+fn reason(binding: &Binding, subject: usize) -> String {
+    let (kind, name) = if binding.namespace.is_empty() {
+        ("ClusterRoleBinding", binding.name.clone())
+    } else {
+        ("RoleBinding", format!("{}/{}", binding.name, binding.namespace))
+    };
+    let role = if binding.role.is_cluster_role { "ClusterRole" } else { "Role" };
+    let mut text = format!("RBAC: allowed by {kind} {name:?} of {role} {:?}", binding.role.name);
+    if let Some(subject) = binding.subjects.get(subject) {
+        // Writing into a String does not fail.
+        let _ = write!(text, " to {subject}");
+    }
+    text
+}
+
+fn not_found(role: &RoleRef) -> String {
+    let kind = if role.is_cluster_role { "clusterrole" } else { "role" };
+    format!("{kind}.rbac.authorization.k8s.io {:?} not found", role.name)
+}
