@@ -27,7 +27,7 @@ pub use connection::{ConnectError, HostConnection, connect};
 pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use health::{HostHealth, HostState};
-pub use manifests::{Options, manifests};
+pub use manifests::{Options, manifests, user_roles};
 pub use metrics::HostMetrics;
 pub use namespaces::HostNamespaces;
 pub use prober::{HostPin, Prober};

@@ -92,16 +92,27 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
     ];
-    let write = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    for (name, aggregate, verbs) in
-        [("view", "view", &READ[..]), ("edit", "edit", &write[..]), ("admin", "admin", &write[..])]
-    {
-        objects.push(json!({"apiVersion": version, "kind": "ClusterRole",
-            "metadata": {"name": format!("capstan:{name}"),
-                "labels": {(format!("rbac.authorization.k8s.io/aggregate-to-{aggregate}")): "true"}},
-            "rules": rules(hosted, verbs, aggregate != "view")}));
-    }
+    objects.extend(roles(hosted));
     objects
+}
+
+/// Returns the ClusterRoles `capstan:view`, `capstan:edit` and `capstan:admin` with the permissions on Capstan's kinds.
+/// The host cluster and the direct endpoint have the same.
+pub fn user_roles(registry: &Registry) -> Vec<Value> {
+    let all = registry.resources().iter().map(AsRef::as_ref);
+    roles(&all.filter(|resource| resource.hosted).collect::<Vec<_>>())
+}
+
+fn roles(hosted: &[&Resource]) -> Vec<Value> {
+    let write = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    let names = [("view", &READ[..]), ("edit", &write[..]), ("admin", &write[..])];
+    let role = |(name, verbs): (&str, &[&str])| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("capstan:{name}"),
+                "labels": {(format!("rbac.authorization.k8s.io/aggregate-to-{name}")): "true"}},
+            "rules": rules(hosted, verbs, name != "view")})
+    };
+    names.into_iter().map(role).collect()
 }
 
 /// Returns the rules of a role for each kind, in any version. A user who may delete a Machine may also reboot it.

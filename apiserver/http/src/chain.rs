@@ -213,7 +213,7 @@ where
     let body = body::read(incoming).await?;
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
-    let permissions = UserPermissions::required(server, &user, proxied);
+    let permissions = UserPermissions::of_write(server, &info, &user, proxied);
     let certificate = connection.certificate.clone();
     let headers = head.headers;
     let call = Call { headers, query, info, user, proxied, permissions, body, certificate, upgrade };

@@ -168,6 +168,12 @@ async fn impersonation_requires_permission() {
     let (_, me) = server.send("POST", SELF, &account, "{}").await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"]);
     assert_eq!(me["status"]["userInfo"]["groups"], groups);
+    let realm = [("impersonate-user", "bob"), ("impersonate-extra-capstan.dev%2frealm", "own")];
+    assert_eq!(
+        server.send("POST", SELF, &realm, "{}").await.0,
+        403,
+        "only the server sets its own attributes"
+    );
     let gadgets = "/apis/toys.example.com/v1/namespaces/default/gadgets";
     let (code, answer) = server.send("GET", gadgets, &[("impersonate-user", "bob<x>")], "").await;
     let text = "gadgets.toys.example.com is forbidden: User \"bob&lt;x&gt;\" cannot list resource \"gadgets\" in \

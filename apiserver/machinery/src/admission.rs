@@ -1,7 +1,9 @@
-//! Admission of a create: the caller, and the permissions that the object itself requires.
+//! Admission of a write: the caller, and the permissions that the object itself requires.
 
 use async_trait::async_trait;
+use serde_json::Value;
 
+use crate::related::ObjectReader;
 use crate::status::ApiResult;
 
 /// User who sends a request, as it is recorded.
@@ -40,6 +42,58 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// 403 with the message of any forbidden request; 503 if the authorizer does not answer.
     async fn require(&self, action: Action<'_>) -> ApiResult<()>;
+
+    /// Returns true if the caller needs the permission `use` on objects that a written object newly refers to.
+    fn requires_use(&self) -> bool {
+        false
+    }
+
+    /// Returns the caller.
+    fn caller(&self) -> Caller;
+
+    /// Returns the name in the path of the request; empty for a collection.
+    fn requested_name(&self) -> &str;
+
+    /// Returns the parts of `rules` that the caller's own permissions do not cover. An empty namespace counts the
+    /// permissions in the whole cluster only.
+    async fn uncovered(&self, namespace: &str, rules: &[GrantedRule]) -> Uncovered;
+}
+
+/// Permission that an object grants to others. `*` is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GrantedRule {
+    /// Verbs.
+    pub verbs: Vec<String>,
+    /// API groups.
+    pub groups: Vec<String>,
+    /// Plurals, with `/` and the subresource.
+    pub resources: Vec<String>,
+    /// Names of objects; empty for all.
+    pub names: Vec<String>,
+    /// Paths.
+    pub paths: Vec<String>,
+}
+
+/// Permissions that a caller does not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uncovered {
+    /// Each missing rule as text; empty if the caller has all.
+    pub rules: Vec<String>,
+    /// Reason why some permissions of the caller may not be known; empty if all are known.
+    pub unknown: String,
+}
+
+/// Write of an object that may grant permissions to others.
+#[derive(Debug, Clone, Copy)]
+pub struct GrantingWrite<'a> {
+    /// New object, in its canonical form. It has not been validated.
+    pub new: &'a Value,
+    /// Stored object; `None` on create.
+    pub old: Option<&'a Value>,
+    /// Permissions of the caller.
+    pub permissions: &'a dyn Permissions,
+    /// Reader of other objects.
+    pub others: &'a dyn ObjectReader,
 }
 
 /// Object that another object refers to, and whose rights the server exercises for it.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::admission::{Creation, UsedObject};
+use crate::admission::{Creation, GrantingWrite, UsedObject};
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
 use crate::related::{ObjectReader, Verdict};
@@ -29,6 +29,16 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// adds such a reference needs the permission `use` on the object. The object has not been validated.
     fn used_objects(&self, _object: &Value) -> Vec<UsedObject> {
         Vec::new()
+    }
+
+    /// Checks that the client may grant the permissions that the object grants to others. Writes of the server itself
+    /// skip it.
+    ///
+    /// # Errors
+    /// 403 if the client would grant permissions that it does not have; 404 if the object refers to permissions that do
+    /// not exist; 503.
+    async fn check_grants(&self, _write: GrantingWrite<'_>) -> ApiResult<()> {
+        Ok(())
     }
 
     /// Converts an object that a client sent into the canonical form of the kind. The client becomes the field manager

@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret};
+use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
     CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
     ExtensionConfig, IPAddress, IPAddressClaim, Image, KubeadmConfig, KubeadmConfigTemplate,
@@ -107,6 +108,10 @@ kinds! {
     [ConfigMap] => core(config_map::ConfigMapStrategy, &[]),
     [Event] => core(event::EventStrategy, event::SELECTABLE),
     [Lease] => core(lease::LeaseStrategy, &[]),
+    [Role] => core(role::RoleStrategy { is_namespaced: true }, &[]),
+    [RoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: true }, &[]),
+    [ClusterRole] => core(role::RoleStrategy { is_namespaced: false }, &[]),
+    [ClusterRoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: false }, &[]),
 }
 
 const _: () = assert!(
@@ -181,7 +186,7 @@ mod tests {
     fn all_kinds_are_hosted_except_those_of_kubernetes() {
         let registry = registry();
         for resource in registry.resources() {
-            let core = ["", "coordination.k8s.io", "apiextensions.k8s.io"];
+            let core = ["", "coordination.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
             let is_core = core.contains(&resource.group.as_str());
             let has_generation = !is_core && !resource.strategy.is_read_only();
             assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);

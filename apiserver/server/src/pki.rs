@@ -14,6 +14,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use crate::subject;
+
 /// Lifetime of the CA, far longer than that of the certificates that it signs. A new CA requires a new kubeconfig for
 /// every user.
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -103,18 +105,25 @@ impl Authority {
         self.sign(params, SERVING_LIFETIME)
     }
 
-    /// Creates a client certificate. An empty `group` means no group.
-    pub(crate) fn client(&self, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Pair> {
+    /// Creates a client certificate. An empty group is left out.
+    pub(crate) fn client(&self, user: &str, groups: &[String], lifetime: Duration) -> anyhow::Result<Pair> {
         if user.is_empty() {
             bail!("--user: must not be empty");
         }
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
-        if !group.is_empty() {
-            params.distinguished_name.push(DnType::OrganizationName, group);
+        let groups: Vec<String> = groups.iter().filter(|group| !group.is_empty()).cloned().collect();
+        if let Some(first) = groups.first() {
+            params.distinguished_name.push(DnType::OrganizationName, first);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(params, lifetime)
+        let pair = self.sign(params, lifetime)?;
+        if groups.len() < 2 {
+            return Ok(pair);
+        }
+        let signed = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
+        let certificate = subject::replace(&signed, user, &groups, self.issuer.key())?;
+        Ok(Pair { certificate, ..pair })
     }
 
     fn sign(&self, mut params: CertificateParams, lifetime: Duration) -> anyhow::Result<Pair> {

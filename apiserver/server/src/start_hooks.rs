@@ -10,6 +10,8 @@ use apiserver_machinery::store::{FieldValidation, ObjectStore, SERVER, WriteOpti
 use serde_json::json;
 use storage_contract::Outage;
 
+use crate::rbac::{self, RbacPolicy};
+
 /// Longest pause before a retry.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -24,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StartHooks {
     namespaces: Arc<AtomicBool>,
+    roles: Arc<AtomicBool>,
 }
 
 impl StartHooks {
@@ -37,7 +40,7 @@ impl StartHooks {
         let (objects, shutdown, done) = (Arc::clone(objects), supervisor.shutdown().clone(), hooks.clone());
         supervisor.spawn_finite("start hooks", async move {
             let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
-            while let Err(error) = make_namespaces(&objects, &namespaces).await {
+            while let Err(error) = done.run(&objects, &namespaces).await {
                 // An outage that ends within half a second is part of a normal start.
                 if pause >= PAUSE && outage.should_log() {
                     tracing::warn!("{error:#}; retrying");
@@ -48,20 +51,36 @@ impl StartHooks {
                 }
                 pause = (pause * 2).min(PAUSE);
             }
-            done.namespaces.store(true, Ordering::Release);
         });
         hooks
     }
 
-    fn are_done(&self) -> bool {
-        self.namespaces.load(Ordering::Acquire)
+    /// Runs the hooks that are not done.
+    async fn run(&self, objects: &ObjectStore, namespaces: &[String]) -> anyhow::Result<()> {
+        if !self.namespaces.load(Ordering::Acquire) {
+            make_namespaces(objects, namespaces).await?;
+            self.namespaces.store(true, Ordering::Release);
+        }
+        rbac::make_defaults(objects).await?;
+        self.roles.store(true, Ordering::Release);
+        Ok(())
     }
 
-    /// Returns the readiness checks of the hooks.
-    pub(crate) fn checks(&self) -> Vec<Check> {
-        let hooks = self.clone();
-        let is_well: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(move || hooks.are_done());
-        vec![Check { name: "poststarthook/capstan-namespaces", is_well }]
+    fn are_done(&self) -> bool {
+        self.namespaces.load(Ordering::Acquire) && self.roles.load(Ordering::Acquire)
+    }
+
+    /// Returns the readiness checks of the hooks. The roles must be read, too: requests that need them get 503 before.
+    pub(crate) fn checks(&self, policy: &RbacPolicy) -> Vec<Check> {
+        let (hooks, with_roles, policy) = (self.clone(), self.clone(), policy.clone());
+        let has_namespaces: Arc<dyn Fn() -> bool + Send + Sync> =
+            Arc::new(move || hooks.namespaces.load(Ordering::Acquire));
+        let has_roles: Arc<dyn Fn() -> bool + Send + Sync> =
+            Arc::new(move || with_roles.roles.load(Ordering::Acquire) && policy.is_read());
+        vec![
+            Check { name: "poststarthook/capstan-namespaces", is_well: has_namespaces },
+            Check { name: "poststarthook/rbac/bootstrap-roles", is_well: has_roles },
+        ]
     }
 
     /// Waits until all hooks are done and the objects are read, for at most five seconds since `begun`.

@@ -24,6 +24,8 @@ macro_rules! core_kind {
     };
 }
 
+pub(crate) use core_kind;
+
 core_kind! {
     /// Namespace of `core/v1`.
     Namespace, namespace, Descriptor {

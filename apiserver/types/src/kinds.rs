@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::core_kinds;
 use crate::descriptor::{Described, Descriptor};
+use crate::rbac_kinds;
 
 /// Defines the descriptors and the schemas of a list of types.
 macro_rules! kinds {
@@ -90,4 +91,8 @@ kinds! {
     core_kinds::ConfigMap,
     core_kinds::Event,
     core_kinds::Lease,
+    rbac_kinds::Role,
+    rbac_kinds::RoleBinding,
+    rbac_kinds::ClusterRole,
+    rbac_kinds::ClusterRoleBinding,
 }

@@ -39,6 +39,7 @@ mod openstack_image;
 mod openstack_machine;
 mod openstack_machine_template;
 mod openstack_server;
+pub mod rbac_kinds;
 mod scalar;
 mod schema;
 mod shared;

@@ -14,6 +14,7 @@ mod change_predicate;
 mod cidrs;
 pub mod cluster;
 mod cluster_certificates;
+mod cluster_role_aggregation;
 mod condition_order;
 mod credential_watch;
 mod deprecated_conditions;
@@ -75,6 +76,7 @@ pub const ALL: &[ControllerSpec] = &[
     image::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
+    cluster_role_aggregation::CONTROLLER,
     namespace::CONTROLLER,
 ];
 

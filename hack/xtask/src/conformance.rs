@@ -49,6 +49,12 @@ enum Task {
         #[arg(long, default_value = "")]
         only: String,
     },
+    /// Create random policies of RBAC in a real kube-apiserver, and write its verdicts to rbac/recorded.json
+    RecordRbac {
+        /// Seed of the policies
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// Builds the program of the suite and runs the task.
@@ -72,6 +78,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             prerequisites::lab()?;
             let reference = Reference::start(&tools(&suite)?)?;
             suite.send("record", &reference.target(), &["--only", only])
+        }
+        Task::RecordRbac { seed } => {
+            prerequisites::lab()?;
+            let reference = Reference::start(&tools(&suite)?)?;
+            let mut command = Command::new(&suite.program);
+            command.arg("record-rbac").args(reference.target()).args(["--seed", &seed.to_string()]);
+            run::shown(command.arg("--file").arg(suite.files.join("rbac/recorded.json")))
         }
     }
 }

@@ -9,6 +9,7 @@ mod compare;
 mod crds;
 mod differences;
 mod normalizer;
+pub mod rbac;
 mod runner;
 mod serve;
 mod transcript;

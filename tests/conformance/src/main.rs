@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
+use tests_conformance::rbac::{self, Recording, World};
 use tests_conformance::{Area, Client, KnownDifferences, ServeArguments, ServerUnderTest, Transcripts};
 
 #[derive(Debug, Parser)]
@@ -39,6 +41,17 @@ enum Command {
     Record(RunArguments),
     /// Send the cases to a server, and compare its responses with goldens/
     Compare(RunArguments),
+    /// Create random policies in a real kube-apiserver without other roles, and record its verdicts
+    RecordRbac {
+        #[command(flatten)]
+        target: TargetArguments,
+        /// File of the recording
+        #[arg(long)]
+        file: PathBuf,
+        /// Seed of the policies
+        #[arg(long)]
+        seed: u64,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +122,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Establish(target) => tests_conformance::establish(&target.client()?).await,
         Command::Record(arguments) => record(&arguments).await,
         Command::Compare(arguments) => compare(&arguments).await,
+        Command::RecordRbac { target, file, seed } => record_rbac(&target.client()?, &file, seed).await,
     }
 }
 
@@ -135,6 +149,23 @@ impl RunArguments {
         recorded.retain(|id, _| id.contains(&self.only));
         Ok(recorded)
     }
+}
+
+/// Time in which a kube-apiserver certainly sees all roles and bindings.
+const SETTLED: Duration = Duration::from_secs(5);
+
+async fn record_rbac(client: &Client, file: &Path, seed: u64) -> anyhow::Result<()> {
+    let worlds: Vec<World> = (0..rbac::WORLDS).map(|number| World::generate(seed, number)).collect();
+    for world in &worlds {
+        rbac::establish(client, world).await?;
+    }
+    tokio::time::sleep(SETTLED).await;
+    let mut recording = Recording { seed, worlds: Vec::new() };
+    for world in &worlds {
+        recording.worlds.push(rbac::answer(client, world, true).await?);
+    }
+    recording.store(file)?;
+    say(&format!("recorded the verdicts about {} policies in {}", worlds.len(), file.display()))
 }
 
 async fn record(arguments: &RunArguments) -> anyhow::Result<()> {

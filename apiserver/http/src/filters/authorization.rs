@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver_access::{Attributes, Authorizer, Decision, User};
-use apiserver_machinery::admission::{Action, Permissions};
+use apiserver_access::rbac;
+use apiserver_access::{Attributes, Authorizer, Decision, Rule, User};
+use apiserver_machinery::admission::{Action, Caller, GrantedRule, Permissions, Uncovered};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
 
+use crate::request::Call;
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject, UNKNOWN};
 use crate::state::ApiServer;
@@ -61,7 +63,7 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
     };
     let text = attributes.refusal(&reason);
     let error = if attributes.is_resource() {
-        ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text)
+        ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text).denial()
     } else {
         ApiError::forbidden_path(&text)
     };
@@ -77,23 +79,36 @@ pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied
 pub(crate) struct UserPermissions {
     authorizer: Arc<dyn Authorizer>,
     user: Arc<User>,
+    /// Name in the path of the request.
+    name: String,
+    requires_use: bool,
 }
 
 impl UserPermissions {
-    pub(crate) fn new(server: &ApiServer, user: &Arc<User>, proxied: bool) -> Self {
-        Self { authorizer: Arc::clone(authorizer(server, proxied)), user: Arc::clone(user) }
+    pub(crate) fn new(server: &ApiServer, call: &Call) -> Self {
+        Self::of(server, &call.info, &call.user, call.proxied)
     }
 
-    /// Returns the permissions if the settings require the permission to use other objects.
-    pub(crate) fn required(
+    /// Returns the permissions for a request that may write an object.
+    pub(crate) fn of_write(
         server: &ApiServer,
+        info: &RequestInfo,
         user: &Arc<User>,
         proxied: bool,
     ) -> Option<Arc<dyn Permissions>> {
-        if !server.settings.requires_use {
+        if info.is_read_only() {
             return None;
         }
-        Some(Arc::new(Self::new(server, user, proxied)))
+        Some(Arc::new(Self::of(server, info, user, proxied)))
+    }
+
+    fn of(server: &ApiServer, info: &RequestInfo, user: &Arc<User>, proxied: bool) -> Self {
+        Self {
+            authorizer: Arc::clone(authorizer(server, proxied)),
+            user: Arc::clone(user),
+            name: info.resource().map(|path| path.name.clone()).unwrap_or_default(),
+            requires_use: server.settings.requires_use,
+        }
     }
 }
 
@@ -113,6 +128,29 @@ impl Permissions for UserPermissions {
         };
         decide(&self.authorizer, &attributes).await.result
     }
+
+    fn requires_use(&self) -> bool {
+        self.requires_use
+    }
+
+    fn caller(&self) -> Caller {
+        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+    }
+
+    fn requested_name(&self) -> &str {
+        &self.name
+    }
+
+    async fn uncovered(&self, namespace: &str, rules: &[GrantedRule]) -> Uncovered {
+        let wanted: Vec<Rule> = rules.iter().cloned().map(rule).collect();
+        let held = self.authorizer.rules(&self.user, namespace).await;
+        Uncovered { rules: rbac::uncovered(&held.rules, &wanted), unknown: held.unknown }
+    }
+}
+
+fn rule(granted: GrantedRule) -> Rule {
+    let GrantedRule { verbs, groups, resources, names, paths } = granted;
+    Rule { verbs, groups, resources, names, paths }
 }
 
 fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {

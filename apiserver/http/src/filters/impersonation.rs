@@ -19,6 +19,9 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
+/// Prefix of the extra attributes that only the server sets.
+const OWN_EXTRA: &str = "capstan.dev/";
+
 /// Identity that a request acts as, by its impersonation headers.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Impersonation {
@@ -54,6 +57,13 @@ pub(crate) async fn act_as(
         let why = format!("requested {} without impersonating a user name", wanted.in_go());
         return Err(ApiError::bad_request(why));
     }
+    if let Some(key) = wanted.extra.keys().find(|key| key.starts_with(OWN_EXTRA)) {
+        let why = format!(
+            "User {:?} cannot impersonate the extra attribute {key:?}: the server sets it",
+            user.name
+        );
+        return Err(ApiError::forbidden_path(&why));
+    }
     for (group, resource, subresource, namespace, name) in wanted.permissions() {
         let attributes = Attributes {
             user: Arc::clone(&user),
@@ -68,7 +78,8 @@ pub(crate) async fn act_as(
         };
         authorization::require(server, &attributes, proxied).await?;
     }
-    Ok(Arc::new(wanted.into_user()))
+    // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
+    Ok(Arc::new(User { realm: user.realm, ..wanted.into_user() }))
 }
 
 fn remove(headers: &mut HeaderMap) {

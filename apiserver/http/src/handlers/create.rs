@@ -24,7 +24,7 @@ pub(super) async fn serve(
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
-    let permissions = UserPermissions::new(server, &call.user, call.proxied);
+    let permissions = UserPermissions::new(server, call);
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     kind.resource.strategy.admit(&mut object, &creation).await?;
     let created = server.parts.objects.create(kind, &path.namespace, object, options).await;
@@ -43,7 +43,7 @@ pub(super) async fn create_on_update(
     mut object: Value,
     options: WriteOptions,
 ) -> ApiResult<Written> {
-    let permissions = UserPermissions::new(server, &call.user, call.proxied);
+    let permissions = UserPermissions::new(server, call);
     let resource = kind.resource;
     let action = Action {
         verb: "create",

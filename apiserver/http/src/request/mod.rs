@@ -34,7 +34,7 @@ pub(crate) struct Call {
     pub(crate) user: Arc<User>,
     /// Set for a request through the host's front proxy.
     pub(crate) proxied: bool,
-    /// Permissions of the user, if the settings require the permission to use other objects.
+    /// Permissions of the user, if the request may write an object.
     pub(crate) permissions: Option<Arc<dyn Permissions>>,
     pub(crate) body: Bytes,
     /// Client certificate of the connection, for a handler whose response outlives it.

@@ -105,7 +105,7 @@ pub(crate) struct Deprecated;
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> HttpResponse {
     let body = encoding.encode(&error.to_value()).unwrap_or_default();
     let mut answer = bytes(error.code, encoding.content_type(), body);
-    if error.code == 403 {
+    if error.is_denial {
         no_sniffing(&mut answer);
     }
     let ApiError { reason, message, details, .. } = error.clone();

@@ -29,6 +29,9 @@ pub struct ApiError {
     pub continue_token: String,
     /// Warnings in addition to the error, one `Warning` header each.
     pub warnings: Box<[String]>,
+    /// True if the request as a whole was refused, before its body was read. Browsers must then not guess another content
+    /// type.
+    pub is_denial: bool,
 }
 
 impl std::fmt::Display for ApiError {
@@ -48,6 +51,7 @@ impl ApiError {
             details: Value::Null,
             continue_token: String::new(),
             warnings: Box::default(),
+            is_denial: false,
         }
     }
 

@@ -37,7 +37,13 @@ impl ApiError {
 
     /// The user may not use that path.
     pub fn forbidden_path(why: &str) -> Self {
-        Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }
+        Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }.denial()
+    }
+
+    /// Marks the refusal of a whole request.
+    #[must_use]
+    pub fn denial(self) -> Self {
+        Self { is_denial: true, ..self }
     }
 
     /// The path does not exist in an existing group.

@@ -63,7 +63,7 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Field manager of the written fields.
     pub manager: String,
-    /// Permissions of the client, if it needs the permission `use` on each object that it refers to.
+    /// Permissions of the client; `None` for writes of the server itself.
     pub permissions: Option<Arc<dyn Permissions>>,
 }
 

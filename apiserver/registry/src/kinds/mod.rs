@@ -29,4 +29,6 @@ pub(crate) mod openstack_floating_ip_pool;
 pub(crate) mod openstack_machine;
 pub(crate) mod openstack_machine_template;
 pub(crate) mod openstack_server;
+pub(crate) mod role;
+pub(crate) mod role_binding;
 pub(crate) mod secret;

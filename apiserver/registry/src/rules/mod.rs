@@ -1,6 +1,7 @@
 //! Rules that several kinds share: immutability, versions, names, selectors and templates.
 
 pub(crate) mod data_key;
+pub(crate) mod grants;
 pub(crate) mod immutable;
 pub(crate) mod json_fields;
 pub(crate) mod label_selection;
@@ -9,6 +10,7 @@ pub(crate) mod machine_owner;
 pub(crate) mod machine_template;
 pub(crate) mod name_template;
 pub(crate) mod names;
+pub(crate) mod path_segment;
 pub(crate) mod provider_id_region;
 pub(crate) mod quota_shortage;
 pub(crate) mod replicas;

@@ -30,6 +30,7 @@ use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::pki::Authority;
+use crate::rbac::RbacPolicy;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
 use crate::{compaction, controllers, encryption, pki, revocations, version};
@@ -74,13 +75,14 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     } = started;
     let authenticator = authenticator(configuration, host.as_deref())?;
     let audit = settings.audit.clone();
+    let policy = RbacPolicy::default();
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
-        authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
+        authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy()), policy.authorizer()])),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: [hooks.checks(), vec![tls.check(), encryption.check()]].concat(),
+        checks: [hooks.checks(&policy), vec![tls.check(), encryption.check()]].concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
@@ -98,6 +100,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let certificates = tls.tls();
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
+    supervisor.spawn("roles", policy.follow(Arc::clone(&server), supervisor.shutdown().clone()));
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.

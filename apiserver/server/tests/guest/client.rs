@@ -73,9 +73,18 @@ impl Identity {
 
     /// Creates a certificate of this user.
     pub(crate) fn of_user(data: &Path, user: &str) -> Self {
+        Self::of_member(data, user, &["system:masters"])
+    }
+
+    /// Creates a certificate of this user with these groups; an empty group is none.
+    pub(crate) fn of_member(data: &Path, user: &str, groups: &[&str]) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-        let output = command.args(["kubeconfig", "--user", user, "--data-dir"]).arg(data).output().unwrap();
+        command.args(["kubeconfig", "--user", user]);
+        for group in groups {
+            command.args(["--group", group]);
+        }
+        let output = command.arg("--data-dir").arg(data).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();

@@ -12,4 +12,5 @@ mod metrics;
 mod outage;
 mod process;
 mod revocation;
+mod roles;
 mod rolling_restart;

@@ -12,11 +12,13 @@ use crate::server::FuzzServer;
 const MEDIA: &str = "application/vnd.kubernetes.protobuf";
 
 /// Collections, and an object that can be deleted.
-const PATHS: [(Method, &str); 5] = [
+const PATHS: [(Method, &str); 7] = [
     (Method::POST, "/api/v1/namespaces?dryRun=All"),
     (Method::POST, "/api/v1/namespaces/default/secrets?dryRun=All&fieldValidation=Strict"),
     (Method::POST, "/api/v1/namespaces/default/events?dryRun=All"),
     (Method::POST, "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All"),
+    (Method::POST, "/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All"),
+    (Method::POST, "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings?dryRun=All"),
     (Method::DELETE, "/apis/lab.example.io/v1/namespaces/default/widgets/w?dryRun=All"),
 ];
 

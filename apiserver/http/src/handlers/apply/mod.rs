@@ -52,7 +52,7 @@ pub(super) async fn serve(
 ) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let (configuration, options) = read(call)?;
-    let permissions = UserPermissions::new(server, &call.user, call.proxied);
+    let permissions = UserPermissions::new(server, call);
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     let objects = &server.parts.objects;
     let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await?;

@@ -5,7 +5,7 @@ mod errors;
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Decision, Rules, User};
+use apiserver_access::{Attributes, Decision, Realm, Rules, User};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::reviews::{self, Review};
@@ -58,6 +58,9 @@ const ACCESS: &[Field] = &[
         ]),
     ),
 ];
+
+/// Extra attribute with which a SubjectAccessReview names an identity of the host cluster: `host`.
+const REALM: &str = "capstan.dev/realm";
 
 const RULES: &[Field] =
     &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
@@ -200,8 +203,11 @@ fn subject(spec: &Value) -> User {
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let extra = spec.get("extra").and_then(Value::as_object).into_iter().flatten();
+    let extra = spec.get("extra").and_then(Value::as_object);
+    let realm = extra.and_then(|extra| extra.get(REALM)).map(list).unwrap_or_default();
+    let extra = extra.into_iter().flatten();
     User {
+        realm: if realm == ["host"] { Realm::Host } else { Realm::Own },
         name: text(spec, "user"),
         uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
         groups: spec.get("groups").map(list).unwrap_or_default(),
@@ -241,8 +247,12 @@ fn listed(Rules { rules, unknown }: Rules) -> Value {
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in rules {
         if rule.paths.is_empty() {
-            resources
-                .push(json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources}));
+            let mut listed =
+                json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources});
+            if !rule.names.is_empty() {
+                listed["resourceNames"] = json!(rule.names);
+            }
+            resources.push(listed);
         } else {
             paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}));
         }

@@ -68,6 +68,7 @@ impl ObjectStore {
         self.assign_managers(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
         used_objects::check(kind, &object, None, options).await?;
+        RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
         // Other errors of the object are reported first.
         let dry_run = options.dry_run || versioned;
         let created = self.create_named(kind, &namespace, object, dry_run).await?;
@@ -119,6 +120,7 @@ impl ObjectStore {
         kind.resource.strategy.canonicalize(&mut object);
         prepare(kind, &mut object);
         used_objects::check(kind, &object, None, options).await?;
+        RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
         let created = self.create_once(kind, &namespace, object, Origin::Applied, options.dry_run).await;
         Written::with_warnings(created, warnings)
     }

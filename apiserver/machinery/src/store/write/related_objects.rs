@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::metadata_rules::Previous;
+use crate::admission::GrantingWrite;
 use crate::object;
 use crate::related::ObjectReader;
 use crate::status::{ApiError, ApiResult};
-use crate::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target};
+use crate::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target, WriteOptions};
 
 #[async_trait]
 impl ObjectReader for ObjectStore {
@@ -65,6 +66,19 @@ impl<'a> RelatedObjects<'a> {
     /// Creates a reader that has read nothing.
     pub(crate) fn by(store: &'a ObjectStore) -> Self {
         Self { store, found: Mutex::default() }
+    }
+
+    /// Checks that the client may grant the permissions that the object grants to others.
+    pub(crate) async fn check_grants(
+        &self,
+        kind: Kind<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        options: &WriteOptions,
+    ) -> ApiResult<()> {
+        let Some(permissions) = &options.permissions else { return Ok(()) };
+        let write = GrantingWrite { new, old, permissions: permissions.as_ref(), others: self };
+        kind.stored.strategy.check_grants(write).await
     }
 
     /// Applies defaults that depend on related objects. The client does not become their field manager.

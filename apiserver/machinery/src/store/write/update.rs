@@ -218,10 +218,11 @@ impl ObjectStore {
         warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
         current.clear(&mut new);
+        let related = RelatedObjects::by(self);
         if how.target == Target::Object {
             used_objects::check(kind, &new, Some(old), how.options).await?;
+            related.check_grants(kind, &new, Some(old), how.options).await?;
         }
-        let related = RelatedObjects::by(self);
         if let Err(error) = related.default(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));
         }

@@ -18,7 +18,9 @@ pub(crate) async fn check(
     old: Option<&Value>,
     options: &WriteOptions,
 ) -> ApiResult<()> {
-    let Some(permissions) = &options.permissions else { return Ok(()) };
+    let Some(permissions) = options.permissions.as_ref().filter(|it| it.requires_use()) else {
+        return Ok(());
+    };
     let strategy = &kind.stored.strategy;
     let mut added = strategy.used_objects(kind.as_stored(new)?.as_ref());
     if added.is_empty() {

@@ -1,0 +1,24 @@
+//! Roles and bindings of the direct endpoint: the default objects, and the policy that the authorizer decides by.
+
+mod bootstrap;
+mod defaults;
+mod follow;
+mod policy;
+
+use controllers_runtime::PolicyRule;
+
+pub(crate) use bootstrap::make_defaults;
+pub(crate) use follow::RbacPolicy;
+
+/// API group of roles and bindings.
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Identity that reads the roles and bindings.
+pub(crate) const IDENTITY: &str = "rbac-policy";
+
+/// Permissions of that identity.
+pub(crate) const RULES: &[PolicyRule] = &[PolicyRule {
+    groups: &[GROUP],
+    resources: &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
+    verbs: PolicyRule::READ,
+}];
