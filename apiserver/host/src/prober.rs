@@ -81,7 +81,7 @@ pub struct Prober {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// What the prober remembers between two passes.
+/// Memory of the prober between two passes.
 #[derive(Debug, Default)]
 struct Memory {
     identified: Option<Instant>,

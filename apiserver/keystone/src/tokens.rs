@@ -27,7 +27,7 @@ const BAD: Duration = Duration::from_secs(10);
 /// Longest time for which the last good answer is used while Keystone is silent.
 const STALE: Duration = Duration::from_secs(10 * 60);
 
-/// Time after a request without an answer in which no other one is sent: nobody waits for a Keystone that is silent.
+/// Time after a request without an answer in which no other one is sent: no client waits for a Keystone that is silent.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Maximum number of cached answers: some thousand clients, and as many guessed tokens.

@@ -316,6 +316,9 @@ mod tests {
             }
             let impersonates = allows(user(), "", "users", "impersonate").await;
             assert!(!impersonates, "{identity} may do what it does not declare");
+            let escalates = allows(user(), "rbac.authorization.k8s.io", "clusterroles", "escalate").await;
+            // It joins rules that it does not have itself.
+            assert_eq!(escalates, identity == "clusterrole-aggregation-controller", "{identity}");
         }
         assert!(!allows(User::controller("nothing"), "", "events", "create").await);
     }

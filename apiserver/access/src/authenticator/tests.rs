@@ -155,6 +155,7 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
         found.map(|found| found.user)
     };
     let user = with("good").unwrap();
+    assert_eq!(user.realm, Realm::Host);
     assert_eq!(
         (user.name.as_str(), user.groups.clone()),
         ("carol", vec!["dev".to_owned(), "system:authenticated".to_owned()])

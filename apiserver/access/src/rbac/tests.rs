@@ -224,6 +224,7 @@ fn identities_of_the_host_need_a_binding_that_admits_them() {
         binding.admits_host = true;
         assert!(may(&binding, alice()) && may(&binding, host()), "{binding:?}");
     }
+    assert!(may(&binding("", "b", "reader", user("alice")), User { realm: Realm::Keystone, ..alice() }));
     assert!(may(&binding("", "b", "reader", group("system:authenticated")), host()));
     let everyone = binding("", "b", "reader", group("system:unauthenticated"));
     assert!(may(&everyone, User::anonymous()));

@@ -43,7 +43,7 @@ pub(super) struct CachedSecret {
     stored_at: Instant,
 }
 
-/// What a refusal means for the copy of a Secret.
+/// Effect of a refusal on the copy of a Secret.
 pub(super) enum Refusal {
     /// There was no answer before.
     NoAnswer,

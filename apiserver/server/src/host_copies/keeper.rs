@@ -20,7 +20,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after a change, which collects those that follow, and after an error of the store.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the keeper copies.
+/// Data of the host that the keeper copies.
 #[derive(Clone)]
 pub(crate) struct Originals {
     pub(crate) health: HostHealth,

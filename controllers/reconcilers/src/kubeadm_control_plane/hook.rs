@@ -43,7 +43,7 @@ pub(super) struct Known<'a> {
     pub managed_etcd: bool,
     /// Name of the Machine whose floating IP is the endpoint, and that no other Machine has taken over yet.
     pub endpoint_holder: Option<&'a str>,
-    /// What the first Machine waits for at the load balancer of the API.
+    /// Reason why the first Machine waits for the load balancer of the API.
     pub balancer: Option<&'a str>,
 }
 
