@@ -16,6 +16,9 @@
 //! that wait at that moment share, and then a wait until the reflector has reached it. That needs a store whose
 //! watches report progress. Where they do not, the store is read instead.
 //!
+//! If the history of the store goes back, the cache serves nothing until it has read everything again. Its watches then
+//! end with [`WatchStep::Expired`].
+//!
 //! Copies: the cache copies no item. A snapshot is a pointer to a persistent map. The map, the history, every list
 //! and every watcher share each item. A change is made in place. Where a reader or the history holds the previous
 //! map, the change copies the map's path to it: about 2 log2(n) nodes of about 100 bytes, 3 KiB at 100 000 items.
@@ -62,7 +65,9 @@ pub(crate) struct Position {
     revision: Revision,
     /// Number of the current list. It grows when the cache had to start over; watches of an earlier epoch end.
     epoch: u64,
-    /// True after the first list.
+    /// Number of the store's history that the list belongs to. Watches of an earlier history end as compacted.
+    history: u64,
+    /// True after the first list, until the history of the store goes back.
     ready: bool,
 }
 
@@ -112,9 +117,14 @@ impl<T: Send + Sync + 'static> Cache<T> {
         self.resource_caches.get(index)
     }
 
-    /// Returns true if the first list has been read.
+    /// Returns true if the first list has been read, and its history is still the store's.
     pub fn is_ready(&self) -> bool {
-        self.position.borrow().ready
+        self.is_current(&self.position.borrow())
+    }
+
+    /// Returns true if a position can be served. What belongs to an earlier history of the store cannot.
+    fn is_current(&self, position: &Position) -> bool {
+        position.ready && position.history == self.store.history()
     }
 
     /// Returns the revision up to which every write is visible.
@@ -125,7 +135,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// Waits until every write up to `revision` is visible. Returns `false` if `limit` passed first.
     pub async fn wait_for(&self, revision: Revision, limit: Duration) -> bool {
         let mut position = self.position.subscribe();
-        let reached = position.wait_for(|position| position.ready && position.revision >= revision);
+        let reached =
+            position.wait_for(|position| self.is_current(position) && position.revision >= revision);
         tokio::select! {
             biased;
             reached = tokio::time::timeout(limit, reached) => matches!(reached, Ok(Ok(_))),
@@ -158,11 +169,13 @@ impl<T: Send + Sync + 'static> Cache<T> {
             return Ok(None);
         };
         let mut position = self.position.subscribe();
-        let Ok(start) = position.wait_for(|position| position.ready).await.map(|position| *position) else {
+        let Ok(start) =
+            position.wait_for(|position| self.is_current(position)).await.map(|position| *position)
+        else {
             return Err(StoreError::Unavailable { operation: "watch", source: "the cache has ended".into() });
         };
         let mut watch =
-            ResourceWatch::new(Arc::clone(resource_cache), extent.subscribe(), position, start.epoch, after);
+            ResourceWatch::new(Arc::clone(resource_cache), extent.subscribe(), position, start, after);
         if after < start.revision && resource_cache.changes_after(after, 0).is_none() {
             let changes = replay::changes(self, index, resource_cache, after, start.revision).await?;
             watch.replay(changes, start.revision);

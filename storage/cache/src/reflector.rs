@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::paged_scan::PagedScan;
 use crate::resource_cache::{Extent, Snapshot};
-use crate::{Cache, Change, Projection};
+use crate::{Cache, Change, Position, Projection};
 
 /// Entries of the first list request, and the fewest of any later one: a few MiB, and well inside the limit of every
 /// backend, even where all entries have the largest size.
@@ -53,10 +53,12 @@ impl<T: Send + Sync + 'static> Reflector<T> {
         let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
         loop {
             let begun = Instant::now();
-            let error = match self.list().await {
+            let history = self.cache.store.history();
+            let error = match self.list(history).await {
                 Ok(revision) => self.watch(revision).await,
                 Err(error) => error,
             };
+            self.expire_earlier_history(self.cache.store.history());
             if begun.elapsed() > PAUSE {
                 pause = FIRST_PAUSE;
             }
@@ -71,7 +73,8 @@ impl<T: Send + Sync + 'static> Reflector<T> {
         }
     }
 
-    async fn list(&self) -> StoreResult<Revision> {
+    /// Lists everything, as part of this history of the store.
+    async fn list(&self, history: u64) -> StoreResult<Revision> {
         let mut maps: Vec<_> =
             self.cache.resource_caches.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
         let (mut scan, mut limit) = (PagedScan::over(self.root.clone()), PAGE);
@@ -97,7 +100,7 @@ impl<T: Send + Sync + 'static> Reflector<T> {
                     if let Some(last) = before {
                         insert_page(&mut maps, last.await.map_err(ended)?);
                     }
-                    self.install(maps, revision);
+                    self.install(maps, revision, history)?;
                     return Ok(revision);
                 }
             }
@@ -121,7 +124,12 @@ impl<T: Send + Sync + 'static> Reflector<T> {
         }
     }
 
-    fn install(&self, maps: Vec<Items<T>>, revision: Revision) {
+    /// Installs what was listed, if it belongs to the store's history.
+    fn install(&self, maps: Vec<Items<T>>, revision: Revision, history: u64) -> StoreResult<()> {
+        if self.cache.store.history() != history {
+            return Err(StoreError::Rewound { detail: "while the cache read the objects".to_owned() });
+        }
+        self.expire_earlier_history(history);
         let epoch = self.epoch() + 1;
         let parts = self.cache.resource_caches.iter().zip(&self.cache.extents);
         for ((resource_cache, extent), items) in parts.zip(maps) {
@@ -132,11 +140,24 @@ impl<T: Send + Sync + 'static> Reflector<T> {
             drop(contents);
             extent.send_replace(Extent { revision, epoch });
         }
-        self.cache.position.send_modify(|position| {
-            position.revision = revision;
-            position.epoch = epoch;
-            position.ready = true;
-        });
+        self.cache.position.send_replace(Position { revision, epoch, history, ready: true });
+        Ok(())
+    }
+
+    /// Ends all watches, and serves no items until the next list, if the items belong to an earlier history.
+    ///
+    /// The items stay until then: a reader that was let in just before must not find an empty resource.
+    fn expire_earlier_history(&self, history: u64) {
+        let Position { revision, epoch, history: listed, .. } = *self.cache.position.borrow();
+        if history == listed {
+            return;
+        }
+        // The position first, so that a watcher that sees the new epoch knows why.
+        let epoch = epoch + 1;
+        self.cache.position.send_replace(Position { revision, epoch, history, ready: false });
+        for extent in &self.cache.extents {
+            extent.send_modify(|extent| extent.epoch = epoch);
+        }
     }
 
     async fn watch(&self, listed: Revision) -> StoreError {

@@ -18,6 +18,9 @@ pub enum WatchStep<T> {
     /// The history no longer holds the next change, because this watcher was too slow or the cache had to start over.
     /// Another watch from the last change on continues without a gap, where that is possible.
     Behind,
+    /// The history of the store went back, and the next change does not follow the last one. No other watch continues:
+    /// list again.
+    Expired,
 }
 
 /// Changes taken at a time. A watcher that its client does not read keeps so many alive beyond the history.
@@ -30,7 +33,8 @@ pub struct ResourceWatch<T> {
     resource_cache: Arc<ResourceCache<T>>,
     extent: signal::Receiver<Extent>,
     position: signal::Receiver<Position>,
-    epoch: u64,
+    /// Position of the cache at the start.
+    start: Position,
     observed: Revision,
     /// Revision up to which a replay has covered everything, although its last change may be older.
     floor: Revision,
@@ -42,14 +46,14 @@ impl<T> ResourceWatch<T> {
         resource_cache: Arc<ResourceCache<T>>,
         extent: signal::Receiver<Extent>,
         position: signal::Receiver<Position>,
-        epoch: u64,
+        start: Position,
         after: Revision,
     ) -> Self {
         Self {
             resource_cache,
             extent,
             position,
-            epoch,
+            start,
             observed: after,
             floor: after,
             taken: VecDeque::new(),
@@ -69,7 +73,7 @@ impl<T> ResourceWatch<T> {
         let position = self.position.borrow().revision;
         let extent = *self.extent.borrow();
         let covered = self.observed.max(self.floor);
-        if self.taken.is_empty() && extent.epoch == self.epoch && extent.revision <= covered {
+        if self.taken.is_empty() && extent.epoch == self.start.epoch && extent.revision <= covered {
             // It is stored, so that it never goes back.
             self.observed = covered.max(position);
         }
@@ -86,13 +90,16 @@ impl<T> ResourceWatch<T> {
                 // A watcher with many changes yields to other tasks.
                 coop::consume_budget().await;
             }
+            if matches!(self.gap(), WatchStep::Expired) {
+                return Ok(WatchStep::Expired);
+            }
             if let Some(change) = self.taken.pop_front() {
                 self.observed = change.revision;
                 return Ok(WatchStep::Change(change));
             }
             let extent = *self.extent.borrow_and_update();
-            if extent.epoch != self.epoch {
-                return Ok(WatchStep::Behind);
+            if extent.epoch != self.start.epoch {
+                return Ok(self.gap());
             }
             let after = self.observed.max(self.floor);
             if extent.revision > after {
@@ -112,6 +119,15 @@ impl<T> ResourceWatch<T> {
                     source: "the cache has ended".into(),
                 });
             }
+        }
+    }
+
+    /// Returns the step of a watch whose next change the cache does not have.
+    fn gap(&self) -> WatchStep<T> {
+        if self.position.borrow().history == self.start.history {
+            WatchStep::Behind
+        } else {
+            WatchStep::Expired
         }
     }
 }

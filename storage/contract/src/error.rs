@@ -91,6 +91,14 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
+    /// The history of the backend went back: an older copy of its data, or another store, is in its place. Nothing was
+    /// written. The backend begins a new history by itself; then read everything again.
+    #[error("the history of storage went back: {detail}")]
+    Rewound {
+        /// The difference that the backend noticed.
+        detail: String,
+    },
+
     /// The backend holds impossible data: an operator must look.
     #[error("storage is damaged: {detail}")]
     Corrupt {

@@ -144,7 +144,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Watches every change of `range` with a revision of at least `from`, then those to come. If `from` is in the
     /// future, the stream waits. The backend reconnects and resumes by itself. The stream fails only with `Compacted`
-    /// (also as the result of this call) or when the store is shut down (`Unavailable`).
+    /// (also as the result of this call), with `Rewound`, or when the store is shut down (`Unavailable`).
     ///
     /// # Errors
     /// `Compacted`; `Unavailable`.
@@ -181,4 +181,17 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Requests progress from the open watches at once, before its regular interval. It is a hint: a store whose
     /// watches are never behind their progress ignores it.
     fn hasten_progress(&self) {}
+
+    /// Returns the number of the history in this process. It grows as soon as the backend notices that its data were
+    /// replaced by an older copy, or by others. All revisions from before are then compacted: nothing that was read may be
+    /// used, and all watches end with `Rewound`.
+    fn history(&self) -> u64 {
+        0
+    }
+
+    /// Returns true from the moment the backend notices that until it serves the new history. All calls fail with
+    /// `Rewound`.
+    fn is_rewound(&self) -> bool {
+        false
+    }
 }

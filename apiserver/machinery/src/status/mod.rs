@@ -138,6 +138,9 @@ impl ApiError {
             StoreError::Unavailable { .. } => {
                 Self::unavailable("storage does not answer; nothing was changed")
             }
+            StoreError::Rewound { .. } => Self::unavailable(
+                "the data of storage were replaced, and all objects are read again; nothing was changed",
+            ),
             // No retry interval: an administrator must act first.
             StoreError::Refused { reason, .. } => {
                 let message = format!("storage refuses the write: {reason}; nothing was changed");

@@ -113,8 +113,8 @@ impl ObjectWatch {
     /// last event on. Cancel safe.
     ///
     /// # Errors
-    /// 500 that names the key of an object that cannot be decoded; 503 if the server is shutting down. The watch has
-    /// then ended.
+    /// 410 if the history of storage went back; 500 that names the key of an object that cannot be decoded; 503 if the
+    /// server is shutting down. The watch has then ended.
     pub async fn next(&mut self) -> ApiResult<Option<ObjectEvent>> {
         if !self.initial.is_empty() {
             // A watch with many events yields to other tasks.
@@ -126,6 +126,9 @@ impl ObjectWatch {
         loop {
             match self.changes.next().await.map_err(|error| ApiError::storage(&error))? {
                 WatchStep::Behind => return Ok(None),
+                WatchStep::Expired => {
+                    return Err(ApiError::expired("the data of storage were replaced: list again"));
+                }
                 WatchStep::Change(change) => {
                     if let Some((kind, item)) = self.visible(&change)? {
                         return Ok(Some(ObjectEvent::Object(kind, item)));
