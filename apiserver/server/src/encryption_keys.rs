@@ -24,6 +24,9 @@ use crate::reload_health::ReloadHealth;
 /// Key of the record in the store.
 const RECORD: &str = "/capstan/meta/store.keys";
 
+/// Key of the record of the store's incarnation, which an etcd has.
+const INCARNATION: &str = "/capstan/meta/store";
+
 /// Text that each key of the record seals.
 const CONSTANT: &[u8] = b"capstan";
 
@@ -162,8 +165,7 @@ impl EncryptionKeys {
 
     /// Writes the first record. Returns false if another server was faster.
     async fn begin(&self, store: &dyn Store, key: &Key) -> anyhow::Result<bool> {
-        let options = ListOptions { limit: 1, revision: None };
-        let is_empty = store.list(&KeyRange::prefix(ROOT), &options).await?.entries.is_empty();
+        let is_empty = is_empty(store).await?;
         if !is_empty && self.file().is_new() {
             bail!(
                 "{} is missing, but the store holds data. Copy the file from another replica or from the backup: \
@@ -265,6 +267,13 @@ impl EncryptionKeys {
         }
         Ok(None)
     }
+}
+
+/// Returns true if a store has no values but the record of its incarnation, which is there as soon as it is open.
+async fn is_empty(store: &dyn Store) -> Result<bool, StoreError> {
+    let options = ListOptions { limit: 2, revision: None };
+    let first = store.list(&KeyRange::prefix(ROOT), &options).await?.entries;
+    Ok(first.iter().all(|entry| entry.key.as_str() == INCARNATION))
 }
 
 #[cfg(test)]

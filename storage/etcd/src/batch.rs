@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use apiserver_executor::spawn_detached;
-use etcd_client::proto::PbTxnResponse;
+use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
 use etcd_client::{Error, KvClient, Txn};
 use futures::future::join_all;
 use storage_contract::{Revision, StoreError, StoreResult};
@@ -28,11 +28,10 @@ use tokio::task::yield_now;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::calls::Calls;
 use crate::error;
+use crate::history::{Access, Began, History, Incarnation};
 use crate::queue::{Queue, Waiting};
-use crate::revision::revision;
-use crate::transaction::{fits_as_a_whole, in_parts, number, report_results, whole};
+use crate::transaction::{access, fits_as_a_whole, in_parts, number, parts, report_results, whole};
 use crate::write::Write;
 
 /// Transactions that are in flight at a time. With two, each has fewer writes, and their number per second does not
@@ -49,7 +48,7 @@ const CONTENDED: Duration = Duration::from_secs(1);
 
 /// Writes in flight, and writes that wait.
 pub(crate) struct Batches {
-    calls: Calls,
+    history: Arc<History>,
     /// Maximum number of bytes of a transaction.
     largest: usize,
     queue: Mutex<Queue>,
@@ -67,13 +66,13 @@ enum Schedule {
 
 impl Batches {
     /// Creates the batches for an etcd that accepts values of so many bytes, with their keys.
-    pub(crate) fn new(calls: Calls, largest_value: usize) -> Self {
-        Self { calls, largest: largest_value, queue: Mutex::default(), contended: Mutex::default() }
+    pub(crate) fn new(history: Arc<History>, largest_value: usize) -> Self {
+        Self { history, largest: largest_value, queue: Mutex::default(), contended: Mutex::default() }
     }
 
     /// Carries out a write.
     pub(crate) async fn write(self: &Arc<Self>, write: Write) -> StoreResult<Revision> {
-        let (write, deadline) = (Arc::new(write), Instant::now() + self.calls.deadline);
+        let (write, deadline) = (Arc::new(write), Instant::now() + self.history.calls().deadline);
         let done = match self.schedule(&write, deadline) {
             Schedule::Now(slot) => timeout_at(deadline, hold_briefly(slot, self.alone(&write))).await,
             Schedule::Later(answer) => match timeout_at(deadline, answer).await {
@@ -91,12 +90,11 @@ impl Batches {
 
     /// Resolves a write that etcd has refused: where that very write used up etcd's space, it was made.
     async fn refused(&self, write: &Write, refused: StoreError) -> StoreResult<Revision> {
-        let get = |mut kv: KvClient| {
-            let key = write.key.as_bytes().to_vec();
-            async move { kv.get(key, None).await }
-        };
-        match self.calls.reading("get", get).await {
-            Ok(found) => found.kvs().first().and_then(|found| write.made(found)).ok_or(refused),
+        match self.history.range("get", write.key.as_bytes(), None).await {
+            Ok((found, incarnation)) => {
+                let made = |found| write.made(found, incarnation.numbering);
+                found.kvs().first().and_then(made).ok_or(refused)
+            }
             Err(silent) => Err(write.unknown(silent)),
         }
     }
@@ -136,9 +134,19 @@ impl Batches {
 
     /// Sends one write in a transaction of its own.
     async fn alone(&self, write: &Write) -> StoreResult<Revision> {
-        let sending = self.transaction(|| write.transaction(0));
+        let began = self.history.begin()?;
+        let incarnation = &began.incarnation;
+        let sending = self.transaction(|| write.transaction(incarnation));
         let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?;
-        write.outcome(&answer, revision(number(&answer)))
+        let access = if answer.succeeded { Access::Write } else { Access::Read };
+        if let Err(rewound) = self.history.end(&began, answer.header.as_ref(), access) {
+            return Err(if answer.succeeded { write.unknown(rewound) } else { rewound });
+        }
+        if !answer.succeeded && !has_record(&answer, incarnation) {
+            return Err(self.history.replaced(incarnation));
+        }
+        let numbering = incarnation.numbering;
+        write.outcome(&answer, numbering.revision(number(&answer)), numbering)
     }
 
     /// Frees the slot of a transaction, and sends the waiting writes.
@@ -192,16 +200,21 @@ impl Batches {
         }
     }
 
-    /// Sends writes in one transaction, as a whole if all guards hold, and otherwise in parts.
-    async fn carry_out(&self, batch: &[Waiting]) -> Result<PbTxnResponse, Error> {
+    /// Sends writes in one transaction, as a whole if all guards hold, and otherwise in parts. Returns `None` if the
+    /// incarnation is no longer the store's, so that nothing was written.
+    async fn carry_out(
+        &self,
+        batch: &[Waiting],
+        incarnation: &Incarnation,
+    ) -> Result<Option<PbTxnResponse>, Error> {
         if fits_as_a_whole(batch) && !self.is_contended() {
-            let answer = self.transaction(|| whole(batch)).await?;
+            let answer = self.transaction(|| whole(batch, incarnation)).await?;
             if answer.succeeded {
-                return Ok(answer);
+                return Ok(Some(answer));
             }
             *self.contended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + CONTENDED);
         }
-        self.transaction(|| in_parts(batch)).await
+        Ok(parts(self.transaction(|| in_parts(batch, incarnation)).await?))
     }
 
     fn is_contended(&self) -> bool {
@@ -214,15 +227,21 @@ impl Batches {
             let transaction = made();
             async move { kv.txn(transaction).await }
         };
-        Ok(self.calls.writing(send).await?.0)
+        Ok(self.history.calls().writing(send).await?.0)
     }
 
     /// Sends writes in one transaction, and reports its result to each caller.
     async fn send_batch(&self, slot: Option<Slot>, batch: Vec<Waiting>) {
         // No request may leave after a caller has received a timeout.
         let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_else(Instant::now);
-        match timeout_at(deadline, hold_briefly(slot, self.carry_out(&batch))).await {
-            Ok(Ok(answer)) => report_results(batch, answer),
+        let began = match self.history.begin() {
+            Ok(began) => began,
+            Err(rewound) => return report_rewound(batch, &rewound),
+        };
+        let sending = hold_briefly(slot, self.carry_out(&batch, &began.incarnation));
+        match timeout_at(deadline, sending).await {
+            Ok(Ok(Some(answer))) => self.report(batch, answer, &began),
+            Ok(Ok(None)) => report_rewound(batch, &self.history.replaced(&began.incarnation)),
             // etcd does not say which write caused the error.
             Ok(Err(error)) if error::is_of_one_write(&error) => {
                 let writes = batch.len();
@@ -238,6 +257,39 @@ impl Batches {
             // On a timeout all callers receive an unknown outcome.
             Err(_) => {}
         }
+    }
+
+    /// Reports the results of a transaction, if its answer belongs to the incarnation.
+    fn report(&self, batch: Vec<Waiting>, answer: PbTxnResponse, began: &Began) {
+        match self.history.end(began, answer.header.as_ref(), access(&answer)) {
+            Ok(()) => report_results(batch, answer, began.incarnation.numbering),
+            Err(rewound) => {
+                for Waiting { write, answer, .. } in batch {
+                    let _ = answer.send(Err(write.unknown(rewound.to_string())));
+                }
+            }
+        }
+    }
+}
+
+/// Reports to each caller that nothing was written, because the history went back.
+fn report_rewound(batch: Vec<Waiting>, rewound: &StoreError) {
+    let detail = || match rewound {
+        StoreError::Rewound { detail } => detail.clone(),
+        other => other.to_string(),
+    };
+    for Waiting { answer, .. } in batch {
+        let _ = answer.send(Err(StoreError::Rewound { detail: detail() }));
+    }
+}
+
+/// Returns true if the answer of a write that was not made shows the record of the incarnation, in its last part.
+fn has_record(answer: &PbTxnResponse, incarnation: &Incarnation) -> bool {
+    match answer.responses.last().and_then(|part| part.response.as_ref()) {
+        Some(PbTxnOpResponse::ResponseRange(range)) => {
+            incarnation.is_recorded(range.kvs.first().map(|found| found.value.as_slice()))
+        }
+        _ => false,
     }
 }
 

@@ -27,6 +27,12 @@ pub(crate) struct Calls {
     tries: u32,
 }
 
+impl std::fmt::Debug for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Calls").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
 impl Calls {
     /// Creates the client for so many members.
     pub(crate) fn new(kv: KvClient, members: usize, deadline: Duration) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
-use crate::LARGEST_VALUE;
+use crate::{LARGEST_VALUE, Seen};
 
 /// Configuration of the connection to etcd.
 #[derive(Clone)]
@@ -24,6 +24,11 @@ pub struct EtcdConfiguration {
     /// Largest value in bytes. Default: [`LARGEST_VALUE`]. Set it with etcd's own
     /// `--max-request-bytes`, which also counts the key and some hundred bytes more.
     pub largest_value: usize,
+    /// Prefix of all keys of the store. A user with the permission `readwrite` for it can do everything but compact.
+    /// Default: `/capstan/`.
+    pub prefix: String,
+    /// Newest state of the store in an earlier run of this server. Default: none.
+    pub seen: Option<Seen>,
 }
 
 impl Default for EtcdConfiguration {
@@ -35,6 +40,8 @@ impl Default for EtcdConfiguration {
             deadline: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(2),
             largest_value: LARGEST_VALUE,
+            prefix: "/capstan/".to_owned(),
+            seen: None,
         }
     }
 }
@@ -42,7 +49,7 @@ impl Default for EtcdConfiguration {
 /// Prints the configuration without the key.
 impl fmt::Debug for EtcdConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value } = self;
+        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value, prefix, seen } = self;
         f.debug_struct("EtcdConfiguration")
             .field("endpoints", endpoints)
             .field("ca", ca)
@@ -50,6 +57,8 @@ impl fmt::Debug for EtcdConfiguration {
             .field("deadline", deadline)
             .field("connect_timeout", connect_timeout)
             .field("largest_value", largest_value)
+            .field("prefix", prefix)
+            .field("seen", seen)
             .finish_non_exhaustive()
     }
 }

@@ -23,7 +23,7 @@ const REFUSED: [Code; 8] = [
 ];
 
 /// Text of etcd's error when its database has reached its quota.
-const NO_SPACE: &str = "database space exceeded";
+pub(crate) const NO_SPACE: &str = "database space exceeded";
 
 /// Remedy for a full database.
 const MAKE_SPACE: &str =

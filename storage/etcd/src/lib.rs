@@ -10,6 +10,8 @@
 //! not requested. It arrives only when etcd sends it by itself, which is sound in all versions and happens every ten
 //! minutes, or as often as its `--experimental-watch-progress-notify-interval` says.
 //!
+//! If etcd's data were replaced by an older copy, the store begins a new incarnation (`history`).
+//!
 //! Compaction keeps one revision more than requested, because etcd reads the entry before a change only from the
 //! revision before it. If another client has compacted the predecessor of a change, a watch answers `Compacted`, not
 //! half a change.
@@ -21,6 +23,7 @@ pub mod compression;
 mod configuration;
 mod eager_end_stream;
 mod error;
+mod history;
 mod queue;
 mod revision;
 mod transaction;
@@ -32,7 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_client::{Client, GetOptions, GetResponse, KeyValue, KvClient};
+use etcd_client::{Client, GetOptions, KeyValue, KvClient};
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
@@ -42,10 +45,12 @@ use crate::batch::Batches;
 use crate::calls::Calls;
 use crate::channel::InlineChannel;
 use crate::compression::compress;
-use crate::revision::{number, revision};
+use crate::history::History;
+use crate::revision::Numbering;
 use crate::write::Write;
 
 pub use configuration::EtcdConfiguration;
+pub use history::Seen;
 
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.
 pub const LARGEST_VALUE: usize = 1_500_000;
@@ -54,7 +59,7 @@ pub const LARGEST_VALUE: usize = 1_500_000;
 #[derive(Clone)]
 pub struct EtcdStore {
     client: Client,
-    calls: Calls,
+    history: Arc<History>,
     batches: Arc<Batches>,
     /// Limit before compression: otherwise patches could create a repetitive object that fills the memory of every
     /// reader.
@@ -66,7 +71,7 @@ pub struct EtcdStore {
 
 impl std::fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EtcdStore").field("deadline", &self.calls.deadline).finish_non_exhaustive()
+        f.debug_struct("EtcdStore").field("deadline", &self.history.calls().deadline).finish_non_exhaustive()
     }
 }
 
@@ -74,7 +79,8 @@ impl EtcdStore {
     /// Connects, and queries the members' versions.
     ///
     /// # Errors
-    /// `Unavailable` when no endpoint answers within the deadline, or all refuse the client.
+    /// `Unavailable` when no endpoint answers within the deadline, or all refuse the client; `Corrupt` when the store
+    /// is of a newer release.
     pub async fn connect(configuration: EtcdConfiguration) -> StoreResult<Self> {
         let opening = async {
             let versions = version::of_members(&configuration).await?;
@@ -90,44 +96,44 @@ impl EtcdStore {
         };
         let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
         tracing::info!(?versions, sound_progress, "connected to etcd");
-        let EtcdConfiguration { endpoints, deadline, largest_value, .. } = configuration;
+        let EtcdConfiguration { endpoints, deadline, largest_value, prefix, seen, .. } = configuration;
         let calls = Calls::new(client.kv_client(), endpoints.len(), deadline);
-        let batches = Arc::new(Batches::new(calls.clone(), largest_value));
+        let history = Box::pin(History::open(calls, &prefix, seen.as_ref())).await?;
+        let batches = Arc::new(Batches::new(Arc::clone(&history), largest_value));
         let hastened = Arc::new(signal::Sender::new(0));
-        Ok(Self { client, calls, batches, largest_value, sound_progress, hastened })
+        Ok(Self { client, history, batches, largest_value, sound_progress, hastened })
     }
 
-    /// Reads a range, or a key.
-    async fn range(
-        &self,
-        operation: &'static str,
-        key: &[u8],
-        options: Option<GetOptions>,
-    ) -> StoreResult<GetResponse> {
-        let get = |mut kv: KvClient| {
-            let (key, options) = (key.to_vec(), options.clone());
-            async move { kv.get(key, options).await }
-        };
-        self.calls.reading(operation, get).await
+    /// Returns the newest state of the store that this server has seen. A later run needs it, to notice that the history
+    /// went back between the two.
+    pub fn seen(&self) -> Seen {
+        self.history.seen()
     }
 
     /// Reads a part of a range, with all writes of the transaction at the requested revision.
-    async fn page(&self, start: &[u8], end: &[u8], options: &ListOptions) -> StoreResult<Page> {
+    async fn page(&self, start: &[u8], end: &[u8], options: &ListOptions) -> StoreResult<(Page, Numbering)> {
         let mut request = GetOptions::new().with_range(end);
         if options.limit > 0 {
             request = request.with_limit(i64::try_from(options.limit).unwrap_or(i64::MAX));
         }
+        let began = self.history.begin()?.incarnation;
         if let Some(at) = options.revision {
+            began.numbering.check(at)?;
             // etcd reads 0 as "now"; revision 0 of the store precedes the first write, as etcd's 1 does.
-            request = request.with_revision(number(at).max(1));
+            request = request.with_revision(began.numbering.number(at).max(1));
         }
-        let mut answer = self.range("list", start, Some(request)).await?;
-        let newest = revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
+        let (mut answer, incarnation) = self.history.range("list", start, Some(request)).await?;
+        let numbering = incarnation.numbering;
+        if let Some(at) = options.revision {
+            numbering.check(at)?;
+        }
+        let newest = numbering.revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
         let total = answer.count();
-        let entries = answer.take_kvs().into_iter().map(entry).collect::<StoreResult<Vec<_>>>()?;
+        let entries = answer.take_kvs().into_iter().map(|found| entry(found, numbering));
+        let entries = entries.collect::<StoreResult<Vec<_>>>()?;
         let taken = i64::try_from(entries.len()).unwrap_or(i64::MAX);
         let remaining = u64::try_from(total.saturating_sub(taken)).unwrap_or_default();
-        Ok(Page { entries, revision: options.revision.unwrap_or(newest), remaining })
+        Ok((Page { entries, revision: options.revision.unwrap_or(newest), remaining }, numbering))
     }
 
     /// Reads a part of a range, without the writes after the requested revision, and the start of the next part,
@@ -139,31 +145,40 @@ impl EtcdStore {
         end: &[u8],
         options: &ListOptions,
     ) -> StoreResult<(Page, Option<Vec<u8>>)> {
-        let page = self.page(start, end, options).await?;
+        let (page, numbering) = self.page(start, end, options).await?;
         let behind = page.entries.last().map(|entry| [entry.key.as_bytes(), &[0]].concat());
         let Some(at) = options.revision else { return Ok((page, behind)) };
-        let entries = self.without_later(page.entries, at).await?;
+        let entries = self.without_later(page.entries, at, numbering).await?;
         Ok((Page { entries, ..page }, behind))
     }
 
     /// Replaces the later writes of the transaction of `at` by the entries before them.
-    async fn without_later(&self, entries: Vec<Entry>, at: Revision) -> StoreResult<Vec<Entry>> {
+    async fn without_later(
+        &self,
+        entries: Vec<Entry>,
+        at: Revision,
+        numbering: Numbering,
+    ) -> StoreResult<Vec<Entry>> {
         let mut then = Vec::with_capacity(entries.len());
         for entry in entries {
             if entry.modified <= at {
                 then.push(entry);
                 continue;
             }
-            let before = GetOptions::new().with_revision((number(at) - 1).max(1));
-            let mut answer = self.range("list", entry.key.as_bytes(), Some(before)).await?;
-            then.extend(answer.take_kvs().into_iter().next().map(self::entry).transpose()?);
+            let before = GetOptions::new().with_revision((numbering.number(at) - 1).max(1));
+            let range = self.history.range("list", entry.key.as_bytes(), Some(before));
+            let (mut answer, incarnation) = range.await?;
+            incarnation.numbering.check(at)?;
+            let found = answer.take_kvs().into_iter().next();
+            then.extend(found.map(|found| self::entry(found, numbering)).transpose()?);
         }
         Ok(then)
     }
 
-    fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> WatchStream {
+    fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> StoreResult<WatchStream> {
         let hastened = self.sound_progress.then(|| self.hastened.subscribe());
-        watch::stream(self.client.watch_client(), range.clone(), with_previous, from, hastened)
+        let history = Arc::clone(&self.history);
+        watch::stream(self.client.watch_client(), history, range.clone(), with_previous, from, hastened)
     }
 
     fn check_size(&self, key: &Key, value: &Bytes) -> StoreResult<()> {
@@ -205,8 +220,9 @@ impl Store for EtcdStore {
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
-        let mut answer = self.range("get", key.as_bytes(), None).await?;
-        answer.take_kvs().into_iter().next().map(entry).transpose()
+        let (mut answer, incarnation) = self.history.range("get", key.as_bytes(), None).await?;
+        let found = answer.take_kvs().into_iter().next();
+        found.map(|found| entry(found, incarnation.numbering)).transpose()
     }
 
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
@@ -242,11 +258,11 @@ impl Store for EtcdStore {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        Ok(self.stream(range, true, from))
+        self.stream(range, true, from)
     }
 
     async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        Ok(self.stream(range, false, from))
+        self.stream(range, false, from)
     }
 
     async fn compact(&self, at: Revision) -> StoreResult<()> {
@@ -255,22 +271,27 @@ impl Store for EtcdStore {
             return Err(StoreError::Future { requested: at, current });
         }
         // One less: see the crate's documentation.
-        let before = number(at) - 1;
+        let before = self.history.begin()?.incarnation.numbering.number(at) - 1;
         if before < 1 {
             return Ok(());
         }
-        let done = self.calls.reading("compact", |mut kv| async move { kv.compact(before, None).await });
-        match done.await {
+        let compact = |mut kv: KvClient| async move { kv.compact(before, None).await };
+        match self.history.calls().reading("compact", compact).await {
             Err(StoreError::Compacted { .. }) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
-        // Any linearizable read returns it; one of a key that never exists is the cheapest.
-        let options = GetOptions::new().with_count_only();
-        let answer = self.range("current revision", b"/", Some(options)).await?;
-        Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision)))
+        self.history.newest().await
+    }
+
+    fn history(&self) -> u64 {
+        self.history.number()
+    }
+
+    fn is_rewound(&self) -> bool {
+        self.history.is_rewound()
     }
 
     fn reports_progress(&self) -> bool {
@@ -282,8 +303,8 @@ impl Store for EtcdStore {
     }
 }
 
-fn entry(found: KeyValue) -> StoreResult<Entry> {
-    let (modified, created) = (revision::modified(&found), revision::created(&found));
+fn entry(found: KeyValue, numbering: Numbering) -> StoreResult<Entry> {
+    let (modified, created) = (numbering.modified(&found), numbering.created(&found));
     let (key, value) = revision::into_key_value(found);
     Ok(Entry { key: self::key(&key)?, value, modified, created })
 }

@@ -1,5 +1,7 @@
 //! Mapping between the store's revisions and etcd's.
 //!
+//! A revision of the store is etcd's times a hundred, plus the offset of the incarnation ([`Numbering`]).
+//!
 //! etcd gives every write of a transaction the same revision; the store's revisions are unique per write. So each
 //! etcd revision has a hundred store revisions: its number times 100 belongs to the last write of a transaction, and
 //! the writes before it have the numbers before. A transaction of one write has the number of the last.
@@ -12,7 +14,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use etcd_client::KeyValue;
-use storage_contract::Revision;
+use storage_contract::{Revision, StoreError, StoreResult};
 
 use crate::compression;
 
@@ -26,20 +28,56 @@ const MARKER: &[u8] = b"\n//then:";
 /// Bytes of the marker with its digits.
 const LENGTH: usize = MARKER.len() + 2;
 
-/// Returns the revision of the last write of the transaction with this etcd revision.
-pub(crate) fn revision(number: i64) -> Revision {
-    before(number, 0)
+/// Numbering of one incarnation of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Numbering {
+    /// Revision before the first one of the incarnation. All revisions of earlier incarnations are at most this.
+    pub(crate) offset: u64,
 }
 
-/// Returns the revision of a write that so many others follow.
-pub(crate) fn before(number: i64, others: u8) -> Revision {
-    let last = u64::try_from(number).unwrap_or_default().saturating_mul(u64::from(EACH));
-    Revision::new(last.saturating_sub(u64::from(others)))
-}
+impl Numbering {
+    /// Returns the revision of the last write of the transaction with this etcd revision.
+    pub(crate) fn revision(self, number: i64) -> Revision {
+        self.before(number, 0)
+    }
 
-/// Returns the etcd revision of the transaction that a revision belongs to.
-pub(crate) fn number(revision: Revision) -> i64 {
-    i64::try_from(revision.number().div_ceil(u64::from(EACH))).unwrap_or(i64::MAX)
+    /// Returns the revision of a write that so many others follow.
+    pub(crate) fn before(self, number: i64, others: u8) -> Revision {
+        let last = u64::try_from(number).unwrap_or_default().saturating_mul(u64::from(EACH));
+        Revision::new(last.saturating_sub(u64::from(others)).saturating_add(self.offset))
+    }
+
+    /// Returns the etcd revision of the transaction that a revision belongs to, and 0 for one of an earlier incarnation.
+    pub(crate) fn number(self, revision: Revision) -> i64 {
+        let own = revision.number().saturating_sub(self.offset);
+        i64::try_from(own.div_ceil(u64::from(EACH))).unwrap_or(i64::MAX)
+    }
+
+    /// Checks that a revision does not belong to an earlier incarnation, whose history is gone.
+    ///
+    /// # Errors
+    /// `Compacted`.
+    pub(crate) fn check(self, requested: Revision) -> StoreResult<()> {
+        if self.offset > 0 && requested.number() <= self.offset {
+            return Err(StoreError::Compacted { requested, oldest: Revision::new(self.offset).next() });
+        }
+        Ok(())
+    }
+
+    /// Returns the revision of the last write to a key.
+    pub(crate) fn modified(self, found: &KeyValue) -> Revision {
+        self.before(found.mod_revision(), written(found).1)
+    }
+
+    /// Returns the revision of a key's creation, since it was last absent. If the key was written again, only the
+    /// transaction is known: then it is the transaction's last revision, in which nothing else happened to the key.
+    pub(crate) fn created(self, found: &KeyValue) -> Revision {
+        if found.create_revision() == found.mod_revision() {
+            self.modified(found)
+        } else {
+            self.revision(found.create_revision())
+        }
+    }
 }
 
 /// Returns the stored form of a value when so many writes of its transaction follow.
@@ -63,31 +101,15 @@ fn marker(stored_form: &[u8]) -> Option<(usize, u8)> {
     }
 }
 
-/// Returns the revision of an entry, and the length of its value.
-fn written(found: &KeyValue) -> (Revision, usize) {
+/// Returns the length of an entry's value, and the number of writes that followed it in its transaction.
+fn written(found: &KeyValue) -> (usize, u8) {
     let stored_form = found.value();
-    let (length, others) = marker(stored_form).unwrap_or((stored_form.len(), 0));
-    (before(found.mod_revision(), others), length)
-}
-
-/// Returns the revision of the last write to a key.
-pub(crate) fn modified(found: &KeyValue) -> Revision {
-    written(found).0
-}
-
-/// Returns the revision of a key's creation, since it was last absent. If the key was written again, only the
-/// transaction is known: then it is the transaction's last revision, in which nothing else happened to the key.
-pub(crate) fn created(found: &KeyValue) -> Revision {
-    if found.create_revision() == found.mod_revision() {
-        modified(found)
-    } else {
-        revision(found.create_revision())
-    }
+    marker(stored_form).unwrap_or((stored_form.len(), 0))
 }
 
 /// Returns the stored bytes without their marker.
 pub(crate) fn stored(found: &KeyValue) -> &[u8] {
-    &found.value()[..written(found).1]
+    &found.value()[..written(found).0]
 }
 
 /// Returns the value.
@@ -98,7 +120,7 @@ pub(crate) fn value(found: &KeyValue) -> Bytes {
 
 /// Returns the key and the value of an entry that is not needed otherwise, without a copy.
 pub(crate) fn into_key_value(found: KeyValue) -> (Vec<u8>, Bytes) {
-    let length = written(&found).1;
+    let length = written(&found).0;
     let (key, mut stored_form) = found.into_key_value();
     stored_form.truncate(length);
     let value = expanded(&key, &stored_form).unwrap_or(stored_form);
@@ -122,22 +144,40 @@ fn expanded(key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    const FIRST: Numbering = Numbering { offset: 0 };
+
     #[test]
     fn the_revisions_of_a_transaction_are_between_the_last_one_and_its_own() {
-        assert_eq!(revision(7), Revision::new(700));
-        assert_eq!(before(7, 99), Revision::new(601));
-        assert_eq!(before(1, 99), Revision::new(1));
-        assert_eq!(revision(0), Revision::NONE);
+        assert_eq!(FIRST.revision(7), Revision::new(700));
+        assert_eq!(FIRST.before(7, 99), Revision::new(601));
+        assert_eq!(FIRST.before(1, 99), Revision::new(1));
+        assert_eq!(FIRST.revision(0), Revision::NONE);
         for (ours, etcds) in [(0, 0), (1, 1), (100, 1), (101, 2), (600, 6), (601, 7), (700, 7)] {
-            assert_eq!(number(Revision::new(ours)), etcds, "{ours}");
+            assert_eq!(FIRST.number(Revision::new(ours)), etcds, "{ours}");
         }
     }
 
     #[test]
+    fn revisions_of_a_later_incarnation_are_above_its_offset_and_earlier_ones_have_no_transaction() {
+        let later = Numbering { offset: 5_000 };
+        assert_eq!(later.before(7, 99), Revision::new(5_601));
+        for (ours, etcds) in [(0, 0), (700, 0), (5_000, 0), (5_001, 1), (5_700, 7), (5_701, 8)] {
+            let revision = Revision::new(ours);
+            assert_eq!(
+                (later.number(revision), later.check(revision).is_err()),
+                (etcds, etcds == 0),
+                "{ours}"
+            );
+        }
+        assert!(FIRST.check(Revision::NONE).is_ok(), "the first incarnation has no earlier one");
+    }
+
+    #[test]
     fn impossible_numbers_cause_no_panic() {
-        assert_eq!(revision(-1), Revision::NONE);
-        assert_eq!(number(Revision::new(u64::MAX)), 184_467_440_737_095_517);
-        assert!(revision(i64::MAX) > revision(1));
+        assert_eq!(FIRST.revision(-1), Revision::NONE);
+        assert_eq!(FIRST.number(Revision::new(u64::MAX)), 184_467_440_737_095_517);
+        assert!(FIRST.revision(i64::MAX) > FIRST.revision(1));
+        assert!(Numbering { offset: u64::MAX }.revision(7) == Revision::new(u64::MAX));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Watch on etcd that reconnects and resumes.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{EventType, WatchClient, WatchOptions, WatchResponse};
@@ -10,7 +11,8 @@ use storage_contract::{
 };
 use tokio::sync::watch as signal;
 
-use crate::revision::{self, number, revision};
+use crate::history::{History, Incarnation};
+use crate::revision::{self, Numbering};
 use crate::{entry, key};
 
 /// Largest message. etcd cuts larger ones into fragments of about its request limit, which operators may have raised;
@@ -29,6 +31,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Connection and position of one watch.
 struct ResumingWatch {
     client: WatchClient,
+    history: Arc<History>,
+    /// Incarnation of the store with which the watch ends.
+    incarnation: Arc<Incarnation>,
     range: KeyRange,
     /// True if etcd is to send the entry before each change. It reads that from its disk's pages.
     with_previous: bool,
@@ -72,23 +77,48 @@ impl Position {
     }
 }
 
+/// Watches a range. The stream ends with the incarnation of the store.
+///
+/// # Errors
+/// `Compacted` if `from` belongs to an earlier incarnation; `Rewound`.
 pub(crate) fn stream(
     client: WatchClient,
+    history: Arc<History>,
     range: KeyRange,
     with_previous: bool,
     from: Revision,
     hastened: Option<signal::Receiver<u64>>,
-) -> WatchStream {
-    let client = client.max_decoding_message_size(LARGEST_MESSAGE);
-    let position = Position { next: from, yielded: Vec::new() };
-    let (open, ready) = (None, VecDeque::new());
-    let pause = PAUSES.0;
-    let watch =
-        ResumingWatch { client, range, with_previous, position, hastened, open, ready, pause, over: false };
-    Box::pin(stream::unfold(watch, |mut watch| async move {
-        let item = watch.next().await?;
-        Some((item, watch))
-    }))
+) -> StoreResult<WatchStream> {
+    let incarnation = history.begin()?.incarnation;
+    incarnation.numbering.check(from)?;
+    let watch = ResumingWatch {
+        client: client.max_decoding_message_size(LARGEST_MESSAGE),
+        history,
+        incarnation,
+        range,
+        with_previous,
+        position: Position { next: from, yielded: Vec::new() },
+        hastened,
+        open: None,
+        ready: VecDeque::new(),
+        pause: PAUSES.0,
+        over: false,
+    };
+    Ok(Box::pin(stream::unfold(watch, |mut watch| async move {
+        if watch.over {
+            return None;
+        }
+        let (history, incarnation) = (Arc::clone(&watch.history), Arc::clone(&watch.incarnation));
+        let item = tokio::select! {
+            biased;
+            ended = history.ended(&incarnation) => {
+                watch.over = true;
+                Some(Err(ended))
+            }
+            item = watch.next() => item,
+        };
+        item.map(|item| (item, watch))
+    })))
 }
 
 impl ResumingWatch {
@@ -113,6 +143,9 @@ impl ResumingWatch {
                     self.reconnect().await;
                 }
                 Some(response) => {
+                    if response.created() {
+                        self.verify().await;
+                    }
                     if let Err(error) = self.take(&response) {
                         self.over = true;
                         return Some(Err(error));
@@ -127,7 +160,7 @@ impl ResumingWatch {
         let mut options = WatchOptions::new()
             .with_range(self.range.end.clone())
             // etcd reads 0 as "now"; the store's 0 means the beginning.
-            .with_start_revision(number(self.position.next).max(1))
+            .with_start_revision(self.numbering().number(self.position.next).max(1))
             .with_fragment()
             .with_progress_notify();
         if self.with_previous {
@@ -149,26 +182,43 @@ impl ResumingWatch {
         self.wait().await;
     }
 
+    /// Waits until etcd has answered, over this connection or another one, in the incarnation of the watch.
+    ///
+    /// An etcd whose data were replaced while there was no connection may let the watch wait for a revision that its
+    /// history does not have yet, or send changes of the next incarnation. This read ends the watch then. A replacement
+    /// after this breaks the connection.
+    async fn verify(&mut self) {
+        while self.history.newest().await.is_err() {
+            self.wait().await;
+        }
+    }
+
+    fn numbering(&self) -> Numbering {
+        self.incarnation.numbering
+    }
+
     async fn wait(&mut self) {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
     }
 
     fn take(&mut self, response: &WatchResponse) -> StoreResult<()> {
+        self.history.watched(&self.incarnation, response.0.header.as_ref())?;
+        let numbering = self.numbering();
         if response.compact_revision() > 0 {
-            let oldest = revision(response.compact_revision());
+            let oldest = numbering.revision(response.compact_revision());
             return Err(StoreError::Compacted { requested: self.position.next, oldest });
         }
         self.pause = PAUSES.0;
         for event in response.events() {
-            let event = convert(event, self.with_previous)?;
+            let event = convert(event, self.with_previous, numbering)?;
             if self.position.advance(&event) {
                 self.ready.push_back(WatchItem::Event(event));
             }
         }
         match response.events().last().and_then(etcd_client::Event::kv) {
             None => self.take_progress(response),
-            Some(last) if !response.0.fragment => self.complete(revision(last.mod_revision())),
+            Some(last) if !response.0.fragment => self.complete(numbering.revision(last.mod_revision())),
             Some(_) => {}
         }
         Ok(())
@@ -186,7 +236,8 @@ impl ResumingWatch {
     /// Takes an answer without events as progress. The one that opens the watch reports etcd's position, which is
     /// progress up to the start of the watch: etcd itself sends nothing more until it reaches the start.
     fn take_progress(&mut self, response: &WatchResponse) {
-        let reported = revision(response.header().map_or(0, etcd_client::ResponseHeader::revision));
+        let reported =
+            self.numbering().revision(response.header().map_or(0, etcd_client::ResponseHeader::revision));
         if response.created() {
             if self.position.yielded.is_empty() {
                 let before = Revision::new(self.position.next.number().saturating_sub(1));
@@ -228,11 +279,11 @@ async fn receive(
     }
 }
 
-fn convert(event: &etcd_client::Event, with_previous: bool) -> StoreResult<Event> {
+fn convert(event: &etcd_client::Event, with_previous: bool, numbering: Numbering) -> StoreResult<Event> {
     let found =
         event.kv().ok_or_else(|| StoreError::Corrupt { detail: "an event without a key".to_owned() })?;
-    let previous = event.prev_kv().cloned().map(entry).transpose()?;
-    let at = revision::modified(found);
+    let previous = event.prev_kv().cloned().map(|found| entry(found, numbering)).transpose()?;
+    let at = numbering.modified(found);
     let (kind, value) = match event.event_type() {
         EventType::Delete => (EventKind::Deleted, None),
         EventType::Put if found.create_revision() == found.mod_revision() => {
@@ -245,7 +296,7 @@ fn convert(event: &etcd_client::Event, with_previous: bool) -> StoreResult<Event
     }
     let created = match (kind, &previous) {
         (EventKind::Deleted, previous) => previous.as_ref().map_or(Revision::NONE, |entry| entry.created),
-        _ => revision::created(found),
+        _ => numbering.created(found),
     };
     Ok(Event { kind, key: key(found.key())?, revision: at, value, created, previous })
 }

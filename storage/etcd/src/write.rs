@@ -5,7 +5,8 @@ use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
 use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp};
 use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
-use crate::revision::{self, number};
+use crate::history::Incarnation;
+use crate::revision::{self, Numbering};
 
 /// Write of one key, with its guards.
 #[derive(Debug)]
@@ -39,22 +40,35 @@ impl Write {
         StoreError::Unknown { operation: self.operation, key: self.key.clone(), source: why.into() }
     }
 
-    /// Creates the transaction of the write, which so many others follow.
-    pub(crate) fn transaction(&self, others: u8) -> Txn {
-        let mut guards = self.own_guards();
-        guards.extend(self.unchanged.iter().flat_map(holds));
-        // With their values: their markers show which of its transaction's revisions a key has.
-        let another = self.unchanged.as_ref().map(|it| &it.key);
-        let looks: Vec<TxnOp> =
-            std::iter::once(&self.key).chain(another).map(|key| TxnOp::get(key.as_bytes(), None)).collect();
+    /// Creates the transaction of a write that is sent by itself. It depends on the record of the incarnation.
+    pub(crate) fn transaction(&self, incarnation: &Incarnation) -> Txn {
+        let (mut guards, mut looks) = self.guards_and_looks(incarnation.numbering);
+        guards.push(incarnation.guard());
+        looks.push(incarnation.look());
+        Txn::new().when(guards).and_then([self.change(0)]).or_else(looks)
+    }
+
+    /// Creates the transaction of the write within another one, in which so many others follow.
+    pub(crate) fn part(&self, others: u8, numbering: Numbering) -> Txn {
+        let (guards, looks) = self.guards_and_looks(numbering);
         Txn::new().when(guards).and_then([self.change(others)]).or_else(looks)
     }
 
+    /// Creates the guards of the write, and the reads that show which of them failed.
+    fn guards_and_looks(&self, numbering: Numbering) -> (Vec<Compare>, Vec<TxnOp>) {
+        let mut guards = self.own_guards(numbering);
+        guards.extend(self.unchanged.iter().flat_map(|unchanged| holds(unchanged, numbering)));
+        // With their values: their markers show which of its transaction's revisions a key has.
+        let another = self.unchanged.as_ref().map(|it| &it.key);
+        let looks = std::iter::once(&self.key).chain(another).map(|key| TxnOp::get(key.as_bytes(), None));
+        (guards, looks.collect())
+    }
+
     /// Creates the guards of its own key.
-    pub(crate) fn own_guards(&self) -> Vec<Compare> {
+    pub(crate) fn own_guards(&self, numbering: Numbering) -> Vec<Compare> {
         match self.expected {
             None => vec![Compare::mod_revision(self.key.as_bytes(), CompareOp::Equal, 0)],
-            Some(expected) => exists_at(&self.key, expected),
+            Some(expected) => exists_at(&self.key, expected, numbering),
         }
     }
 
@@ -67,21 +81,26 @@ impl Write {
     }
 
     /// Returns the revision of the write, if the entry is its result.
-    pub(crate) fn made(&self, found: &KeyValue) -> Option<Revision> {
-        let modified = revision::modified(found);
+    pub(crate) fn made(&self, found: &KeyValue, numbering: Numbering) -> Option<Revision> {
+        let modified = numbering.modified(found);
         let is_ours =
             self.expected != Some(modified) && self.value.as_deref() == Some(revision::stored(found));
         is_ours.then_some(modified)
     }
 
     /// Returns the result of the write, which has this revision if it was made.
-    pub(crate) fn outcome(&self, answer: &PbTxnResponse, revision: Revision) -> StoreResult<Revision> {
+    pub(crate) fn outcome(
+        &self,
+        answer: &PbTxnResponse,
+        revision: Revision,
+        numbering: Numbering,
+    ) -> StoreResult<Revision> {
         if answer.succeeded {
             return Ok(revision);
         }
         let mut found = answer.responses.iter().map(|part| match &part.response {
             Some(PbTxnOpResponse::ResponseRange(range)) => {
-                range.kvs.first().map_or(Revision::NONE, |found| revision::modified(found.into()))
+                range.kvs.first().map_or(Revision::NONE, |found| numbering.modified(found.into()))
             }
             _ => Revision::NONE,
         });
@@ -99,17 +118,18 @@ impl Write {
 }
 
 /// Creates the guards of a key that a write depends on.
-pub(crate) fn holds(unchanged: &Unchanged) -> Vec<Compare> {
-    exists_at(&unchanged.key, unchanged.modified)
+pub(crate) fn holds(unchanged: &Unchanged, numbering: Numbering) -> Vec<Compare> {
+    exists_at(&unchanged.key, unchanged.modified, numbering)
 }
 
 /// Creates guards that hold when the key exists and is at `expected`, or at another revision of the same transaction:
 /// there is none, since a transaction writes a key once, and no client has received one. When `expected` is none,
-/// which is also the mod revision of a missing key, a guard must check that the key exists; otherwise that guard
-/// would only make etcd read the value once more.
-fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
-    let mut guards = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected))];
-    if expected == Revision::NONE {
+/// which is also the mod revision of a missing key, or of an earlier incarnation, a guard must check that the key
+/// exists; otherwise that guard would only make etcd read the value once more.
+fn exists_at(key: &Key, expected: Revision, numbering: Numbering) -> Vec<Compare> {
+    let number = numbering.number(expected);
+    let mut guards = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number)];
+    if number == 0 {
         guards.push(Compare::create_revision(key.as_bytes(), CompareOp::Greater, 0));
     }
     guards

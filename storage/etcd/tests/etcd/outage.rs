@@ -95,7 +95,7 @@ async fn an_endpoint_without_listener_fails_the_connection() {
         deadline: DEADLINE,
         ..EtcdConfiguration::default()
     };
-    let error = at_once(EtcdStore::connect(configuration)).await.unwrap_err();
+    let error = at_once(Box::pin(EtcdStore::connect(configuration))).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { operation: "connect", .. }), "{error:?}");
 }
 

@@ -42,13 +42,16 @@ pub(crate) struct Tls {
     pub(crate) ca: PathBuf,
 }
 
+/// Function that creates the command of a server with more flags.
+type CommandWith = Box<dyn Fn(&[&str]) -> Command + Send + Sync>;
+
 /// A running etcd.
 pub(crate) struct Server {
     child: Mutex<Child>,
-    command: Box<dyn Fn() -> Command + Send + Sync>,
+    command: CommandWith,
     client_port: u16,
     scheme: &'static str,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 impl Server {
@@ -115,13 +118,13 @@ impl Server {
         ];
         arguments.extend(flags);
         let binary = release.binary();
-        let command = move || {
+        let command = move |more: &[&str]| {
             let mut command = Command::new(&binary);
-            command.args(&arguments).stdout(Stdio::null()).stderr(Stdio::null());
+            command.args(&arguments).args(more).stdout(Stdio::null()).stderr(Stdio::null());
             command
         };
-        let child = Mutex::new(command().spawn().unwrap());
-        Self { child, command: Box::new(command), client_port, scheme, _data: data }
+        let child = Mutex::new(command(&[]).spawn().unwrap());
+        Self { child, command: Box::new(command), client_port, scheme, data }
     }
 
     pub(crate) fn client_port(&self) -> u16 {
@@ -141,8 +144,40 @@ impl Server {
 
     /// Starts it again with the data it had.
     pub(crate) fn restart(&self) {
-        *self.child.lock().unwrap() = (self.command)().spawn().unwrap();
+        self.restart_with(&[]);
+    }
+
+    fn restart_with(&self, flags: &[&str]) {
+        *self.child.lock().unwrap() = (self.command)(flags).spawn().unwrap();
         self.wait();
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.data.path().join("etcd")
+    }
+
+    /// Stops it for a copy of its data directory, as a backup.
+    pub(crate) fn copy(&self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        self.kill();
+        copy_directory(&self.directory(), &copy.path().join("etcd"));
+        self.restart();
+        copy
+    }
+
+    /// Starts it again with a copy of its data directory.
+    pub(crate) fn restore(&self, copy: &tempfile::TempDir) {
+        self.kill();
+        std::fs::remove_dir_all(self.directory()).unwrap();
+        copy_directory(&copy.path().join("etcd"), &self.directory());
+        self.restart();
+    }
+
+    /// Starts it again without data, as another cluster.
+    pub(crate) fn start_anew(&self) {
+        self.kill();
+        std::fs::remove_dir_all(self.directory()).unwrap();
+        self.restart_with(&["--initial-cluster-token=another"]);
     }
 
     fn wait(&self) {
@@ -163,6 +198,10 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
 }
 
 fn cluster_flag(peers: &[u16]) -> String {

@@ -3,9 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
+use etcd_client::{Certificate, Client, ConnectOptions, Identity, Permission, TlsOptions};
+use futures::StreamExt;
+
 use crate::server::{Release, Server, Tls};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use storage_contract::Store;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
+use storage_contract::{Key, KeyRange, ListOptions, Store};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
@@ -16,7 +20,14 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 }
 
 fn signed(issuer: &CertifiedIssuer<'static, KeyPair>) -> (String, String) {
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    signed_for(issuer, "etcd")
+}
+
+/// Signs a certificate with this common name, which etcd takes as the user.
+fn signed_for(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, String) {
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
     let key = KeyPair::generate().unwrap();
     (params.signed_by(&key, issuer).unwrap().pem(), key.serialize_pem())
 }
@@ -27,25 +38,65 @@ fn write(directory: &Path, name: &str, text: &str) -> std::path::PathBuf {
     path
 }
 
+fn start(release: Release, directory: &Path, ca: &CertifiedIssuer<'static, KeyPair>) -> Server {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (certificate, key) = signed(ca);
+    let tls = Tls {
+        certificate: write(directory, "server.crt", &certificate),
+        key: write(directory, "server.key", &key),
+        ca: write(directory, "ca.crt", &ca.pem()),
+    };
+    Server::start_tls(release, &tls)
+}
+
+fn configuration(server: &Server, ca: String, identity: Option<(String, String)>) -> EtcdConfiguration {
+    let (endpoints, deadline) = (vec![server.endpoint()], Duration::from_secs(5));
+    EtcdConfiguration { endpoints, ca: Some(ca), identity, deadline, ..EtcdConfiguration::default() }
+}
+
+/// Permits the user `capstan` only the keys below `/capstan/`.
+async fn restrict(server: &Server, ca: String, (certificate, key): (String, String)) {
+    let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(ca));
+    let tls = tls.identity(Identity::from_pem(certificate, key));
+    let options = ConnectOptions::new().with_tls(tls);
+    let mut client = Client::connect([server.endpoint()], Some(options)).await.unwrap();
+    for name in ["root", "capstan"] {
+        client.user_add(name, "a password", None).await.unwrap();
+        client.role_add(name).await.unwrap();
+        client.user_grant_role(name, name).await.unwrap();
+    }
+    let permission = Permission::read_write("/capstan/").with_prefix();
+    client.role_grant_permission("capstan", permission).await.unwrap();
+    client.auth_enable().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn df_23_a_role_for_the_prefix_of_the_store_is_enough() {
+    for release in [Release::Distribution, Release::Current] {
+        let (directory, ca) = (tempfile::tempdir().unwrap(), authority());
+        let server = start(release, directory.path(), &ca);
+        restrict(&server, ca.pem(), signed_for(&ca, "root")).await;
+        let identity = Some(signed_for(&ca, "capstan"));
+        let store = EtcdStore::connect(configuration(&server, ca.pem(), identity)).await.unwrap();
+        let key = Key::new("/capstan/a").unwrap();
+        let all = KeyRange::prefix("/capstan/");
+        let start = store.current_revision().await.unwrap();
+        let mut watch = store.watch(&all, start.next()).await.unwrap();
+        let created = store.create(&key, Bytes::from("1")).await.unwrap();
+        assert_eq!(store.get(&key).await.unwrap().unwrap().modified, created);
+        assert_eq!(store.list(&all, &ListOptions::default()).await.unwrap().entries.len(), 2);
+        assert!(store.current_revision().await.unwrap() >= created);
+        watch.next().await.unwrap().unwrap();
+        // Anything else is refused.
+        store.create(&Key::new("/other").unwrap(), Bytes::from("1")).await.unwrap_err();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_requires_a_client_certificate() {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let directory = tempfile::tempdir().unwrap();
-    let ca = authority();
-    let (certificate, key) = signed(&ca);
-    let tls = Tls {
-        certificate: write(directory.path(), "server.crt", &certificate),
-        key: write(directory.path(), "server.key", &key),
-        ca: write(directory.path(), "ca.crt", &ca.pem()),
-    };
-    let server = Server::start_tls(Release::Current, &tls);
-    let with = |identity: Option<(String, String)>| EtcdConfiguration {
-        endpoints: vec![server.endpoint()],
-        ca: Some(ca.pem()),
-        identity,
-        deadline: Duration::from_secs(5),
-        ..EtcdConfiguration::default()
-    };
+    let (directory, ca) = (tempfile::tempdir().unwrap(), authority());
+    let server = start(Release::Current, directory.path(), &ca);
+    let with = |identity| configuration(&server, ca.pem(), identity);
     let store = EtcdStore::connect(with(Some(signed(&ca)))).await.unwrap();
     store.current_revision().await.unwrap();
     EtcdStore::connect(with(None)).await.unwrap_err();

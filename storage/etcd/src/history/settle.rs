@@ -1,0 +1,76 @@
+//! Settlement on an incarnation: the record is read, and replaced if it does not continue the known history.
+
+use etcd_client::{Compare, CompareOp, KvClient, Txn, TxnOp};
+use storage_contract::{StoreError, StoreResult};
+
+use super::Seen;
+use super::incarnation::Incarnation;
+use super::judgement::{Found, Judgement, Why, judge};
+use super::record::Record;
+use crate::calls::Calls;
+
+/// Attempts to replace the record. A conflict means that another server was faster, and that its record holds.
+const ATTEMPTS: usize = 5;
+
+/// Returns the incarnation of the store, which continues what was seen. It replaces the record if the record does not.
+pub(super) async fn settle(
+    calls: &Calls,
+    key: &[u8],
+    seen: Option<&Seen>,
+    number: u64,
+) -> StoreResult<Incarnation> {
+    for _ in 0..ATTEMPTS {
+        let get = |mut kv: KvClient| async move { kv.get(key.to_vec(), None).await };
+        let answer = calls.reading("read the record of the incarnation", get).await?;
+        let text = answer.kvs().first().map(|found| found.value().to_vec());
+        let (cluster, revision) = answer.0.header.map_or((0, 0), |it| (it.cluster_id, it.revision));
+        let record = text.as_deref().map(Record::parse).transpose()?;
+        match judge(seen, Found { record, cluster, revision }) {
+            Judgement::Holds(record) => {
+                return Ok(Incarnation::new(number, key, &record, (cluster, revision)));
+            }
+            Judgement::Begin { offset, why } => {
+                let record = Record::new(offset);
+                if let Some(written) = replace(calls, key, text, &record).await? {
+                    log_begin(&record, why);
+                    return Ok(Incarnation::new(number, key, &record, written));
+                }
+            }
+        }
+    }
+    let source = "other servers keep replacing the record of the store's incarnation".into();
+    Err(StoreError::Unavailable { operation: "begin a new incarnation", source })
+}
+
+/// Replaces the text of the record. Returns etcd's cluster id and revision, or `None` if another server was faster. A
+/// second attempt after a lost answer finds the record of the first.
+async fn replace(
+    calls: &Calls,
+    key: &[u8],
+    text: Option<Vec<u8>>,
+    record: &Record,
+) -> StoreResult<Option<(u64, i64)>> {
+    let guard = match text {
+        Some(text) => Compare::value(key, CompareOp::Equal, text),
+        None => Compare::mod_revision(key, CompareOp::Equal, 0),
+    };
+    let put = TxnOp::put(key, record.text(), None);
+    let transaction = Txn::new().when([guard]).and_then([put]);
+    let send = |mut kv: KvClient| {
+        let transaction = transaction.clone();
+        async move { kv.txn(transaction).await }
+    };
+    let answer = calls.reading("write the record of the incarnation", send).await?.0;
+    let position = answer.header.map_or((0, 0), |header| (header.cluster_id, header.revision));
+    Ok(answer.succeeded.then_some(position))
+}
+
+fn log_begin(record: &Record, why: Why) {
+    let (incarnation, offset) = (record.incarnation, record.numbering.offset);
+    match why {
+        Why::First => tracing::info!(%incarnation, "first incarnation of the store in etcd"),
+        Why::Rewound(why) => {
+            tracing::error!(%incarnation, offset, why, "new incarnation of the store in etcd");
+        }
+    }
+}
