@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
+use crate::storage_history::HistoryNumber;
 use crate::{host_copies, rbac, revocations};
 
 /// Parts of the server that the controllers use.
@@ -45,18 +46,19 @@ pub(crate) struct ControllerParts {
     pub(crate) election_metrics: ElectionMetrics,
 }
 
-/// Runs the controllers here whenever this server is elected. `alone`: no other server can use its store. The receiver
-/// gets a value after shutdown, when all controllers have ended and the Lease is released.
+/// Runs the controllers here whenever this server is elected. `shared_store`: the history of the store, if other
+/// servers can use it, too. The receiver gets a value after shutdown, when all controllers have ended and the Lease is
+/// released.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
     parts: ControllerParts,
-    alone: bool,
+    shared_store: Option<HistoryNumber>,
     supervisor: &Supervisor,
 ) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
     let election =
         Election::new(clients.of(election::IDENTITY), election::identity(), election::Timing::default())
-            .alone(alone)
+            .sharing(shared_store)
             .counting_restarts(supervisor.restart_counter("controllers"))
             .with_metrics(parts.election_metrics.clone());
     let shutdown = supervisor.shutdown().clone();

@@ -1,6 +1,7 @@
 //! Leader election: the replica that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
 //! election also works while the host cluster does not respond.
 
+mod history;
 mod metrics;
 mod permit;
 mod record;
@@ -26,6 +27,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::storage_history::HistoryNumber;
+use history::TermHistory;
 pub(crate) use metrics::ElectionMetrics;
 use permit::{LeasePermit, boot_time};
 use record::View;
@@ -65,6 +68,8 @@ impl Term {
 struct Acquired {
     /// Time just before the successful attempt.
     asked: Instant,
+    /// History of the store just before the successful attempt.
+    history: TermHistory,
     lease: Lease,
 }
 
@@ -79,6 +84,7 @@ pub(crate) struct Election {
     identity: String,
     timing: Timing,
     alone: bool,
+    history: Option<HistoryNumber>,
     restarts: Option<RestartCounter>,
     metrics: ElectionMetrics,
 }
@@ -93,15 +99,17 @@ impl Election {
             identity,
             timing,
             alone: false,
+            history: None,
             restarts: None,
             metrics: ElectionMetrics::default(),
         }
     }
 
-    /// Marks the store as exclusive: no other process can have it open, so a previous holder of the Lease no longer
-    /// runs.
-    pub(crate) fn alone(self, alone: bool) -> Self {
-        Self { alone, ..self }
+    /// Sets the history of a store that other processes can use, too. A term ends when that history goes back.
+    ///
+    /// Without it no other process can have the store open, so a previous holder of the Lease no longer runs.
+    pub(crate) fn sharing(self, history: Option<HistoryNumber>) -> Self {
+        Self { alone: history.is_none(), history, ..self }
     }
 
     /// Counts the restarts of all controllers after one of them ended by itself.
@@ -124,7 +132,13 @@ impl Election {
             self.metrics.begin(&acquired.lease);
             let term = self.term(&acquired, &shutdown);
             let mut controllers = start(term.clone());
-            self.hold(acquired.asked, &term, &mut controllers).await;
+            tokio::select! {
+                biased;
+                () = acquired.history.ended() => {
+                    tracing::warn!("the data of the store were replaced; giving up the controller lease");
+                }
+                () = self.hold(acquired.asked, &term, &mut controllers) => {}
+            }
             term.end.cancel();
             self.end(controllers).await;
             self.metrics.end();
@@ -140,7 +154,14 @@ impl Election {
         let end = shutdown.child_token();
         let transitions = acquired.lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
         let (leases, identity) = (self.leases.clone(), self.identity.clone());
-        let permit = LeasePermit::new(leases, identity, (self.timing, self.alone), transitions, end.clone());
+        let history = acquired.history.clone();
+        let permit = LeasePermit::new(
+            leases,
+            identity,
+            (self.timing, self.alone),
+            (transitions, history),
+            end.clone(),
+        );
         permit.extend(boot_time().saturating_sub(acquired.asked.elapsed()));
         Term { end, permit: Arc::new(permit) }
     }
@@ -152,9 +173,9 @@ impl Election {
         let started = Instant::now();
         let mut outage = Outage::default();
         loop {
-            let asked = Instant::now();
+            let (asked, history) = (Instant::now(), TermHistory::new(self.history.clone()));
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
-                Ok(Ok(Some(lease))) => return Acquired { asked, lease },
+                Ok(Ok(Some(lease))) => return Acquired { asked, history, lease },
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),

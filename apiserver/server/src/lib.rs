@@ -24,6 +24,7 @@ mod revocations;
 mod serve;
 mod start_hooks;
 mod storage;
+mod storage_history;
 mod subject;
 mod tls;
 mod version;

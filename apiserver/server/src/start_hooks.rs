@@ -8,9 +8,10 @@ use anyhow::bail;
 use apiserver_http::{Check, Supervisor};
 use apiserver_machinery::store::{FieldValidation, ObjectStore, SERVER, WriteOptions};
 use serde_json::json;
-use storage_contract::Outage;
+use storage_contract::{Outage, Store};
 
 use crate::rbac::{self, RbacPolicy};
+use crate::storage_history::went_back;
 
 /// Longest pause before a retry.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -30,29 +31,42 @@ pub(crate) struct StartHooks {
 }
 
 impl StartHooks {
-    /// Starts the hooks. They end when they are done, or at shutdown.
+    /// Starts the hooks. They run again if the history of the store goes back, and end at shutdown.
     pub(crate) fn start(
         objects: &Arc<ObjectStore>,
+        store: Arc<dyn Store>,
         namespaces: Vec<String>,
         supervisor: &Supervisor,
     ) -> Self {
         let hooks = Self::default();
         let (objects, shutdown, done) = (Arc::clone(objects), supervisor.shutdown().clone(), hooks.clone());
         supervisor.spawn_finite("start hooks", async move {
-            let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
-            while let Err(error) = done.run(&objects, &namespaces).await {
-                // An outage that ends within half a second is part of a normal start.
-                if pause >= PAUSE && outage.should_log() {
-                    tracing::warn!("{error:#}; retrying");
+            loop {
+                let history = store.history();
+                if shutdown.run_until_cancelled(done.run_until_done(&objects, &namespaces)).await.is_none() {
+                    return;
                 }
-                tokio::select! {
-                    () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(pause) => {}
+                if shutdown.run_until_cancelled(went_back(|| store.history(), history)).await.is_none() {
+                    return;
                 }
-                pause = (pause * 2).min(PAUSE);
+                done.namespaces.store(false, Ordering::Release);
+                done.roles.store(false, Ordering::Release);
             }
         });
         hooks
+    }
+
+    /// Runs the hooks, and retries until all are done.
+    async fn run_until_done(&self, objects: &ObjectStore, namespaces: &[String]) {
+        let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
+        while let Err(error) = self.run(objects, namespaces).await {
+            // An outage that ends within half a second is part of a normal start.
+            if pause >= PAUSE && outage.should_log() {
+                tracing::warn!("{error:#}; retrying");
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE);
+        }
     }
 
     /// Runs the hooks that are not done.

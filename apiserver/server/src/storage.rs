@@ -20,6 +20,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
 use crate::encryption_keys::EncryptionKeys;
+use crate::storage_history::StorageHistory;
 
 /// Pause before the server connects again to an etcd that did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -74,11 +75,13 @@ impl Storage {
         let _ = self.store.set(store);
     }
 
-    /// Connects to an etcd, and retries until it succeeds and the server has its encryption keys, or until `shutdown`.
+    /// Connects to an etcd, and retries until it succeeds and the server has its encryption keys. Then it follows
+    /// the history of the store, until `shutdown`.
     pub(crate) async fn connect(
         self: Arc<Self>,
         configuration: EtcdConfiguration,
         keys: EncryptionKeys,
+        history: StorageHistory,
         shutdown: CancellationToken,
     ) {
         let endpoints = configuration.endpoints.join(", ");
@@ -88,7 +91,10 @@ impl Storage {
             let error = tokio::select! {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
-                    Ok(store) => return self.open(Arc::new(store)),
+                    Ok(store) => {
+                        self.open(Arc::new(store.clone()));
+                        return history.follow(store, shutdown.clone()).await;
+                    }
                     Err(error) => format!("{error:#}"),
                 },
             };
@@ -122,8 +128,12 @@ impl Storage {
         {
             tracing::error!(reason, "storage refuses writes");
         }
-        if let Err(StoreError::Refused { .. } | StoreError::Unavailable { .. } | StoreError::Unknown { .. }) =
-            &result
+        if let Err(
+            StoreError::Refused { .. }
+            | StoreError::Rewound { .. }
+            | StoreError::Unavailable { .. }
+            | StoreError::Unknown { .. },
+        ) = &result
         {
             self.errors.get_or_create(&labels).inc();
         }
@@ -213,6 +223,14 @@ impl Store for Storage {
     fn reports_progress(&self) -> bool {
         // Without a store there is no progress to report.
         self.store.get().is_some_and(|store| store.reports_progress())
+    }
+
+    fn history(&self) -> u64 {
+        self.store.get().map_or(0, |store| store.history())
+    }
+
+    fn is_rewound(&self) -> bool {
+        self.store.get().is_some_and(|store| store.is_rewound())
     }
 
     fn hasten_progress(&self) {

@@ -13,7 +13,7 @@ use kube::Api;
 use rustix::time::{ClockId, clock_gettime};
 use tokio_util::sync::CancellationToken;
 
-use super::{NAME, Timing, record};
+use super::{NAME, TermHistory, Timing, record};
 
 /// Time for which a reading of the Lease permits calls that began to wait before it.
 const FRESH: Duration = Duration::from_millis(500);
@@ -38,6 +38,7 @@ pub(super) struct LeasePermit {
     alone: bool,
     /// Number of transitions of the Lease in this term. Another term of this process has another number.
     transitions: Option<i32>,
+    history: TermHistory,
     /// Time since the boot at which the term ends, unless the Lease is renewed.
     end: Mutex<Duration>,
     /// Time since the boot at which the newest reading began.
@@ -51,7 +52,7 @@ impl LeasePermit {
         leases: Api<Lease>,
         identity: String,
         (timing, alone): (Timing, bool),
-        transitions: Option<i32>,
+        (transitions, history): (Option<i32>, TermHistory),
         term: CancellationToken,
     ) -> Self {
         let permit = Self {
@@ -60,6 +61,7 @@ impl LeasePermit {
             timing,
             alone,
             transitions,
+            history,
             end: Mutex::default(),
             read: Default::default(),
             term,
@@ -74,7 +76,7 @@ impl LeasePermit {
     }
 
     fn is_over(&self) -> bool {
-        boot_time() >= *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.has_ended() || boot_time() >= *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the Lease. Returns whether it is that of this term, or `None` without an answer.

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apiserver_access::{Authenticator, Chain, User};
@@ -266,7 +266,8 @@ async fn a_holder_that_was_frozen_gets_no_permit_after_another_took_the_lease() 
     // Even with a clock that stood still, the Lease says who holds it.
     let mut lease = first.leases.get(NAME).await.unwrap();
     lease.spec.as_mut().unwrap().lease_transitions = Some(0);
-    let term = first.term(&Acquired { asked: Instant::now(), lease }, &shutdown);
+    let term =
+        first.term(&Acquired { asked: Instant::now(), history: TermHistory::new(None), lease }, &shutdown);
     assert!(!is_granted(&term).await && term.end.is_cancelled());
     other.permit.extend(boot_time());
     assert!(is_granted(&other).await && !other.end.is_cancelled());
@@ -283,6 +284,38 @@ async fn the_permit_of_an_earlier_term_of_the_same_process_does_not_hold() {
     assert!(!is_granted(&earlier).await);
     later.permit.extend(boot_time());
     assert!(is_granted(&later).await);
+}
+
+/// The Lease of the data that are in place now may be one of the same holder.
+#[tokio::test]
+async fn df_09_a_term_ends_with_the_history_of_the_store() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let number = Arc::new(AtomicU64::default());
+    let now = Arc::clone(&number);
+    let first = world.election("first", QUICK).sharing(Some(Arc::new(move || now.load(Ordering::SeqCst))));
+    let term = first.term(&first.acquire().await, &shutdown);
+    assert!(is_granted(&term).await);
+    number.fetch_add(1, Ordering::SeqCst);
+    assert!(!is_granted(&term).await && term.end.is_cancelled());
+    first.release().await;
+
+    let starts = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&starts);
+    let start = move |term: Term| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let mut controllers = JoinSet::new();
+        controllers.spawn(async move { term.end.cancelled().await });
+        controllers
+    };
+    let running = tokio::spawn(first.run(shutdown.clone(), start));
+    for term in 1..=2 {
+        while starts.load(Ordering::SeqCst) < term {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        number.fetch_add(1, Ordering::SeqCst);
+    }
+    shutdown.cancel();
+    running.await.unwrap();
 }
 
 #[tokio::test]

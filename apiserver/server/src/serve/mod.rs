@@ -33,7 +33,7 @@ use crate::pki::Authority;
 use crate::rbac::RbacPolicy;
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, revocations, version};
+use crate::{compaction, controllers, encryption, pki, revocations, storage_history, version};
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -82,19 +82,23 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy()), policy.authorizer()])),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: [hooks.checks(&policy), vec![tls.check(), encryption.check()]].concat(),
+        checks: [
+            hooks.checks(&policy),
+            vec![tls.check(), encryption.check(), storage_history::check(Arc::clone(&store))],
+        ]
+        .concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
     let controller_settings = Arc::new(configuration.controllers.settings()?);
     let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
-        let alone = configuration.storage.etcd.is_none();
+        let shared_store = configuration.storage.etcd.is_some().then(|| storage_history::number(&store));
         let host = host.clone();
         let rate = configuration.controllers.workload_client.rate();
         let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
         let parts =
             ControllerParts { host, queues, bootstrap_data, rate, settings, cloud_metrics, election_metrics };
-        controllers::start(&server, parts, alone, &supervisor)
+        controllers::start(&server, parts, shared_store, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
@@ -166,7 +170,7 @@ impl Started {
         let registry = Arc::new(assembly.registry());
         let objects =
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
-        let hooks = StartHooks::start(&objects, assembly.namespaces(), &supervisor);
+        let hooks = StartHooks::start(&objects, Arc::clone(&store), assembly.namespaces(), &supervisor);
         hooks.settle(&objects, begun).await;
         Ok(Self {
             data,

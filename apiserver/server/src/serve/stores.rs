@@ -18,6 +18,7 @@ use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::pki;
 use crate::storage::Storage;
+use crate::storage_history::StorageHistory;
 
 /// File name of the embedded store in the data directory.
 pub(super) const EMBEDDED: &str = "store.redb";
@@ -67,8 +68,10 @@ pub(super) async fn open(
         }
         Some(etcd) => {
             let shutdown = supervisor.shutdown().clone();
+            let history = StorageHistory::new(data, metrics);
+            let etcd_configuration = EtcdConfiguration { seen: history.seen(), ..etcd_configuration(etcd)? };
             let connecting =
-                Arc::clone(&storage).connect(etcd_configuration(etcd)?, encryption.clone(), shutdown);
+                Arc::clone(&storage).connect(etcd_configuration, encryption.clone(), history, shutdown);
             supervisor.spawn_finite("storage connection", connecting);
             etcd.endpoints.join(",")
         }

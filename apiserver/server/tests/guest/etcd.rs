@@ -1,6 +1,6 @@
 //! Real etcd process, which tests can stop and start again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -57,11 +57,40 @@ impl Etcd {
         }
     }
 
+    fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Stops it for a copy of its data directory, as a backup.
+    pub(crate) fn copy(&mut self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        self.stop();
+        copy_directory(self.data.path(), copy.path());
+        self.start();
+        copy
+    }
+
+    /// Starts it again with a copy of its data directory.
+    pub(crate) fn restore(&mut self, copy: &tempfile::TempDir) {
+        self.stop();
+        std::fs::remove_dir_all(self.data.path().join("member")).unwrap();
+        copy_directory(copy.path(), self.data.path());
+        self.start();
+    }
+
     /// Sends the process a signal: `STOP` or `CONT`.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
     }
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    let member = from.join("member");
+    assert!(Command::new("cp").arg("-a").arg(member).arg(to).status().unwrap().success());
 }
 
 impl Drop for Etcd {

@@ -6,6 +6,7 @@ mod client;
 mod encryption;
 mod etcd;
 mod failover;
+mod history;
 mod host_down;
 mod keystone;
 mod metrics;
