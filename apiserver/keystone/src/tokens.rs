@@ -120,9 +120,7 @@ impl KeystoneTokens {
             | CompResult::ReplacedWith(entry)
             | CompResult::Unchanged(entry)
             | CompResult::Removed(entry) => Ok(entry.into_value()),
-            CompResult::StillNone(_) => {
-                Err(Undecided("the answer of Keystone was lost: try again".to_owned()))
-            }
+            CompResult::StillNone(_) => Err(undecided("the answer of Keystone was lost")),
         }
     }
 
@@ -134,14 +132,14 @@ impl KeystoneTokens {
         }
         let waiting = tokio::time::timeout(LONGEST_WAIT, self.in_flight.acquire()).await;
         let Ok(Ok(_permit)) = waiting else {
-            return Err(Undecided("too many tokens wait for Keystone".to_owned()));
+            return Err(undecided("too many tokens wait for Keystone"));
         };
         let answer = self.client.validate(token).await;
-        let silence = answer.as_ref().err().map(|error| (Instant::now(), error.clone()));
-        if let Some((_, Undecided(text))) = &silence {
-            tracing::warn!("{text}");
+        if let Err(error) = &answer {
+            tracing::warn!("{}", error.text);
         }
-        *self.silence() = silence;
+        let silence = answer.as_ref().err().filter(|error| error.is_silence);
+        *self.silence() = silence.map(|error| (Instant::now(), error.clone()));
         answer
     }
 
@@ -151,10 +149,14 @@ impl KeystoneTokens {
     }
 }
 
+fn undecided(text: &str) -> Undecided {
+    Undecided { text: text.to_owned(), is_silence: false }
+}
+
 #[async_trait]
 impl TokenSource for KeystoneTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let answer = self.answer(token).await.map_err(|Undecided(text)| {
+        let answer = self.answer(token).await.map_err(|Undecided { text, .. }| {
             ReviewFailed(format!(
                 "{text}. Try again, or use a client certificate of this endpoint (`capstan kubeconfig` makes one)"
             ))
