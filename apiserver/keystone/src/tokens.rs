@@ -3,12 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use async_trait::async_trait;
-use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use aws_lc_rs::rand::SystemRandom;
 use jiff::Timestamp;
 use moka::future::Cache;
 use moka::ops::compute::{CompResult, Op};
@@ -42,9 +39,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Attribute of a user that is known from an earlier answer: its age in seconds.
 const AGE: &str = "capstan.dev/identity-stale";
 
-/// Keyed hash of a token: tokens themselves are not kept, and a hash is of no use outside this process.
-type Hash = [u8; SHA256_OUTPUT_LEN];
-
 /// Answer of Keystone.
 #[derive(Debug, Clone)]
 struct Answer {
@@ -65,8 +59,8 @@ impl Answer {
 /// Source of the users of Keystone's tokens.
 pub struct KeystoneTokens {
     client: KeystoneClient,
-    answers: Cache<Hash, Answer>,
-    key: hmac::Key,
+    answers: Cache<TokenHash, Answer>,
+    hasher: TokenHasher,
     in_flight: Semaphore,
     silence: Mutex<Option<(Instant, Undecided)>>,
 }
@@ -86,21 +80,15 @@ impl KeystoneTokens {
         Ok(Self {
             client,
             answers: Cache::builder().max_capacity(MOST).time_to_live(STALE).build(),
-            key: hmac::Key::generate(HMAC_SHA256, &SystemRandom::new())?,
+            hasher: TokenHasher::new()?,
             in_flight: Semaphore::new(AT_ONCE),
             silence: Mutex::default(),
         })
     }
 
-    fn hash(&self, token: &str) -> Hash {
-        let mut hash = [0; SHA256_OUTPUT_LEN];
-        hash.copy_from_slice(hmac::sign(&self.key, token.as_bytes()).as_ref());
-        hash
-    }
-
     /// Returns a usable answer. Requests with the same token share one request to Keystone.
     async fn answer(&self, token: &str) -> Result<Answer, Undecided> {
-        let hash = self.hash(token);
+        let hash = self.hasher.hash(token);
         if let Some(answer) = self.answers.get(&hash).await.filter(Answer::is_fresh) {
             return Ok(answer);
         }
