@@ -12,6 +12,7 @@ pub mod rbac;
 mod revocation;
 #[cfg(test)]
 mod testing;
+mod token_hash;
 mod user;
 
 pub use authenticator::{
@@ -22,4 +23,5 @@ pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};
+pub use token_hash::{TokenHash, TokenHasher};
 pub use user::{Realm, User};

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use async_trait::async_trait;
-use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use aws_lc_rs::rand::SystemRandom;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -42,14 +39,11 @@ const MASTERS: &str = "system:masters";
 /// Error if the host does not know a token before it is known to have read its objects.
 const UNPROVEN: &str = "the host cluster has just returned, and may not know all its tokens yet: try again";
 
-/// Keyed hash of a token: tokens themselves are not kept, and a hash is of no use outside this process.
-type Hash = [u8; SHA256_OUTPUT_LEN];
-
 /// Source of the users of bearer tokens, which sends TokenReviews to the host.
 pub struct HostTokens {
     client: Client,
-    reviews: TtlCache<Hash, Option<User>>,
-    key: hmac::Key,
+    reviews: TtlCache<TokenHash, Option<User>>,
+    hasher: TokenHasher,
     in_flight: InFlight,
     audiences: Audiences,
     /// Users with a token for the host's own API, of which a warning was logged.
@@ -75,7 +69,7 @@ impl HostTokens {
         Ok(Self {
             client,
             reviews: TtlCache::new(LIFETIME, MOST),
-            key: hmac::Key::generate(HMAC_SHA256, &SystemRandom::new())?,
+            hasher: TokenHasher::new()?,
             in_flight: InFlight::new(AT_ONCE, AT_ONCE, MOST_WAITING),
             audiences,
             warned: TtlCache::new(WARNING_INTERVAL, MOST_WARNED),
@@ -88,12 +82,6 @@ impl HostTokens {
     #[must_use]
     pub fn with_health(self, health: HostHealth) -> Self {
         Self { health, ..self }
-    }
-
-    fn hash(&self, token: &str) -> Hash {
-        let mut hash = [0; SHA256_OUTPUT_LEN];
-        hash.copy_from_slice(hmac::sign(&self.key, token.as_bytes()).as_ref());
-        hash
     }
 
     /// Returns the user that a review for these audiences has found.
@@ -127,7 +115,7 @@ impl HostTokens {
 #[async_trait]
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let hash = self.hash(token);
+        let hash = self.hasher.hash(token);
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }

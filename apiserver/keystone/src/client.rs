@@ -19,9 +19,15 @@ const MOST: usize = 256 * 1024;
 #[error("{0}")]
 pub struct SetupError(String);
 
-/// Keystone did not decide whether a token is valid. The text is for people.
+/// Keystone did not decide whether a token is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Undecided(pub(crate) String);
+pub(crate) struct Undecided {
+    /// Text for people.
+    pub(crate) text: String,
+    /// True if Keystone itself is the reason, so that other tokens get no decision either. A client could otherwise stop
+    /// all others with one odd token.
+    pub(crate) is_silence: bool,
+}
 
 /// Client of one Keystone.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ impl KeystoneClient {
             .get(self.validation.clone())
             .header("X-Auth-Token", header.clone())
             .header("X-Subject-Token", header);
-        let response = request.send().await.map_err(|error| self.undecided(&root_cause(&error)))?;
+        let response = request.send().await.map_err(|error| self.silence(&root_cause(&error)))?;
         match response.status() {
             StatusCode::OK => self.read(response).await.map(Some),
             // 400: the token is none that Keystone can read.
@@ -83,13 +89,16 @@ impl KeystoneClient {
             StatusCode::FORBIDDEN => Err(self.undecided(
                 "403 Forbidden: its policy identity:validate_token does not let a token validate itself",
             )),
+            other if other.is_server_error() || other == StatusCode::TOO_MANY_REQUESTS => {
+                Err(self.silence(&other.to_string()))
+            }
             other => Err(self.undecided(&other.to_string())),
         }
     }
 
     async fn read(&self, mut response: Response) -> Result<ValidatedToken, Undecided> {
         let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|error| self.undecided(&root_cause(&error)))? {
+        while let Some(part) = response.chunk().await.map_err(|error| self.silence(&root_cause(&error)))? {
             body.extend_from_slice(&part);
             if body.len() > MOST {
                 return Err(self.undecided("its response is too large"));
@@ -102,7 +111,12 @@ impl KeystoneClient {
 
     fn undecided(&self, cause: &str) -> Undecided {
         let address = self.validation.origin().ascii_serialization();
-        Undecided(format!("Keystone at {address} does not say who this token belongs to: {cause}"))
+        let text = format!("Keystone at {address} does not say who this token belongs to: {cause}");
+        Undecided { text, is_silence: false }
+    }
+
+    fn silence(&self, cause: &str) -> Undecided {
+        Undecided { is_silence: true, ..self.undecided(cause) }
     }
 }
 

@@ -3,12 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use async_trait::async_trait;
-use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use aws_lc_rs::rand::SystemRandom;
 use jiff::Timestamp;
 use moka::future::Cache;
 use moka::ops::compute::{CompResult, Op};
@@ -42,9 +39,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Attribute of a user that is known from an earlier answer: its age in seconds.
 const AGE: &str = "capstan.dev/identity-stale";
 
-/// Keyed hash of a token: tokens themselves are not kept, and a hash is of no use outside this process.
-type Hash = [u8; SHA256_OUTPUT_LEN];
-
 /// Answer of Keystone.
 #[derive(Debug, Clone)]
 struct Answer {
@@ -65,8 +59,8 @@ impl Answer {
 /// Source of the users of Keystone's tokens.
 pub struct KeystoneTokens {
     client: KeystoneClient,
-    answers: Cache<Hash, Answer>,
-    key: hmac::Key,
+    answers: Cache<TokenHash, Answer>,
+    hasher: TokenHasher,
     in_flight: Semaphore,
     silence: Mutex<Option<(Instant, Undecided)>>,
 }
@@ -86,21 +80,15 @@ impl KeystoneTokens {
         Ok(Self {
             client,
             answers: Cache::builder().max_capacity(MOST).time_to_live(STALE).build(),
-            key: hmac::Key::generate(HMAC_SHA256, &SystemRandom::new())?,
+            hasher: TokenHasher::new()?,
             in_flight: Semaphore::new(AT_ONCE),
             silence: Mutex::default(),
         })
     }
 
-    fn hash(&self, token: &str) -> Hash {
-        let mut hash = [0; SHA256_OUTPUT_LEN];
-        hash.copy_from_slice(hmac::sign(&self.key, token.as_bytes()).as_ref());
-        hash
-    }
-
     /// Returns a usable answer. Requests with the same token share one request to Keystone.
     async fn answer(&self, token: &str) -> Result<Answer, Undecided> {
-        let hash = self.hash(token);
+        let hash = self.hasher.hash(token);
         if let Some(answer) = self.answers.get(&hash).await.filter(Answer::is_fresh) {
             return Ok(answer);
         }
@@ -120,9 +108,7 @@ impl KeystoneTokens {
             | CompResult::ReplacedWith(entry)
             | CompResult::Unchanged(entry)
             | CompResult::Removed(entry) => Ok(entry.into_value()),
-            CompResult::StillNone(_) => {
-                Err(Undecided("the answer of Keystone was lost: try again".to_owned()))
-            }
+            CompResult::StillNone(_) => Err(undecided("the answer of Keystone was lost")),
         }
     }
 
@@ -134,14 +120,14 @@ impl KeystoneTokens {
         }
         let waiting = tokio::time::timeout(LONGEST_WAIT, self.in_flight.acquire()).await;
         let Ok(Ok(_permit)) = waiting else {
-            return Err(Undecided("too many tokens wait for Keystone".to_owned()));
+            return Err(undecided("too many tokens wait for Keystone"));
         };
         let answer = self.client.validate(token).await;
-        let silence = answer.as_ref().err().map(|error| (Instant::now(), error.clone()));
-        if let Some((_, Undecided(text))) = &silence {
-            tracing::warn!("{text}");
+        if let Err(error) = &answer {
+            tracing::warn!("{}", error.text);
         }
-        *self.silence() = silence;
+        let silence = answer.as_ref().err().filter(|error| error.is_silence);
+        *self.silence() = silence.map(|error| (Instant::now(), error.clone()));
         answer
     }
 
@@ -151,10 +137,14 @@ impl KeystoneTokens {
     }
 }
 
+fn undecided(text: &str) -> Undecided {
+    Undecided { text: text.to_owned(), is_silence: false }
+}
+
 #[async_trait]
 impl TokenSource for KeystoneTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
-        let answer = self.answer(token).await.map_err(|Undecided(text)| {
+        let answer = self.answer(token).await.map_err(|Undecided { text, .. }| {
             ReviewFailed(format!(
                 "{text}. Try again, or use a client certificate of this endpoint (`capstan kubeconfig` makes one)"
             ))

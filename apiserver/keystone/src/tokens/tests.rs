@@ -27,12 +27,12 @@ fn validations(simulator: &Simulator) -> usize {
     calls.iter().filter(|call| call.method == "GET" && call.path.ends_with("/auth/tokens")).count()
 }
 
-fn broken() -> InjectedFault {
+fn answers(code: u16) -> InjectedFault {
     InjectedFault {
         path: Some("/v3/auth/tokens".to_owned()),
         method: Some("GET".to_owned()),
         ..InjectedFault::new(FaultEffect::Status {
-            code: 503,
+            code,
             body: String::new(),
             content_type: None,
             retry_after: None,
@@ -73,7 +73,7 @@ async fn while_keystone_is_silent_known_tokens_work_and_others_get_an_error_at_o
     let token = log_in(&simulator, "demo").await;
     let tokens = tokens(&simulator);
     tokens.review(&token).await.unwrap();
-    simulator.inject(broken());
+    simulator.inject(answers(503));
     let error = tokens.review("gAAAAABother").await.unwrap_err();
     assert!(error.0.contains("503") && error.0.contains("capstan kubeconfig"), "{error}");
     let asked = validations(&simulator);
@@ -105,4 +105,18 @@ async fn a_token_that_was_revoked_is_refused_when_its_answer_is_no_longer_fresh(
     tokio::time::advance(GOOD).await;
     tokio::time::resume();
     assert_eq!(tokens.review(&token).await, Ok(None));
+}
+
+#[tokio::test]
+async fn an_odd_answer_about_one_token_stops_no_other() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let tokens = tokens(&simulator);
+    for code in [403, 431] {
+        simulator.inject(answers(code));
+        let error = tokens.review("gAAAAABodd").await.unwrap_err();
+        assert!(error.0.contains(&code.to_string()), "{error}");
+        simulator.clear_faults();
+    }
+    assert!(tokens.review(&token).await.unwrap().is_some());
 }

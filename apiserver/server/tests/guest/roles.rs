@@ -184,7 +184,7 @@ async fn a_user_grants_only_permissions_that_the_user_has() {
         .await;
     let missing =
         send(&bob, "POST", &bindings, &binding("RoleBinding", "c", "gone", ("User", "carol")), 404).await;
-    assert_eq!(missing["message"], "clusterroles.rbac.authorization.k8s.io \"gone\" not found");
+    assert_eq!(missing["message"], "rolebindings.rbac.authorization.k8s.io \"gone\" not found");
 
     // The verbs `escalate` and `bind` lift the limits.
     let rules = json!([{"verbs": ["escalate", "create", "bind"], "apiGroups": ["rbac.authorization.k8s.io"],

@@ -130,8 +130,7 @@ impl Run<'_> {
             Ok(is_up(client, self.namespace).await? && complete && quiet >= QUIET)
         };
         let reached = controllers.until(state, at_rest).await;
-        let clusters: Api<OpenStackCluster> = Api::namespaced(self.world.admin(), self.namespace);
-        let cluster = clusters.get("c").await?;
+        let missing = not_up(self.world.admin(), self.namespace).await?;
         reached.with_context(|| {
             let log = self.world.cloud.log();
             let last: Vec<String> = log
@@ -141,7 +140,7 @@ impl Run<'_> {
                 .map(|it| format!("{} {} {}", it.method, it.path, it.status))
                 .collect();
             let counts = format!("the project has {} instead of {counts:?}", self.world.counts());
-            format!("{counts}\n{}\nlast calls:\n{}", json!(cluster.status), last.join("\n"))
+            format!("{counts}\nnot ready: {}\nlast calls:\n{}", missing.join("\n"), last.join("\n"))
         })
     }
 
@@ -162,6 +161,11 @@ impl Run<'_> {
 }
 
 async fn is_up(client: Client, namespace: &str) -> anyhow::Result<bool> {
+    Ok(not_up(client, namespace).await?.is_empty())
+}
+
+/// Returns the objects that are not ready, each with its status.
+async fn not_up(client: Client, namespace: &str) -> anyhow::Result<Vec<String>> {
     let all = ListParams::default();
     let clusters = Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await?;
     let infrastructure = Api::<OpenStackCluster>::namespaced(client.clone(), namespace).list(&all).await?;
@@ -180,10 +184,12 @@ async fn is_up(client: Client, namespace: &str) -> anyhow::Result<bool> {
         let mut parts = ["FloatingAddressFromPoolReady", "APIServerIngressReady"].into_iter();
         parts.all(|kind| server.condition(kind).is_none_or(|it| it.holds()))
     };
-    Ok(clusters.iter().all(provisioned)
-        && infrastructure.iter().all(current)
-        && machines.iter().all(ready)
-        && servers.iter().all(complete))
+    let mut missing = Vec::new();
+    missing.extend(clusters.iter().filter(|it| !provisioned(it)).map(|it| json!(it.status).to_string()));
+    missing.extend(infrastructure.iter().filter(|it| !current(it)).map(|it| json!(it.status).to_string()));
+    missing.extend(machines.iter().filter(|it| !ready(it)).map(|it| json!(it.status).to_string()));
+    missing.extend(servers.iter().filter(|it| !complete(it)).map(|it| json!(it.status).to_string()));
+    Ok(missing)
 }
 
 /// Deletes the addresses without a claim, as the garbage collector does.

@@ -99,6 +99,8 @@ async fn a_machine_without_quota_for_its_floating_ip_claims_none() {
     eventually("the first machine runs", || async { is_running(&machines, "m").await.then_some(()) }).await;
     let used = i64::try_from(world.cloud.inventory("demo").floating_ips.len()).unwrap();
     assert!(world.cloud.set_quota("demo", "floatingip", used));
+    // The controller uses a reading of the quota for ten seconds.
+    tokio::time::sleep(Duration::from_secs(11)).await;
     let mut spec = plain();
     spec["floatingIPPoolRef"] = json!({"kind": "OpenStackFloatingIPPool", "name": "pool"});
     for document in machine(NAMESPACE, "reached", &spec) {

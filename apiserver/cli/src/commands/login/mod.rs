@@ -29,6 +29,7 @@ pub enum LoginCommand {
     /// Example: capstan login keystone --cloud mycloud --write-kubeconfig capstan.kubeconfig \
     ///            --server https://capstan.example.org:7443 --certificate-authority ca.crt
     #[command(verbatim_doc_comment)]
+    #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
     Keystone(KeystoneArguments),
 }
 
