@@ -137,7 +137,7 @@ impl Run<'_> {
                 .iter()
                 .rev()
                 .take(10)
-                .map(|it| format!("{} {} {}", it.method, it.path, it.status))
+                .map(|it| format!("{} {} {} {}", it.time, it.method, it.path, it.status))
                 .collect();
             let counts = format!("the project has {} instead of {counts:?}", self.world.counts());
             format!("{counts}\nnot ready: {}\nlast calls:\n{}", missing.join("\n"), last.join("\n"))
