@@ -10,6 +10,7 @@ pub(crate) mod guests;
 mod hollow;
 mod host_data;
 mod host_outage;
+mod keystone;
 mod lab;
 mod octavia;
 mod openstack;
@@ -103,7 +104,11 @@ const CLOUD_PROGRAMS: [(&str, &str, &str); 2] = [
     ("the simulator responds to twenty requests like the real cloud", "tests-openstack-simulator", "script"),
 ];
 
-const CLOUD_SCENARIOS: [CloudScenario; 4] = [
+const CLOUD_SCENARIOS: [CloudScenario; 5] = [
+    (
+        "users of Keystone log in with kubectl's plug-in, and a binding gives permissions to their project",
+        keystone::log_in,
+    ),
     (
         "through the host: servers are created, rebooted, powered off and on, upgraded and completely deleted",
         |lab, openstack| openstack::life(lab, openstack, &openstack::HOST),
