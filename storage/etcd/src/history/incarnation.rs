@@ -9,8 +9,8 @@ use storage_contract::Revision;
 use uuid::Uuid;
 
 use super::Seen;
-use super::judgement::other_cluster;
 use super::record::Record;
+use super::verdict::other_cluster;
 use crate::revision::Numbering;
 
 /// Incarnation of the store.

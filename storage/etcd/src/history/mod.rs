@@ -9,9 +9,9 @@
 //! that another server has ended.
 
 mod incarnation;
-mod judgement;
 mod record;
 mod settle;
+mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;

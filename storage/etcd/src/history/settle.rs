@@ -5,8 +5,8 @@ use storage_contract::{StoreError, StoreResult};
 
 use super::Seen;
 use super::incarnation::Incarnation;
-use super::judgement::{Found, Judgement, Why, judge};
 use super::record::Record;
+use super::verdict::{Found, Verdict, Why, judge};
 use crate::calls::Calls;
 
 /// Attempts to replace the record. A conflict means that another server was faster, and that its record holds.
@@ -26,10 +26,10 @@ pub(super) async fn settle(
         let (cluster, revision) = answer.0.header.map_or((0, 0), |it| (it.cluster_id, it.revision));
         let record = text.as_deref().map(Record::parse).transpose()?;
         match judge(seen, Found { record, cluster, revision }) {
-            Judgement::Holds(record) => {
+            Verdict::Holds(record) => {
                 return Ok(Incarnation::new(number, key, &record, (cluster, revision)));
             }
-            Judgement::Begin { offset, why } => {
+            Verdict::Begin { offset, why } => {
                 let record = Record::new(offset);
                 if let Some(written) = replace(calls, key, text, &record).await? {
                     log_begin(&record, why);

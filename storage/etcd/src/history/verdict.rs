@@ -21,7 +21,7 @@ pub(super) struct Found {
 
 /// Decision about a store.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(super) enum Verdict {
     /// Its record holds.
     Holds(Record),
     /// A record with this offset must replace it, for this reason.
@@ -38,21 +38,21 @@ pub(super) enum Why {
 }
 
 /// Decides about a store. `known` is the newest state that this server has seen, in this run or an earlier one.
-pub(super) fn judge(known: Option<&Seen>, found: Found) -> Judgement {
+pub(super) fn judge(known: Option<&Seen>, found: Found) -> Verdict {
     let Some(known) = known else {
         return match found.record {
-            Some(record) => Judgement::Holds(record),
-            None => Judgement::Begin { offset: 0, why: Why::First },
+            Some(record) => Verdict::Holds(record),
+            None => Verdict::Begin { offset: 0, why: Why::First },
         };
     };
     let why = match &found.record {
         None => "etcd has no record of the store's incarnation".to_owned(),
         Some(record) => match difference(known, record, &found) {
-            None => return Judgement::Holds(record.clone()),
+            None => return Verdict::Holds(record.clone()),
             Some(why) => why,
         },
     };
-    Judgement::Begin { offset: offset(known, &found), why: Why::Rewound(why) }
+    Verdict::Begin { offset: offset(known, &found), why: Why::Rewound(why) }
 }
 
 /// Returns the reason why the store does not continue the known history.
@@ -112,17 +112,17 @@ mod tests {
     fn the_same_or_a_later_revision_of_the_same_incarnation_continues_the_history() {
         let known = seen(1, 7, 5_000);
         for revision in [50, 51] {
-            let judgement = judge(Some(&known), found(Some(record(1, 0)), 7, revision));
-            assert_eq!(judgement, Judgement::Holds(record(1, 0)));
+            let verdict = judge(Some(&known), found(Some(record(1, 0)), 7, revision));
+            assert_eq!(verdict, Verdict::Holds(record(1, 0)));
         }
         let later = judge(Some(&known), found(Some(record(2, 5_000)), 8, 1));
-        assert_eq!(later, Judgement::Holds(record(2, 5_000)), "all its revisions are above the known ones");
+        assert_eq!(later, Verdict::Holds(record(2, 5_000)), "all its revisions are above the known ones");
     }
 
     #[test]
     fn a_server_that_knows_nothing_takes_the_store_as_it_is() {
-        assert_eq!(judge(None, found(Some(record(1, 300)), 7, 1)), Judgement::Holds(record(1, 300)));
-        assert_eq!(judge(None, found(None, 7, 1)), Judgement::Begin { offset: 0, why: Why::First });
+        assert_eq!(judge(None, found(Some(record(1, 300)), 7, 1)), Verdict::Holds(record(1, 300)));
+        assert_eq!(judge(None, found(None, 7, 1)), Verdict::Begin { offset: 0, why: Why::First });
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             let highest =
                 found.record.as_ref().map_or(0, |it| it.numbering.revision(found.revision).number());
             match judge(Some(&known), found) {
-                Judgement::Begin { offset, why: Why::Rewound(why) } => {
+                Verdict::Begin { offset, why: Why::Rewound(why) } => {
                     assert!(why.contains(words), "{why}");
                     assert!(offset >= highest.max(5_000) + MARGIN && offset % 100 == 0, "{offset}");
                 }
