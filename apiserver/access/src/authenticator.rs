@@ -15,6 +15,9 @@ pub use issuers::Issuer;
 use issuers::Issuers;
 use token::Credential;
 
+/// Begin of the names of the service accounts that a server with a host has itself.
+const OWN_ACCOUNTS: &str = "system:serviceaccount:capstan-system:";
+
 /// Headers with credentials, of Kubernetes, of OpenStack and of proxies. No code after the authenticator needs them.
 const IDENTITY_HEADERS: [&str; 6] = [
     "authorization",
@@ -180,7 +183,18 @@ impl Authenticator {
         };
         let source = source.ok_or(Unauthenticated::Refused)?;
         let user = source.review(&token).await?.ok_or(Unauthenticated::Refused)?;
+        if realm == Realm::Host && self.has_account(&user.name) {
+            return Err(Unauthenticated::Refused);
+        }
         of_realm(user, realm).map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
+    }
+}
+
+impl Authenticator {
+    /// Returns true for a service account of the namespace in which the server has its own. The host's account of the
+    /// same name is another identity, which would get the permissions of ours.
+    fn has_account(&self, name: &str) -> bool {
+        self.issuers.has_own() && name.starts_with(OWN_ACCOUNTS)
     }
 }
 

@@ -21,7 +21,7 @@ pub use apiserver_executor::Supervisor;
 pub use chain::handle;
 pub use connection::listener::serve;
 pub use connection::tls::{NamedCertificate, ReloadableTls, TlsMaterial};
-pub use documents::Identity;
+pub use documents::{Identity, IssuerDocuments};
 pub use in_process::InProcess;
 pub use observe::audit::{AuditFile, AuditLog, Stage};
 pub use request::connection::Connection;

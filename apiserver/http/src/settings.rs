@@ -1,10 +1,12 @@
 //! Settings of the HTTP server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use crate::documents::IssuerDocuments;
 use crate::observe::audit::AuditLog;
 
 /// Read requests in flight: upstream's limit, proved on control planes of every size.
@@ -33,6 +35,8 @@ pub struct Settings {
     pub watch_grace: Duration,
     /// Token that cuts both short.
     pub force: CancellationToken,
+    /// Documents of the issuer of the service accounts' tokens. Default: none.
+    pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
@@ -48,6 +52,7 @@ impl Default for Settings {
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),
+            issuer: None,
             metrics: Registry::default(),
         }
     }

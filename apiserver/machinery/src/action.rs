@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::lock::Lock;
+use crate::protobuf::Field;
 use crate::status::{ApiResult, ResourceNames};
 
 pub use crate::admission::Caller;
@@ -74,6 +75,11 @@ pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
 
     /// Schema of the request body. The body of a call has been checked against it.
     fn request_schema(&self) -> &KindSchema;
+
+    /// Message of the request body in protobuf. Default: none, and such a body is refused.
+    fn request_message(&self) -> Option<&'static [Field]> {
+        None
+    }
 
     /// Group, version and kind of the response.
     fn response_kind(&self) -> (&'static str, &'static str, &'static str);

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
-use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret};
+use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
     CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
@@ -108,6 +108,7 @@ kinds! {
     [ConfigMap] => core(config_map::ConfigMapStrategy, &[]),
     [Event] => core(event::EventStrategy, event::SELECTABLE),
     [Lease] => core(lease::LeaseStrategy, &[]),
+    [ServiceAccount] => core(service_account::ServiceAccountStrategy, &[]),
     [Role] => core(role::RoleStrategy { is_namespaced: true }, &[]),
     [RoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: true }, &[]),
     [ClusterRole] => core(role::RoleStrategy { is_namespaced: false }, &[]),

@@ -1,5 +1,8 @@
 //! Assembly of a server: additions to its kinds, namespaces and controllers, made in code and not by its configuration.
 
+use std::sync::Arc;
+
+use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::resource::{Registry, Resource};
 
 /// Namespaces that a kube-apiserver creates at startup. A host cluster has them, too.
@@ -34,6 +37,19 @@ impl Assembly {
             }
         }
         all
+    }
+
+    /// Returns the registry of all kinds that are served, with one more action of the core kind `plural`. Actions with
+    /// state of the process are added here; the others belong to their kinds.
+    pub(crate) fn registry_with(&self, plural: &str, action: &Arc<dyn ActionHandler>) -> Registry {
+        let with_action = |resource: &Arc<Resource>| {
+            let mut resource = Resource::clone(resource);
+            if resource.group.is_empty() && resource.plural == plural {
+                resource.verbs.push(Arc::clone(action));
+            }
+            resource
+        };
+        Registry::new(self.registry().resources().iter().map(with_action).collect())
     }
 
     /// Returns the registry of all kinds that are served.

@@ -1,4 +1,5 @@
-//! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, ConfigMap, Event and Lease.
+//! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, ConfigMap, Event,
+//! ServiceAccount and Lease.
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};
@@ -56,6 +57,15 @@ core_kind! {
     Event, event, Descriptor {
         group: "", version: "v1", kind: "Event", plural: "events", singular: "event", short_names: &["ev"],
         categories: &[], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: &[],
+    }
+}
+
+core_kind! {
+    /// ServiceAccount of `core/v1`.
+    ServiceAccount, service_account, Descriptor {
+        group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount",
+        short_names: &["sa"], categories: &[], namespaced: true, status_subresource: false, scale: None,
+        deprecation: None, columns: &[],
     }
 }
 
@@ -133,6 +143,24 @@ fn event() -> Value {
     for (name, field) in fields {
         schema["properties"][name] = field;
     }
+    schema
+}
+
+fn service_account() -> Value {
+    let mut schema =
+        object("Identity of a program, which logs in with tokens of this account.", None, None, false);
+    let text = json!({"type": "string"});
+    let reference = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"apiVersion": text,
+        "kind": text, "namespace": text, "name": text, "uid": text, "resourceVersion": text, "fieldPath": text}});
+    let local = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"name": text}});
+    schema["properties"]["secrets"] = json!({"type": "array", "items": reference,
+        "description": "Secrets that programs with this account may use. Capstan does not read the list.",
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});
+    schema["properties"]["imagePullSecrets"] = json!({"type": "array", "items": local,
+        "description": "Secrets with credentials of image registries. Capstan does not read the list.",
+        "x-kubernetes-list-type": "atomic"});
+    schema["properties"]["automountServiceAccountToken"] = json!({"type": "boolean",
+        "description": "If false, Pods get no token of the account. Capstan runs no Pods, and does not read it."});
     schema
 }
 

@@ -91,6 +91,7 @@ kinds! {
     core_kinds::ConfigMap,
     core_kinds::Event,
     core_kinds::Lease,
+    core_kinds::ServiceAccount,
     rbac_kinds::Role,
     rbac_kinds::RoleBinding,
     rbac_kinds::ClusterRole,

@@ -46,6 +46,11 @@ impl Issuers {
         self.configured.store(Arc::new(issuers));
     }
 
+    /// Returns true if the server issues tokens itself.
+    pub(super) fn has_own(&self) -> bool {
+        self.fixed.iter().any(|issuer| issuer.realm == Realm::Own)
+    }
+
     /// Returns the issuer that a token names, or `None` if it names none of these.
     pub(super) fn of(&self, token: &str) -> Option<Issuer> {
         let configured = self.configured.load();

@@ -359,3 +359,30 @@ fn a_jwt_goes_to_the_verifier_of_its_issuer_alone() {
     authenticator.set_issuers(Vec::new());
     assert_eq!(of("https://b").unwrap_err().to_string(), "ask again");
 }
+
+#[test]
+fn the_hosts_service_accounts_of_our_own_namespace_are_refused() {
+    /// Host that knows a service account of each namespace.
+    #[derive(Debug)]
+    struct Accounts;
+
+    #[async_trait]
+    impl TokenSource for Accounts {
+        async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+            Ok(Some(User::authenticated(format!("system:serviceaccount:{token}:robot"), [])))
+        }
+    }
+    let host = || Authenticator::new(RequestHeaders::default(), Some(Arc::new(Accounts)));
+    let verifier = Arc::new(Verifier(""));
+    let own = Issuer { url: "https://a".to_owned(), realm: Realm::Own, verifier };
+    for (authenticator, namespace, is_known) in [
+        (host(), "capstan-system", true),
+        (host().with_issuer(own.clone()), "capstan-system", false),
+        (host().with_issuer(own), "team", true),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {namespace}").parse().unwrap());
+        let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
+        assert_eq!(found.is_ok(), is_known, "{namespace}");
+    }
+}

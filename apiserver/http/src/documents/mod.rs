@@ -3,6 +3,7 @@
 
 mod document;
 mod group;
+mod issuer;
 mod on_demand;
 mod open_api;
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use self::document::Document;
 pub(crate) use self::group::is_built_in;
 use self::group::root;
+pub use self::issuer::IssuerDocuments;
 use self::on_demand::OnDemand;
 use crate::request::Call;
 use crate::response::encoding::Encoding;

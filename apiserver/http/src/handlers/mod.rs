@@ -62,6 +62,9 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
         }
         _ => {}
     }
+    if let Some(answer) = issuer_document(server, call)? {
+        return Ok(answer);
+    }
     match server.documents.serve(call).await? {
         Some(answer) => Ok(answer),
         // Unknown versions of these groups have an error of their own.
@@ -70,6 +73,18 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
         }
         None => Ok(response::not_found()),
     }
+}
+
+/// Returns a document of the issuer of tokens. The host has an issuer of its own.
+fn issuer_document(server: &ApiServer, call: &Call) -> ApiResult<Option<HttpResponse>> {
+    let issuer = server.settings.issuer.as_ref().filter(|_| !call.proxied);
+    let Some((content_type, document)) = issuer.and_then(|issuer| issuer.get(&call.info.path)) else {
+        return Ok(None);
+    };
+    if call.info.method != Method::GET {
+        return Err(ApiError::method_not_allowed_here());
+    }
+    Ok(Some(response::published(content_type, &document)))
 }
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<HttpResponse> {

@@ -83,7 +83,9 @@ fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
     // An empty body is an empty object of its content type. Form types are refused: any web page can send them.
     let text: &[u8] = if call.body.is_empty() { b"{}" } else { &call.body };
-    let Decoded { value: mut body, duplicates } = body::decode(call.header(&CONTENT_TYPE), text, kind, None)?;
+    let content_type = call.header(&CONTENT_TYPE);
+    let Decoded { value: mut body, duplicates } =
+        body::decode(content_type, text, kind, verb.request_message())?;
     let api_version = format!("{group}/{version}");
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         match body.get(field).map(|given| given.as_str().unwrap_or_default()) {

@@ -86,6 +86,13 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<H
     Ok(bytes(code, encoding.content_type(), encoding.encode(value)?))
 }
 
+/// Returns a document that other programs may keep for an hour: upstream's time for the keys of an issuer.
+pub(crate) fn published(content_type: &'static str, document: &Value) -> HttpResponse {
+    let mut answer = bytes(200, content_type, document.to_string());
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    answer
+}
+
 /// `Status` of a response, for metrics and the audit log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct StatusInfo {

@@ -32,3 +32,4 @@ pub(crate) mod openstack_server;
 pub(crate) mod role;
 pub(crate) mod role_binding;
 pub(crate) mod secret;
+pub(crate) mod service_account;

@@ -7,6 +7,7 @@ mod host;
 mod identities;
 mod keystone;
 mod limits;
+mod service_accounts;
 mod shutdown;
 mod tls;
 
@@ -25,6 +26,7 @@ pub(crate) use host::Host;
 pub(crate) use identities::Identities;
 pub(crate) use keystone::Keystone;
 pub(crate) use limits::Limits;
+pub(crate) use service_accounts::ServiceAccounts;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
 
@@ -59,6 +61,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) host: Option<Host>,
     /// Keystone whose tokens identify users on the direct endpoint. Default: none.
     pub(crate) keystone: Option<Keystone>,
+    /// Tokens of Capstan's own service accounts.
+    pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
     /// `encryption.yaml` in the data directory. The first start creates it with a new key for Secrets.
     pub(crate) encryption_config_file: Option<PathBuf>,
@@ -168,6 +172,7 @@ impl ServerConfiguration {
         self.audit.check()?;
         self.controllers.check()?;
         self.limits.check()?;
+        self.service_accounts.check()?;
         self.shutdown.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
@@ -230,6 +235,9 @@ mod tests {
             ),
             ("keystone: {authURL: 'http://k'}", "keystone.authURL: must begin with https://"),
             ("keystone: {authURL: k}", "keystone.authURL: "),
+            ("serviceAccounts: {maxTokenLifetime: 1m}", "serviceAccounts.maxTokenLifetime: must be at least"),
+            ("serviceAccounts: {maxTokenLifetime: soon}", "serviceAccounts.maxTokenLifetime: "),
+            ("serviceAccounts: {issuer: 'http://a'}", "serviceAccounts.issuer: "),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
             ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
             ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),

@@ -76,23 +76,23 @@ impl HostCopies {
         }
         let proxy = originals.proxy.borrow().clone();
         if !proxy.ca.is_empty() {
-            self.write(FRONT_PROXY, ONLY, &StoredProxy::from(proxy)).await?;
+            self.values.write(FRONT_PROXY, ONLY, &StoredProxy::from(proxy)).await?;
         }
         let before = match stored.namespaces.take() {
             Some(before) => before,
-            None => self.list(NAMESPACES).await?,
+            None => self.values.list(NAMESPACES).await?,
         };
         let now = originals.namespaces.snapshot();
         for (name, object) in now.iter().filter(|(name, object)| before.get(*name) != Some(object)) {
-            self.write(NAMESPACES, name, object).await?;
+            self.values.write(NAMESPACES, name, object).await?;
         }
         for name in before.keys().filter(|name| !now.contains_key(*name)) {
-            self.remove(NAMESPACES, name).await?;
+            self.values.remove(NAMESPACES, name).await?;
         }
         stored.namespaces = Some(now);
         let is_due = stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE);
         if is_due && originals.health.age().is_zero() {
-            self.write(HEARTBEAT, ONLY, &Timestamp::now().as_second()).await?;
+            self.values.write(HEARTBEAT, ONLY, &Timestamp::now().as_second()).await?;
             stored.heartbeat = Some(Instant::now());
         }
         Ok(())
@@ -101,7 +101,7 @@ impl HostCopies {
     /// Writes the pin. Returns false if another host is pinned in the store: then nothing of this one is copied.
     async fn pin(&self, pin: &HostPin) -> anyhow::Result<bool> {
         let Some(uid) = pin.uid() else { return Ok(false) };
-        match self.read::<String>(PIN, ONLY).await? {
+        match self.values.read::<String>(PIN, ONLY).await? {
             Some(stored) if stored == uid => return Ok(true),
             Some(stored) if !pin.replaces(&stored) => {
                 pin.restore(stored);
@@ -114,14 +114,14 @@ impl HostCopies {
                     "a new host cluster is accepted; copies of the old one are removed"
                 );
                 let mut names = Vec::new();
-                self.scan(SECRETS, |name, _| names.push(name.to_owned())).await?;
+                self.values.scan(SECRETS, |name, _| names.push(name.to_owned())).await?;
                 for name in names {
-                    self.remove(SECRETS, &name).await?;
+                    self.values.remove(SECRETS, &name).await?;
                 }
             }
             None => {}
         }
-        self.write(PIN, ONLY, &uid).await?;
+        self.values.write(PIN, ONLY, &uid).await?;
         Ok(true)
     }
 }

@@ -49,7 +49,7 @@ impl StoredSecrets {
             let visit = |name: &str, entry: &storage_contract::Entry| {
                 sizes.insert(name.to_owned(), entry.value.len());
             };
-            self.copies.scan(SECRETS, visit).await?;
+            self.copies.values.scan(SECRETS, visit).await?;
             Ok::<_, anyhow::Error>(Mutex::new(sizes))
         };
         self.sizes.get_or_try_init(read).await
@@ -66,7 +66,7 @@ impl StoredSecrets {
         if others + size > self.most {
             anyhow::bail!("all copies together would have more than {} bytes", self.most);
         }
-        let size = self.copies.write(SECRETS, name, &stored).await?;
+        let size = self.copies.values.write(SECRETS, name, &stored).await?;
         sizes.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), size);
         Ok(())
     }
@@ -79,7 +79,7 @@ fn name(namespace: &str, name: &str) -> String {
 #[async_trait]
 impl SecretCopies for StoredSecrets {
     async fn read(&self, namespace: &str, secret: &str) -> Option<(Secret, Duration)> {
-        let found = self.copies.read::<StoredSecret>(SECRETS, &name(namespace, secret)).await;
+        let found = self.copies.values.read::<StoredSecret>(SECRETS, &name(namespace, secret)).await;
         let stored = found
             .inspect_err(|error| {
                 let error = format!("{error:#}");
@@ -105,7 +105,7 @@ impl SecretCopies for StoredSecrets {
 
     async fn remove(&self, namespace: &str, secret: &str) {
         let name = name(namespace, secret);
-        if let Err(error) = self.copies.remove(SECRETS, &name).await {
+        if let Err(error) = self.copies.values.remove(SECRETS, &name).await {
             let error = format!("{error:#}");
             tracing::warn!(error, namespace, secret, "the copy of a secret cannot be removed");
         } else if let Some(sizes) = self.sizes.get() {
@@ -120,7 +120,7 @@ impl SecretCopies for StoredSecrets {
                 name.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
             );
         };
-        if let Err(error) = self.copies.scan(SECRETS, visit).await {
+        if let Err(error) = self.copies.values.scan(SECRETS, visit).await {
             let error = format!("{error:#}");
             tracing::warn!(error, "the copies of the host's secrets cannot be listed");
         }

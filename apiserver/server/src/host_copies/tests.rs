@@ -14,7 +14,7 @@ const MARKER: &str = "hunter2";
 
 fn encryption(key: u8) -> Arc<Encryption> {
     let provider = Provider::aes_gcm(&format!("k{key}"), &[key; 32]).unwrap();
-    Arc::new(Encryption::new(Rules::from([(RULE.to_owned(), vec![provider])])))
+    Arc::new(Encryption::new(Rules::from([("secrets".to_owned(), vec![provider])])))
 }
 
 fn copies() -> (tempfile::TempDir, HostCopies) {
@@ -94,15 +94,15 @@ async fn a_secret_is_sealed_in_the_store_and_read_by_another_replica() {
     let (_directory, copies) = copies();
     let first = StoredSecrets::new(copies.clone());
     first.write(&secret("s")).await;
-    let key = HostCopies::key(SECRETS, "n/s").unwrap();
-    let stored = copies.store.get(&key).await.unwrap().unwrap().value;
+    let key = copies.values.key(SECRETS, "n/s").unwrap();
+    let stored = copies.values.store.get(&key).await.unwrap().unwrap().value;
     assert!(stored.starts_with(b"k8s:enc:aesgcm:"), "{stored:?}");
     assert!(!stored.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()));
     let second = StoredSecrets::new(copies.clone());
     let (found, age) = second.read("n", "s").await.unwrap();
     assert_eq!((found, age.as_secs() < 60), (secret("s"), true));
     assert_eq!(second.names().await, [("n".to_owned(), "s".to_owned())]);
-    let rotated = HostCopies::new(Arc::clone(&copies.store), encryption(2));
+    let rotated = HostCopies::new(Arc::clone(&copies.values.store), encryption(2));
     assert!(StoredSecrets::new(rotated).read("n", "s").await.is_none(), "its key is gone");
     second.remove("n", "s").await;
     assert!(first.read("n", "s").await.is_none());

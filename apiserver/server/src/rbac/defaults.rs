@@ -80,7 +80,9 @@ fn of_kinds(registry: &Registry) -> Vec<Value> {
     for role in &mut roles {
         let name = role.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let more = match name {
-            "capstan:view" => vec![rule("", &["configmaps", "events", "namespaces"], &READ)],
+            "capstan:view" => {
+                vec![rule("", &["configmaps", "events", "namespaces", "serviceaccounts"], &READ)]
+            }
             "capstan:edit" => of_editor(),
             "capstan:admin" => [of_editor(), vec![rule(GROUP, &["rolebindings", "roles"], &WRITE)]].concat(),
             _ => Vec::new(),
@@ -94,7 +96,9 @@ fn of_kinds(registry: &Registry) -> Vec<Value> {
 
 fn of_editor() -> Vec<Value> {
     vec![
-        rule("", &["configmaps", "secrets"], &WRITE),
+        rule("", &["configmaps", "secrets", "serviceaccounts"], &WRITE),
+        rule("", &["serviceaccounts"], &["impersonate"]),
+        rule("", &["serviceaccounts/token"], &["create"]),
         rule("", &["events", "namespaces"], &READ),
         rule("coordination.k8s.io", &["leases"], &WRITE),
     ]

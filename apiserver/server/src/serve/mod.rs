@@ -31,6 +31,7 @@ use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::pki::Authority;
 use crate::rbac::RbacPolicy;
+use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
 use crate::{compaction, controllers, encryption, pki, revocations, storage_history, version};
@@ -72,14 +73,17 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         cloud_metrics,
         election_metrics,
         bootstrap_data,
+        issuer,
     } = started;
-    let authenticator = authenticator(configuration, host.as_deref())?;
+    let own = issuer.as_issuer(Arc::clone(&objects));
+    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
+    let authenticator = Arc::new(authenticator);
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
-        authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy()), policy.authorizer()])),
+        authorizer: direct_authorizer(&policy, host.is_some()),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: [
@@ -104,6 +108,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let certificates = tls.tls();
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
+    supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
     supervisor.spawn("roles", policy.follow(Arc::clone(&server), supervisor.shutdown().clone()));
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
@@ -136,6 +141,7 @@ struct Started {
     cloud_metrics: CloudMetrics,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
+    issuer: TokenIssuer,
 }
 
 impl Started {
@@ -165,9 +171,11 @@ impl Started {
         let tls = sources.open()?;
         tls.register(&mut metrics);
         let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
-        let settings = settings(configuration, &data, metrics, &force)?;
+        let issuer = issuer(configuration, &store, &encryption)?;
+        let mut settings = settings(configuration, &data, metrics, &force)?;
+        settings.issuer = Some(issuer.documents());
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
-        let registry = Arc::new(assembly.registry());
+        let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
         let objects =
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
         let hooks = StartHooks::start(&objects, Arc::clone(&store), assembly.namespaces(), &supervisor);
@@ -188,6 +196,7 @@ impl Started {
             cloud_metrics,
             election_metrics,
             bootstrap_data,
+            issuer,
         })
     }
 
@@ -220,14 +229,34 @@ fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
 }
 
-fn authenticator(
-    configuration: &ServerConfiguration,
-    host: Option<&Host>,
-) -> anyhow::Result<Arc<Authenticator>> {
+fn authenticator(configuration: &ServerConfiguration, host: Option<&Host>) -> anyhow::Result<Authenticator> {
     let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
     let authenticator = Authenticator::new(headers, host.map(Host::tokens).transpose()?);
     let keystone = configuration.keystone.as_ref().map(Keystone::tokens).transpose()?;
-    Ok(Arc::new(authenticator.with_keystone(keystone)))
+    Ok(authenticator.with_keystone(keystone))
+}
+
+/// Returns the issuer of the tokens of service accounts.
+fn issuer(
+    configuration: &ServerConfiguration,
+    store: &Arc<dyn Store>,
+    encryption: &EncryptionKeys,
+) -> anyhow::Result<TokenIssuer> {
+    let settings = &configuration.service_accounts;
+    let listen = configuration.listen.as_deref().unwrap_or(LISTEN);
+    let url = settings.issuer(&configuration.server_names, listen);
+    Ok(TokenIssuer::new(Arc::clone(store), encryption.encryption(), &url, settings.longest()?))
+}
+
+/// Authorizer of requests on the direct endpoint: our own policy first, then the roles in the store.
+fn direct_authorizer(policy: &RbacPolicy, has_host: bool) -> Arc<dyn Authorizer> {
+    let mut chain: Vec<Arc<dyn Authorizer>> = Vec::new();
+    if has_host {
+        chain.push(Arc::new(HostNamespaces));
+    }
+    chain.push(Arc::new(controllers::local_policy()));
+    chain.push(policy.authorizer());
+    Arc::new(Chain(chain))
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.
@@ -284,5 +313,6 @@ fn settings(
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),
         metrics,
+        ..Settings::default()
     })
 }

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
 use crate::process::Capstan;
-
-const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+use crate::token_client::TokenClient;
 
 /// Runs `capstan login keystone`. Returns its exit code, its standard output and its standard error.
 fn log_in(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
@@ -18,32 +17,6 @@ fn log_in(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
-}
-
-/// Client without a certificate, as kubectl with the plug-in.
-struct TokenClient {
-    http: reqwest::Client,
-    url: String,
-}
-
-impl TokenClient {
-    fn new(capstan: &Capstan, data: &Path) -> Self {
-        let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
-        let ca = reqwest::Certificate::from_pem(&ca).unwrap();
-        let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
-        Self { http, url: format!("https://127.0.0.1:{}", capstan.port) }
-    }
-
-    /// Returns the code, and the user that the server sees or its error.
-    async fn review(&self, header: &str, value: &str) -> (u16, Value) {
-        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let request = self.http.post(format!("{}{SELF}", self.url)).header(header, value);
-        let request = request.header("Content-Type", "application/json").body(body.to_string());
-        let response = request.send().await.unwrap();
-        let code = response.status().as_u16();
-        let body: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
-        (code, body.pointer("/status/userInfo").or_else(|| body.get("message")).cloned().unwrap_or_default())
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

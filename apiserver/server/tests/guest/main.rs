@@ -15,3 +15,5 @@ mod process;
 mod revocation;
 mod roles;
 mod rolling_restart;
+mod service_accounts;
+mod token_client;

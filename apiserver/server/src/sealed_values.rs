@@ -1,0 +1,148 @@
+//! Values of the server itself in its own store, sealed as Secrets are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::resource::ROOT;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use storage_contract::{Entry, Key, KeyRange, ListOptions, Store, StoreError};
+
+/// Resource whose encryption rule seals the values.
+const RULE: &str = "secrets";
+
+/// Values that a scan reads at a time.
+const PAGE: usize = 500;
+
+/// Attempts to write a value. One server writes at a time, so a conflict is rare.
+const ATTEMPTS: usize = 5;
+
+/// Sealed values below one key of the store, each with a kind and a name.
+#[derive(Debug, Clone)]
+pub(crate) struct SealedValues {
+    pub(crate) store: Arc<dyn Store>,
+    encryption: Arc<Encryption>,
+    /// First part of the keys, after [`ROOT`]. No API group may have this name.
+    folder: &'static str,
+}
+
+impl SealedValues {
+    pub(crate) fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>, folder: &'static str) -> Self {
+        Self { store, encryption, folder }
+    }
+
+    pub(crate) fn key(&self, kind: &str, name: &str) -> anyhow::Result<Key> {
+        Ok(Key::new(format!("{ROOT}{}/{kind}/{name}", self.folder))?)
+    }
+
+    /// Returns a value. One that cannot be opened is as good as none.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        name: &str,
+    ) -> anyhow::Result<Option<T>> {
+        let entry = self.store.get(&self.key(kind, name)?).await?;
+        Ok(entry.and_then(|entry| self.open(&entry)))
+    }
+
+    fn open<T: DeserializeOwned>(&self, entry: &Entry) -> Option<T> {
+        let key = entry.key.as_str();
+        let opened = self.encryption.open(RULE, key, &entry.value).map_err(|error| error.to_string());
+        // The error of the decoder may quote the value.
+        let decoded = opened
+            .and_then(|json| serde_json::from_slice(&json).map_err(|_| format!("{key}: not decodable")));
+        decoded.inspect_err(|error| tracing::warn!(error, "a sealed value cannot be used")).ok()
+    }
+
+    /// Returns all values of a kind, by their names.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<HashMap<String, T>> {
+        let mut all = HashMap::new();
+        self.scan(kind, |name, entry| {
+            if let Some(value) = self.open(entry) {
+                all.insert(name.to_owned(), value);
+            }
+        })
+        .await?;
+        Ok(all)
+    }
+
+    /// Visits all entries of a kind.
+    pub(crate) async fn scan(&self, kind: &str, mut visit: impl FnMut(&str, &Entry)) -> anyhow::Result<()> {
+        let prefix = format!("{ROOT}{}/{kind}/", self.folder);
+        let mut range = KeyRange::prefix(&prefix);
+        loop {
+            let page = self.store.list(&range, &ListOptions { limit: PAGE, revision: None }).await?;
+            for entry in &page.entries {
+                visit(entry.key.as_str().strip_prefix(&prefix).unwrap_or_default(), entry);
+            }
+            match page.entries.last().filter(|_| page.remaining > 0) {
+                Some(last) => range = range.after(last.key.as_bytes()),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes a value, unless it is stored already. Returns its stored size.
+    pub(crate) async fn write<T: Serialize>(
+        &self,
+        kind: &str,
+        name: &str,
+        value: &T,
+    ) -> anyhow::Result<usize> {
+        let key = self.key(kind, name)?;
+        let json = Bytes::from(serde_json::to_vec(value)?);
+        for _ in 0..ATTEMPTS {
+            let found = self.store.get(&key).await?;
+            if let Some(entry) = &found
+                && self.encryption.is_current(RULE, &entry.value)
+                && self.encryption.open(RULE, key.as_str(), &entry.value).is_ok_and(|open| open == json)
+            {
+                return Ok(entry.value.len());
+            }
+            let sealed = self.encryption.seal(RULE, key.as_str(), json.clone())?;
+            let size = sealed.len();
+            let written = match found {
+                None => self.store.create(&key, sealed).await,
+                Some(entry) => self.store.update(&key, entry.modified, sealed).await,
+            };
+            match written {
+                Ok(_) => return Ok(size),
+                Err(StoreError::Exists { .. } | StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bail!("{}: other servers keep changing the value", key.as_str())
+    }
+
+    /// Creates a value. Returns false if there is one of this name.
+    pub(crate) async fn create<T: Serialize>(
+        &self,
+        kind: &str,
+        name: &str,
+        value: &T,
+    ) -> anyhow::Result<bool> {
+        let key = self.key(kind, name)?;
+        let sealed = self.encryption.seal(RULE, key.as_str(), Bytes::from(serde_json::to_vec(value)?))?;
+        match self.store.create(&key, sealed).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Exists { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes a value, if there is one.
+    pub(crate) async fn remove(&self, kind: &str, name: &str) -> anyhow::Result<()> {
+        let key = self.key(kind, name)?;
+        for _ in 0..ATTEMPTS {
+            let Some(entry) = self.store.get(&key).await? else { return Ok(()) };
+            match self.store.delete(&key, entry.modified).await {
+                Err(StoreError::Conflict { .. }) => {}
+                other => return other.map(|_| ()).context("the value cannot be removed"),
+            }
+        }
+        bail!("{}: other servers keep changing the value", key.as_str())
+    }
+}

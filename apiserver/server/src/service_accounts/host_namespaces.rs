@@ -1,0 +1,33 @@
+//! Service accounts of a server with a host cluster: only those of one namespace are Capstan's own.
+
+use apiserver_access::{Attributes, Authorizer, Decision};
+use async_trait::async_trait;
+
+use super::SYSTEM_NAMESPACE;
+
+/// Verbs that make a service account, or a token of one.
+const MAKING: [&str; 3] = ["create", "patch", "update"];
+
+/// Authorizer that refuses service accounts in the namespaces of the host cluster. There they would have the names of
+/// the host's, which are other identities.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostNamespaces;
+
+#[async_trait]
+impl Authorizer for HostNamespaces {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        let is_account = attributes.group.is_empty() && attributes.resource == "serviceaccounts";
+        let makes = is_account && MAKING.contains(&attributes.verb.as_str());
+        if makes && attributes.namespace != SYSTEM_NAMESPACE {
+            return Decision::Deny(format!(
+                "the host cluster has the service accounts of this namespace, and its tokens are accepted here; \
+                 only namespace {SYSTEM_NAMESPACE} has service accounts of Capstan"
+            ));
+        }
+        Decision::NoOpinion(String::new())
+    }
+
+    async fn rules(&self, _user: &apiserver_access::User, _namespace: &str) -> apiserver_access::Rules {
+        apiserver_access::Rules::default()
+    }
+}

@@ -1,0 +1,113 @@
+//! Users of the tokens: a token is valid while its service account, and the object that it is bound to, exist.
+
+use std::sync::Arc;
+
+use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_machinery::object;
+use apiserver_machinery::store::{Freshness, ObjectStore};
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::TokenIssuer;
+use super::bound::KINDS;
+use super::claims::{Claims, ObjectId};
+
+/// Time for which a token is valid after the deletion of its object began, as upstream has it: what the object is
+/// for may have to end in order.
+const LEAVE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Source of the users.
+#[derive(Debug)]
+pub(super) struct ServiceAccountTokens {
+    issuer: TokenIssuer,
+    objects: Arc<ObjectStore>,
+}
+
+impl ServiceAccountTokens {
+    pub(super) fn new(issuer: TokenIssuer, objects: Arc<ObjectStore>) -> Self {
+        Self { issuer, objects }
+    }
+
+    /// Returns true if an object exists with this uid.
+    async fn exists(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        id: &ObjectId,
+    ) -> Result<bool, ReviewFailed> {
+        // The cache may be a moment behind another replica's write.
+        for freshness in [Freshness::Any, Freshness::Consistent] {
+            let kind = self.objects.kind_of(group, plural);
+            let Some(kind) = kind else { return Ok(false) };
+            match self.objects.get(kind, namespace, &id.name, freshness).await {
+                Ok(found) => {
+                    let found: Value = found.to_value().map_err(ReviewFailed)?;
+                    if object::meta(&found, "uid") == id.uid {
+                        return Ok(!is_gone(&found, Timestamp::now()));
+                    }
+                }
+                Err(error) if error.code == 404 => {}
+                Err(error) => return Err(ReviewFailed(error.message)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the reason why the objects of a token do not admit it any more.
+    async fn missing(&self, claims: &Claims) -> Result<Option<&'static str>, ReviewFailed> {
+        let objects = &claims.kubernetes;
+        if !self.exists("", "serviceaccounts", &objects.namespace, &objects.service_account).await? {
+            return Ok(Some("its service account does not exist any more"));
+        }
+        for kind in &KINDS {
+            if let Some(id) = kind.bound(objects)
+                && !self.exists(kind.group, kind.plural, &objects.namespace, &id).await?
+            {
+                return Ok(Some("the object that it is bound to does not exist any more"));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_gone(found: &Value, now: Timestamp) -> bool {
+    let deleted: Option<Timestamp> = object::meta(found, "deletionTimestamp").parse().ok();
+    deleted.is_some_and(|at| now.duration_since(at) > LEAVE)
+}
+
+#[async_trait]
+impl TokenSource for ServiceAccountTokens {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        let claims = self.issuer.keys.verify(token).await.map_err(|error| {
+            ReviewFailed(format!("the signing keys of service accounts cannot be read: {error:#}; try again"))
+        })?;
+        let Some(claims) = claims else { return Ok(None) };
+        let refusal = claims.refusal(self.issuer.url(), Timestamp::now());
+        let refusal = match refusal {
+            Some(refusal) => Some(refusal),
+            None => self.missing(&claims).await?.map(str::to_owned),
+        };
+        if let Some(reason) = refusal {
+            tracing::info!(
+                user = claims.sub,
+                id = claims.jti,
+                reason,
+                "a token of a service account is refused"
+            );
+            return Ok(None);
+        }
+        Ok(Some(user(claims)))
+    }
+}
+
+fn user(claims: Claims) -> User {
+    let namespace = &claims.kubernetes.namespace;
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    let mut user = User::authenticated(claims.sub, groups);
+    user.uid = Some(claims.kubernetes.service_account.uid);
+    user.extra
+        .insert("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("JTI={}", claims.jti)]);
+    user
+}
