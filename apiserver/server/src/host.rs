@@ -193,7 +193,12 @@ impl Host {
         Ok(Arc::new(tokens.with_health(self.connection.health())))
     }
 
-    /// Returns the namespaces of the host.
+    /// Returns the namespaces of the host, with their labels.
+    pub(crate) fn known_namespaces(&self) -> HostNamespaces {
+        self.namespaces.clone()
+    }
+
+    /// Returns the source of the host's namespaces.
     pub(crate) fn namespaces(&self) -> Arc<dyn NamespaceSource> {
         Arc::new(self.namespaces.clone())
     }

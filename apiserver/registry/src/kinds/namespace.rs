@@ -1,11 +1,16 @@
 //! Namespace: strategy, validation and protobuf form.
 
+use apiserver_machinery::admission::GrantingWrite;
 use apiserver_machinery::metadata::{is_qualified_name, label_errors};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Value, json};
+
+use crate::rules::grants;
 
 /// Finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -17,7 +22,13 @@ const PERMANENT: [&str; 4] = ["default", "kube-system", "kube-public", "capstan-
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamespaceStrategy;
 
+#[async_trait]
 impl Strategy for NamespaceStrategy {
+    /// A namespace of a Keystone project gives permissions to the users of the project.
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        grants::check_project(write).await
+    }
+
     /// Sets the label with the namespace's name, on which selectors of namespaces rely.
     fn canonicalize(&self, new: &mut Value) {
         let name = object::name(new).to_owned();

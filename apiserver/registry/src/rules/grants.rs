@@ -59,6 +59,27 @@ pub(crate) async fn check_binding(write: GrantingWrite<'_>, resource: &str) -> A
     }
 }
 
+/// Label of a namespace with the id of the Keystone project whose users have permissions in it.
+const PROJECT: &str = "capstan.dev/keystone-project";
+
+/// Checks a write of a Namespace: who changes its project needs the verb `assign` on the old and on the new project.
+pub(crate) async fn check_project(write: GrantingWrite<'_>) -> ApiResult<()> {
+    let project = |namespace: &Value| {
+        let labels = object::metadata_field(namespace, "labels");
+        labels.and_then(|labels| labels.get(PROJECT)).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let (old, new) = (write.old.map(project).unwrap_or_default(), project(write.new));
+    if old == new {
+        return Ok(());
+    }
+    for name in [&old, &new].into_iter().filter(|id| !id.is_empty()) {
+        let (group, version, resource) = ("capstan.dev", "v1alpha1", "keystoneprojects");
+        let action = Action { verb: "assign", group, version, resource, name, ..Action::default() };
+        write.permissions.require(action).await?;
+    }
+    Ok(())
+}
+
 /// Kind of a role, and the namespace in which a binding looks for it.
 struct RoleKind<'a> {
     kind: &'static str,

@@ -1,5 +1,6 @@
 //! Settings of Keystone, whose users the server knows.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub(crate) struct Keystone {
     /// True if the URL may begin with `http://`. Default: false, because all who can read the network see the tokens.
     #[serde(default, rename = "allowInsecureHTTP")]
     pub(crate) allow_insecure_http: bool,
+    /// ClusterRole of each role of a project, in the namespaces of the project. Default: `reader: view`, `member: edit`,
+    /// `manager: admin` and `admin: admin`.
+    pub(crate) project_roles: Option<BTreeMap<String, String>>,
 }
 
 impl Keystone {
@@ -29,6 +33,10 @@ impl Keystone {
                 "keystone.authURL: must begin with https://, because everybody who can read the network sees the tokens. For a \
                  test, set keystone.allowInsecureHTTP: true"
             );
+        }
+        let roles = self.project_roles.iter().flatten();
+        if let Some((role, _)) = roles.clone().find(|(role, name)| role.is_empty() || name.is_empty()) {
+            bail!("keystone.projectRoles: role {role:?}: the role and its ClusterRole must have names");
         }
         KeystoneClient::new(&self.auth_url, None).map(drop).map_err(anyhow::Error::new)
     }

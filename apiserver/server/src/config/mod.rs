@@ -235,6 +235,10 @@ mod tests {
             ),
             ("keystone: {authURL: 'http://k'}", "keystone.authURL: must begin with https://"),
             ("keystone: {authURL: k}", "keystone.authURL: "),
+            (
+                "keystone: {authURL: 'https://k', projectRoles: {member: ''}}",
+                "keystone.projectRoles: role \"member\"",
+            ),
             ("serviceAccounts: {maxTokenLifetime: 1m}", "serviceAccounts.maxTokenLifetime: must be at least"),
             ("serviceAccounts: {maxTokenLifetime: soon}", "serviceAccounts.maxTokenLifetime: "),
             ("serviceAccounts: {issuer: 'http://a'}", "serviceAccounts.issuer: "),

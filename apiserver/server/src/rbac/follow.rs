@@ -7,20 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apiserver_access::User;
-use apiserver_access::rbac::{Policy, RbacAuthorizer, Snapshot};
+use apiserver_access::rbac::{Binding, Policy, RbacAuthorizer, Snapshot};
+use apiserver_host::HostNamespaces;
 use apiserver_http::{ApiServer, InProcess};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, reflector, watcher::watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{IDENTITY, policy};
+use super::{IDENTITY, ProjectRoles, policy};
 
 /// Shortest time between two snapshots. A script that creates thousands of bindings would otherwise occupy a core with
 /// snapshots. A change must count within a second.
@@ -46,9 +48,16 @@ impl RbacPolicy {
 
     /// Applies the roles and bindings and each change of them, until `shutdown`. While they cannot be read, the last
     /// ones apply.
-    pub(crate) async fn follow(self, server: Arc<ApiServer>, shutdown: CancellationToken) {
+    /// The namespaces of a host cluster count beside the server's own ones.
+    pub(crate) async fn follow(
+        self,
+        server: Arc<ApiServer>,
+        projects: ProjectRoles,
+        host: Option<HostNamespaces>,
+        shutdown: CancellationToken,
+    ) {
         let client = Client::new(InProcess::new(server, User::controller(IDENTITY)), "default");
-        let (objects, mut changes) = Objects::watch(&client);
+        let (objects, mut changes) = Objects::watch(&client, projects, host);
         let mut last: Option<Instant> = None;
         while let Some(Some(())) = shutdown.run_until_cancelled(changes.next()).await {
             if !objects.are_read() {
@@ -75,21 +84,32 @@ struct Objects {
     roles: Store<Role>,
     cluster_bindings: Store<ClusterRoleBinding>,
     bindings: Store<RoleBinding>,
+    namespaces: Store<Namespace>,
+    /// Namespaces of the host cluster, if there is one.
+    host: Option<HostNamespaces>,
+    projects: ProjectRoles,
     /// For each kind: true once its objects have been read.
-    read: [Arc<AtomicBool>; 4],
+    read: [Arc<AtomicBool>; 5],
 }
 
 impl Objects {
     /// Starts to watch all kinds. Each item of the stream is a change.
-    fn watch(client: &Client) -> (Self, BoxStream<'static, ()>) {
-        let read: [Arc<AtomicBool>; 4] = Default::default();
-        let [first, second, third, fourth] = read.each_ref().map(Arc::clone);
+    fn watch(
+        client: &Client,
+        projects: ProjectRoles,
+        host: Option<HostNamespaces>,
+    ) -> (Self, BoxStream<'static, ()>) {
+        let read: [Arc<AtomicBool>; 5] = Default::default();
+        let [first, second, third, fourth, fifth] = read.each_ref().map(Arc::clone);
         let (cluster_roles, one) = watch(client, first);
         let (roles, two) = watch(client, second);
         let (cluster_bindings, three) = watch(client, third);
         let (bindings, four) = watch(client, fourth);
-        let objects = Self { cluster_roles, roles, cluster_bindings, bindings, read };
-        (objects, stream::select_all([one, two, three, four]).boxed())
+        let (namespaces, five) = watch(client, fifth);
+        let of_host = host.as_ref().map_or_else(|| stream::pending().boxed(), changes_of_host);
+        let objects =
+            Self { cluster_roles, roles, cluster_bindings, bindings, namespaces, host, projects, read };
+        (objects, stream::select_all([one, two, three, four, five, of_host]).boxed())
     }
 
     fn are_read(&self) -> bool {
@@ -106,8 +126,34 @@ impl Objects {
         let everywhere =
             cluster_bindings.iter().map(|it| policy::binding(&**it, &it.role_ref, it.subjects.as_ref()));
         let in_one = bindings.iter().map(|it| policy::binding(&**it, &it.role_ref, it.subjects.as_ref()));
-        Policy { roles: of_cluster.chain(local).collect(), bindings: everywhere.chain(in_one).collect() }
+        let bindings = everywhere.chain(in_one).chain(self.of_projects());
+        Policy { roles: of_cluster.chain(local).collect(), bindings: bindings.collect() }
     }
+
+    /// Returns the bindings of Keystone's projects in their namespaces.
+    fn of_projects(&self) -> Vec<Binding> {
+        let own = self.namespaces.state();
+        let own = own.iter().map(|it| self.projects.bindings(&it.name_any(), it.metadata.labels.as_ref()));
+        let host = self.host.as_ref().map(HostNamespaces::snapshot).unwrap_or_default();
+        let host = host.into_iter().map(|(name, object)| {
+            let labels = object.pointer("/metadata/labels").cloned().unwrap_or_default();
+            self.projects.bindings(&name, serde_json::from_value(labels).ok().as_ref())
+        });
+        own.chain(host).flatten().collect()
+    }
+}
+
+/// Returns the changes of the host's namespaces, the present ones first.
+fn changes_of_host(host: &HostNamespaces) -> BoxStream<'static, ()> {
+    let changes = host.changes();
+    stream::unfold((changes, true), |(mut changes, is_first)| async move {
+        if !is_first {
+            changes.changed().await.ok()?;
+        }
+        changes.borrow_and_update();
+        Some(((), (changes, false)))
+    })
+    .boxed()
 }
 
 /// Watches one kind. `read` is set once its objects have been read.

@@ -3,12 +3,14 @@
 mod bootstrap;
 mod defaults;
 mod follow;
+mod keystone_projects;
 mod policy;
 
 use controllers_runtime::PolicyRule;
 
 pub(crate) use bootstrap::make_defaults;
 pub(crate) use follow::RbacPolicy;
+pub(crate) use keystone_projects::ProjectRoles;
 
 /// API group of roles and bindings.
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -17,8 +19,11 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) const IDENTITY: &str = "rbac-policy";
 
 /// Permissions of that identity.
-pub(crate) const RULES: &[PolicyRule] = &[PolicyRule {
-    groups: &[GROUP],
-    resources: &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
-    verbs: PolicyRule::READ,
-}];
+pub(crate) const RULES: &[PolicyRule] = &[
+    PolicyRule {
+        groups: &[GROUP],
+        resources: &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
+        verbs: PolicyRule::READ,
+    },
+    PolicyRule { groups: &[""], resources: &["namespaces"], verbs: PolicyRule::READ },
+];

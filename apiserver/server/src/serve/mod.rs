@@ -30,7 +30,7 @@ use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::pki::Authority;
-use crate::rbac::RbacPolicy;
+use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
@@ -109,7 +109,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
-    supervisor.spawn("roles", policy.follow(Arc::clone(&server), supervisor.shutdown().clone()));
+    let (projects, namespaces) = (project_roles(configuration), host.as_deref().map(Host::known_namespaces));
+    let roles = policy.follow(Arc::clone(&server), projects, namespaces, supervisor.shutdown().clone());
+    supervisor.spawn("roles", roles);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.
@@ -257,6 +259,12 @@ fn direct_authorizer(policy: &RbacPolicy, has_host: bool) -> Arc<dyn Authorizer>
     chain.push(Arc::new(controllers::local_policy()));
     chain.push(policy.authorizer());
     Arc::new(Chain(chain))
+}
+
+/// Returns the permissions of the roles of Keystone's projects.
+fn project_roles(configuration: &ServerConfiguration) -> ProjectRoles {
+    let keystone = configuration.keystone.as_ref();
+    keystone.map_or_else(ProjectRoles::none, |keystone| ProjectRoles::new(keystone.project_roles.clone()))
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.

@@ -14,6 +14,8 @@ fn encryption(key: u8) -> Arc<Encryption> {
     Arc::new(Encryption::new(Rules::from([("secrets".to_owned(), vec![provider])])))
 }
 
+type Change = fn(&mut Claims);
+
 fn claims(now: Timestamp) -> Claims {
     let account = ObjectId { name: "robot".to_owned(), uid: "u".to_owned() };
     Claims {
@@ -31,13 +33,13 @@ fn claims(now: Timestamp) -> Claims {
 #[test]
 fn each_claim_that_is_wrong_refuses_the_token() {
     let now = Timestamp::now();
-    let check = |change: fn(&mut Claims)| {
+    let check = |change: Change| {
         let mut claims = claims(now);
         change(&mut claims);
         claims.refusal(URL, now)
     };
     assert_eq!(check(|_| {}), None);
-    let wrong: [(fn(&mut Claims), &str); 5] = [
+    let wrong: [(Change, &str); 5] = [
         (|claims| claims.iss = "https://other".to_owned(), "the issuer is"),
         (|claims| claims.aud = vec!["other".to_owned()], "the audiences are"),
         (|claims| claims.exp = claims.iat, "it ended 0 s ago"),

@@ -172,7 +172,8 @@ impl Client {
     ) -> Result<Response<Incoming>, Lost> {
         let mut sender = self.connected().await?;
         let request = Request::builder().method(method).uri(format!("https://127.0.0.1{path}"));
-        let mut request = request.header("content-type", "application/json");
+        let form = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let mut request = request.header("content-type", form);
         if let Some(user) = self.identity.remote_user {
             request = request.header("x-remote-user", user);
         }

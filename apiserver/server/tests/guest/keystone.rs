@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
-use crate::process::Capstan;
+use crate::client::Identity;
+use crate::process::{Capstan, PATIENCE};
 use crate::token_client::TokenClient;
 
 /// Runs `capstan login keystone`. Returns its exit code, its standard output and its standard error.
@@ -23,23 +24,9 @@ fn log_in(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 async fn a_user_of_keystone_logs_in_with_the_plug_in_and_has_the_groups_of_its_project() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
     let data = tempfile::tempdir().unwrap();
-    let config = data.path().join("config.yaml");
-    let text = format!(
-        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nkeystone: {{authURL: '{}', allowInsecureHTTP: true}}\n",
-        simulator.auth_url()
-    );
-    std::fs::write(&config, text).unwrap();
-    let capstan = Capstan::start(data.path(), &["--config", config.to_str().unwrap()]);
-    capstan.ready().await;
-    std::fs::write(data.path().join("clouds.yaml"), simulator.clouds_yaml("demo")).unwrap();
-
-    let (code, stdout, stderr) = log_in(data.path(), &["--cloud", "openstack"]);
-    assert_eq!(code, 0, "{stderr}");
-    let credential: Value = serde_json::from_str(&stdout).unwrap();
-    let token = credential.pointer("/status/token").and_then(Value::as_str).unwrap();
+    let (capstan, token) = with_keystone(&simulator, data.path()).await;
     let client = TokenClient::new(&capstan, data.path());
-    for (header, value) in [("Authorization", format!("Bearer {token}")), ("X-Auth-Token", token.to_owned())]
-    {
+    for (header, value) in [("Authorization", format!("Bearer {token}")), ("X-Auth-Token", token.clone())] {
         let (code, user) = client.review(header, &value).await;
         assert_eq!((code, &user["username"]), (201, &json!("keystone:Default/demo")), "{header}");
         let groups: Vec<&str> = user["groups"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -80,4 +67,77 @@ async fn a_login_that_keystone_refuses_has_its_words_and_no_output() {
     assert!(code == 1 && stderr.contains("has no cloud \"other\""), "{code} {stderr}");
     let (code, _, stderr) = log_in(data.path(), &["--server", "https://x"]);
     assert_eq!(code, 2, "{stderr}");
+}
+
+/// Starts a server with the Keystone of a simulator. Returns it with a token of the user `demo`.
+async fn with_keystone(simulator: &Simulator, data: &Path) -> (Capstan, String) {
+    let config = data.join("config.yaml");
+    let text = format!(
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nkeystone: {{authURL: '{}', allowInsecureHTTP: true}}\n",
+        simulator.auth_url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let capstan = Capstan::start(data, &["--config", config.to_str().unwrap()]);
+    capstan.ready().await;
+    std::fs::write(data.join("clouds.yaml"), simulator.clouds_yaml("demo")).unwrap();
+    let (code, stdout, stderr) = log_in(data, &["--cloud", "openstack"]);
+    assert_eq!(code, 0, "{stderr}");
+    let credential: Value = serde_json::from_str(&stdout).unwrap();
+    (capstan, credential.pointer("/status/token").and_then(Value::as_str).unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_of_a_project_have_the_permissions_of_their_role_in_its_namespaces() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let (capstan, token) = with_keystone(&simulator, data.path()).await;
+    let user = TokenClient::new(&capstan, data.path());
+    let (_, identity) = user.review("Authorization", &format!("Bearer {token}")).await;
+    let project = identity.pointer("/extra/alpha.kubernetes.io~1identity~1project~1id/0");
+    let project = project.and_then(Value::as_str).unwrap().to_owned();
+    let namespace = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"capstan.dev/keystone-project": project}}})
+        .to_string()
+    };
+    let machines = |name: &str| format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{name}/machines");
+
+    // A user who may create namespaces, and no more, cannot give one to a project.
+    let admin = capstan.client();
+    let rule = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]}]);
+    let group = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({"metadata": {"name": "namespaces"}, "rules": rule}).to_string();
+    let binding =
+        json!({"metadata": {"name": "namespaces"}, "roleRef": {"kind": "ClusterRole", "name": "namespaces"},
+        "subjects": [{"kind": "User", "name": "alice"}]})
+        .to_string();
+    for (kind, body) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        assert_eq!(admin.once("POST", &format!("{group}/{kind}"), &body).await.unwrap().code, 201);
+    }
+    let alice = capstan.client_of(Identity::of_member(data.path(), "alice", &["dev"]));
+    let begun = std::time::Instant::now();
+    let mut refused = alice.once("POST", "/api/v1/namespaces", &namespace("team")).await.unwrap();
+    while !refused.text().contains("keystoneprojects") {
+        assert!(begun.elapsed() < PATIENCE, "{}", refused.text());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        refused = alice.once("POST", "/api/v1/namespaces", &namespace("team")).await.unwrap();
+    }
+    assert!(refused.code == 403 && refused.text().contains("cannot assign resource"), "{}", refused.text());
+
+    assert_eq!(admin.once("POST", "/api/v1/namespaces", &namespace("team")).await.unwrap().code, 201);
+    while user.get(&machines("team"), &token).await.0 != 200 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", user.get(&machines("team"), &token).await);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(user.get(&machines("default"), &token).await.0, 403, "another project's namespace");
+    let relabel = r#"{"metadata": {"labels": {"capstan.dev/keystone-project": null}}}"#;
+    let path = "/api/v1/namespaces/team";
+    let refused = alice.once("PATCH", path, relabel).await.unwrap();
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    let taken = admin.once("PATCH", path, relabel).await.unwrap();
+    assert_eq!(taken.code, 200, "{}", taken.text());
+    while user.get(&machines("team"), &token).await.0 != 403 {
+        assert!(begun.elapsed() < PATIENCE, "the namespace is the project's no more");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }
