@@ -1,10 +1,17 @@
 //! Command line of `capstan`, with its help texts.
 
+pub(crate) mod backup;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
+
+pub(crate) use self::backup::{
+    BackupArguments, BackupCommand, MigrateArguments, RestoreArguments, StorageCommand, StoreArguments,
+    StoreKind,
+};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -55,6 +62,36 @@ pub(crate) enum Command {
     /// Create the server's own certificate authority
     #[command(subcommand)]
     Ca(CaCommand),
+    /// Write a backup of all objects to a file
+    ///
+    /// The file has all objects as of one moment, sealed with the backup key. It is complete, was read
+    /// back and checked when the command ends. Secrets in it stay encrypted with the key in
+    /// encryption.yaml, which is not in the file, and neither is the CA: save the data directory, too.
+    ///
+    /// With etcd, the command works while servers run. The embedded store can be open only once: stop the
+    /// server, or let it write backups by itself (backup.schedule in its configuration).
+    ///
+    /// Example: capstan backup key /etc/capstan/backup.key
+    /// Example: capstan backup --config /etc/capstan/config.yaml --to /var/backups/capstan
+    #[command(verbatim_doc_comment)]
+    Backup(BackupArguments),
+    /// Check a backup, or write its objects to a store
+    ///
+    /// The command first reads the whole backup, and prints which of its values the encryption keys of the
+    /// server open. It writes only to an empty store, or with --replace: then it keeps the old objects, in
+    /// etcd below /capstan-replaced-TIME/, and in the data directory as store.redb-replaced-TIME.
+    ///
+    /// Stop the servers, or let them run on etcd: they answer 503 until the restore ends. Afterwards every
+    /// resourceVersion is larger than before, and watches start again. If the command is interrupted, run
+    /// it again: it continues. No server serves a store that was restored in part.
+    ///
+    /// Example: capstan restore prod.capstan-backup --verify-only --key-file backup.key
+    /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Restore(RestoreArguments),
+    /// Move all objects between the embedded store and etcd
+    #[command(subcommand)]
+    Storage(StorageCommand),
     /// Print the version
     Version,
 }
@@ -138,7 +175,7 @@ pub(crate) struct ManifestsArguments {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ServeArguments {
     /// Configuration file (kind ServerConfiguration); flags override it
     #[arg(long, value_name = "FILE")]
@@ -164,6 +201,9 @@ pub(crate) struct ServeArguments {
     /// Format of log lines: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
+    /// Use a store again whose objects were migrated to another one. All changes since then are missing
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Arguments of Capstan's own kubeconfig, which do not apply to that of a workload cluster.

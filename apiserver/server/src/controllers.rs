@@ -22,6 +22,7 @@ use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
@@ -44,6 +45,8 @@ pub(crate) struct ControllerParts {
     pub(crate) cloud_metrics: CloudMetrics,
     /// Metrics of the election.
     pub(crate) election_metrics: ElectionMetrics,
+    /// Scheduled backups.
+    pub(crate) backups: Option<Arc<Backups>>,
 }
 
 /// Runs the controllers here whenever this server is elected. `shared_store`: the history of the store, if other
@@ -120,6 +123,9 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
     if let Some(listener) = &parts.bootstrap_data {
         let context = shared.context(bootstrap_data::IDENTITY);
         running.spawn(Arc::clone(listener).run(context, term.clone()));
+    }
+    if let Some(backups) = &parts.backups {
+        running.spawn(Arc::clone(backups).run(term.clone()));
     }
     if let Some(host) = &parts.host {
         let connection = host.connection();

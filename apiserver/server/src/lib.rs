@@ -2,6 +2,7 @@
 //! does.
 
 mod assembly;
+mod backup;
 mod bootstrap_data;
 mod ca;
 mod cli;
@@ -60,6 +61,9 @@ pub fn run(
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
         cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
+        cli::Command::Backup(arguments) => backup::run(&arguments),
+        cli::Command::Restore(arguments) => backup::restore(&arguments),
+        cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
         cli::Command::Version => version::run(),
     }
 }

@@ -38,6 +38,9 @@ const OPEN: &str = "open";
 /// A number that no other store has.
 const STORE: &str = "store";
 
+/// Flag that the values were migrated to another store, which is used from then on: 1 or absent.
+const MIGRATED: &str = "migrated";
+
 /// Version of the layout.
 const FORMAT: &str = "format";
 
@@ -55,8 +58,8 @@ pub(crate) const FIRST: Revision = Revision::new(1);
 /// newest writes are in memory; redb's own default of 1 GiB would hold them twice.
 const PAGE_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
-/// Opens the database.
-pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
+/// Opens the database. A new one begins at revision `first`.
+pub(crate) fn open(path: &Path, first: Revision) -> Result<Opened, OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         private_directory(directory).map_err(io)?;
@@ -69,13 +72,13 @@ pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
         Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    let Metadata { format, store, was_open } =
-        prepare(&database).map_err(|error| unusable(error.to_string()))?;
+    let Metadata { format, store, was_open, is_migrated } =
+        prepare(&database, first).map_err(|error| unusable(error.to_string()))?;
     if format != THIS_FORMAT {
         return Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")));
     }
     keep_private(path).map_err(io)?;
-    Ok(Opened { database, store, was_open })
+    Ok(Opened { database, store, was_open, is_migrated })
 }
 
 /// Open database, and its store's number and state.
@@ -85,6 +88,16 @@ pub(crate) struct Opened {
     pub(crate) store: u64,
     /// True if the database was not closed.
     pub(crate) was_open: bool,
+    /// True if the values were migrated to another store.
+    pub(crate) is_migrated: bool,
+}
+
+/// Records whether the values were migrated to another store.
+pub(crate) fn mark_migrated(database: &Database, is_migrated: bool) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(META)?.insert(MIGRATED, u64::from(is_migrated))?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Records whether the journal may have writes that the database lacks.
@@ -102,10 +115,11 @@ struct Metadata {
     format: u64,
     store: u64,
     was_open: bool,
+    is_migrated: bool,
 }
 
 /// Creates the tables of a new store, and those that an older one lacks.
-fn prepare(database: &Database) -> Result<Metadata, redb::Error> {
+fn prepare(database: &Database, first: Revision) -> Result<Metadata, redb::Error> {
     let read_metadata = read_metadata(database)?;
     if read_metadata.format > WITHOUT_JOURNAL {
         return Ok(read_metadata);
@@ -120,12 +134,13 @@ fn prepare(database: &Database) -> Result<Metadata, redb::Error> {
             transaction.open_table(CURRENT)?;
             transaction.open_table(HISTORY)?;
             transaction.open_table(LOG)?;
-            meta.insert(REVISION, FIRST.number())?;
-            meta.insert(COMPACTED, 0)?;
+            meta.insert(REVISION, first.number())?;
+            // Revisions before the first one belong to another store, whose history is not here.
+            meta.insert(COMPACTED, if first > FIRST { first.number() } else { 0 })?;
         }
     }
     transaction.commit()?;
-    Ok(Metadata { format: THIS_FORMAT, store, was_open: false })
+    Ok(Metadata { format: THIS_FORMAT, store, was_open: false, is_migrated: false })
 }
 
 fn read_metadata(database: &Database) -> Result<Metadata, redb::Error> {
@@ -136,7 +151,12 @@ fn read_metadata(database: &Database) -> Result<Metadata, redb::Error> {
         Err(error) => return Err(error.into()),
     };
     let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |value| value.value()));
-    Ok(Metadata { format: number(FORMAT)?, store: number(STORE)?, was_open: number(OPEN)? == 1 })
+    Ok(Metadata {
+        format: number(FORMAT)?,
+        store: number(STORE)?,
+        was_open: number(OPEN)? == 1,
+        is_migrated: number(MIGRATED)? == 1,
+    })
 }
 
 /// Returns a random number. It is not secret and need not be: it identifies a journal of another store.

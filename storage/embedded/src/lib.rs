@@ -64,6 +64,15 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The values were migrated to another store, which has newer ones since.
+    #[error(
+        "{path}: its objects were migrated to another store, which servers use since then; use that one, or give \
+         --force to return to this one, without all later changes"
+    )]
+    Migrated {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not a store of this server, or is damaged.
     #[error("{path}: cannot be used: {detail}")]
     Unusable {
@@ -91,7 +100,55 @@ impl EmbeddedStore {
     /// # Errors
     /// [`OpenError`] names the path and what to do.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let layout::Opened { database, store, was_open } = layout::open(path)?;
+        let opened = layout::open(path, layout::FIRST)?;
+        if opened.is_migrated {
+            return Err(OpenError::Migrated { path: path.to_owned() });
+        }
+        Self::start(path, opened)
+    }
+
+    /// Opens the store like [`EmbeddedStore::open`], also if it was migrated to another one, and removes that mark.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_migrated(path: &Path) -> Result<Self, OpenError> {
+        let opened = layout::open(path, layout::FIRST)?;
+        if opened.is_migrated {
+            layout::mark_migrated(&opened.database, false)
+                .map_err(|error| OpenError::Unusable { path: path.to_owned(), detail: error.to_string() })?;
+        }
+        Self::start(path, opened)
+    }
+
+    /// Creates a store whose revisions are all above `after`. Reads and watches from `after` or before are compacted.
+    ///
+    /// # Errors
+    /// `Unusable`, if there is a store already; the other errors of [`EmbeddedStore::open`].
+    pub fn create_after(path: &Path, after: Revision) -> Result<Self, OpenError> {
+        if path.exists() {
+            let detail = "a store exists already".to_owned();
+            return Err(OpenError::Unusable { path: path.to_owned(), detail });
+        }
+        Self::start(path, layout::open(path, after.next())?)
+    }
+
+    /// Returns the files of the store at `path`: the database, and the journal beside it.
+    pub fn files(path: &Path) -> Vec<PathBuf> {
+        [path.to_owned()].into_iter().chain(journal::paths(path)).collect()
+    }
+
+    /// Marks a closed store as migrated to another one, so that [`EmbeddedStore::open`] refuses it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn mark_migrated(path: &Path) -> Result<(), OpenError> {
+        let opened = layout::open(path, layout::FIRST)?;
+        layout::mark_migrated(&opened.database, true)
+            .map_err(|error| OpenError::Unusable { path: path.to_owned(), detail: error.to_string() })
+    }
+
+    fn start(path: &Path, opened: layout::Opened) -> Result<Self, OpenError> {
+        let layout::Opened { database, store, was_open, .. } = opened;
         let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
         let failed = |error: redb::Error| unusable(error.to_string());
         let mut journal = Journal::open(path, store, was_open)?;

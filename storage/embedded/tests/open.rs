@@ -121,3 +121,45 @@ async fn compaction_survives_reopening() {
     let entry = store.get(&key).await.unwrap().unwrap();
     assert_eq!((entry.value, entry.created), (Bytes::from("2499"), first));
 }
+
+#[tokio::test]
+async fn a_store_created_after_a_revision_has_only_larger_ones_and_no_earlier_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    let after = Revision::new(1_000_004_200);
+    let store = EmbeddedStore::create_after(&path, after).unwrap();
+    let first = store.create(&Key::new("/a").unwrap(), Bytes::from("1")).await.unwrap();
+    assert!(first > after, "{first}");
+    for _ in 0..2 {
+        let all = KeyRange::prefix("/");
+        let then = ListOptions { limit: 0, revision: Some(after) };
+        let list = EmbeddedStore::list(&store, &all, &then).await.unwrap_err();
+        assert!(matches!(list, StoreError::Compacted { .. }), "{list:?}");
+        let watch = store.watch(&all, after).await.map(|_| ()).unwrap_err();
+        assert!(matches!(watch, StoreError::Compacted { .. }), "{watch:?}");
+        assert!(store.watch(&all, first).await.is_ok());
+    }
+    drop(store);
+    let error = EmbeddedStore::create_after(&path, after).unwrap_err();
+    assert!(error.to_string().contains("exists already"), "{error}");
+    let store = EmbeddedStore::open(&path).unwrap();
+    assert_eq!(store.current_revision().await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn bk_06_a_migrated_store_opens_only_by_force() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    let key = Key::new("/a").unwrap();
+    let store = EmbeddedStore::open(&path).unwrap();
+    store.create(&key, Bytes::from("1")).await.unwrap();
+    assert!(matches!(EmbeddedStore::mark_migrated(&path), Err(OpenError::InUse { .. })));
+    drop(store);
+    EmbeddedStore::mark_migrated(&path).unwrap();
+    let error = EmbeddedStore::open(&path).unwrap_err();
+    assert!(matches!(error, OpenError::Migrated { .. }) && error.to_string().contains("--force"), "{error}");
+    let store = EmbeddedStore::open_migrated(&path).unwrap();
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value, "1");
+    drop(store);
+    EmbeddedStore::open(&path).unwrap();
+}

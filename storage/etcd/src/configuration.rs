@@ -29,6 +29,8 @@ pub struct EtcdConfiguration {
     pub prefix: String,
     /// Newest state of the store in an earlier run of this server. Default: none.
     pub seen: Option<Seen>,
+    /// Uses a store again whose objects were migrated to another one. Default: false.
+    pub accept_migrated: bool,
 }
 
 impl Default for EtcdConfiguration {
@@ -42,6 +44,7 @@ impl Default for EtcdConfiguration {
             largest_value: LARGEST_VALUE,
             prefix: "/capstan/".to_owned(),
             seen: None,
+            accept_migrated: false,
         }
     }
 }
@@ -49,7 +52,8 @@ impl Default for EtcdConfiguration {
 /// Prints the configuration without the key.
 impl fmt::Debug for EtcdConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value, prefix, seen } = self;
+        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value, prefix, seen, .. } =
+            self;
         f.debug_struct("EtcdConfiguration")
             .field("endpoints", endpoints)
             .field("ca", ca)

@@ -50,7 +50,7 @@ use crate::revision::Numbering;
 use crate::write::Write;
 
 pub use configuration::EtcdConfiguration;
-pub use history::Seen;
+pub use history::{Replacement, Seen};
 
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.
 pub const LARGEST_VALUE: usize = 1_500_000;
@@ -80,28 +80,62 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `Unavailable` when no endpoint answers within the deadline, or all refuse the client; `Corrupt` when the store
-    /// is of a newer release.
+    /// is of a newer release; `Refused` while its data are being replaced, or if they were migrated to another store.
     pub async fn connect(configuration: EtcdConfiguration) -> StoreResult<Self> {
-        let opening = async {
-            let versions = version::of_members(&configuration).await?;
-            let (members, options) = (&configuration.endpoints, configuration.options());
-            let client = Client::connect_with_balanced_channel(members, Some(options), InlineChannel).await?;
-            Ok::<_, etcd_client::Error>((client, versions))
-        };
-        let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {
-            Ok(result) => result.map_err(|error| error::read("connect", error))?,
-            Err(elapsed) => {
-                return Err(StoreError::Unavailable { operation: "connect", source: Box::new(elapsed) });
-            }
-        };
-        let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
-        tracing::info!(?versions, sound_progress, "connected to etcd");
-        let EtcdConfiguration { endpoints, deadline, largest_value, prefix, seen, .. } = configuration;
-        let calls = Calls::new(client.kv_client(), endpoints.len(), deadline);
-        let history = Box::pin(History::open(calls, &prefix, seen.as_ref())).await?;
+        let connection = Connection::open(&configuration).await?;
+        let history = Box::pin(History::open(connection.calls.clone(), &configuration)).await?;
+        Ok(Self::on(connection, history, &configuration))
+    }
+
+    /// Begins to replace the data of an etcd, or continues an interrupted replacement by the same new data. From then on
+    /// no server serves them. The store is for the writes of the replacement only.
+    ///
+    /// # Errors
+    /// `Refused`, if there are data that the replacement does not put aside, or another replacement has not ended; the
+    /// errors of [`EtcdStore::connect`].
+    pub async fn replace(
+        configuration: EtcdConfiguration,
+        replacement: &mut Replacement,
+    ) -> StoreResult<Self> {
+        let connection = Connection::open(&configuration).await?;
+        let (calls, prefix) = (connection.calls.clone(), &configuration.prefix);
+        let history = Box::pin(History::replace(calls, prefix, replacement)).await?;
+        Ok(Self::on(connection, history, &configuration))
+    }
+
+    /// Ends the present part of a replacement: first the move of the old data, then the writes of the new ones. The next
+    /// part needs another call of [`EtcdStore::replace`]. After the second one, servers serve the new data.
+    ///
+    /// # Errors
+    /// `Refused`, if another program has changed the record; `Unavailable`.
+    pub async fn advance_replacement(&self) -> StoreResult<()> {
+        self.history.advance().await
+    }
+
+    /// Begins to migrate the data to another store, or continues that. No server serves or changes them from then on.
+    ///
+    /// # Errors
+    /// `Refused`, if they were migrated to another one, or are being replaced; the errors of [`EtcdStore::connect`].
+    pub async fn migrate(configuration: EtcdConfiguration, to: &str) -> StoreResult<Self> {
+        let connection = Connection::open(&configuration).await?;
+        let history = Box::pin(History::migrate(connection.calls.clone(), &configuration.prefix, to)).await?;
+        Ok(Self::on(connection, history, &configuration))
+    }
+
+    /// Ends a migration that failed: servers serve the data again.
+    ///
+    /// # Errors
+    /// `Refused`, if another program has changed the record; `Unavailable`.
+    pub async fn cancel_migration(&self) -> StoreResult<()> {
+        self.history.cancel_migration().await
+    }
+
+    fn on(connection: Connection, history: Arc<History>, configuration: &EtcdConfiguration) -> Self {
+        let Connection { client, sound_progress, .. } = connection;
+        let largest_value = configuration.largest_value;
         let batches = Arc::new(Batches::new(Arc::clone(&history), largest_value));
         let hastened = Arc::new(signal::Sender::new(0));
-        Ok(Self { client, history, batches, largest_value, sound_progress, hastened })
+        Self { client, history, batches, largest_value, sound_progress, hastened }
     }
 
     /// Returns the newest state of the store that this server has seen. A later run needs it, to notice that the history
@@ -187,6 +221,35 @@ impl EtcdStore {
             return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit });
         }
         Ok(())
+    }
+}
+
+/// Connection to an etcd.
+struct Connection {
+    client: Client,
+    calls: Calls,
+    sound_progress: bool,
+}
+
+impl Connection {
+    async fn open(configuration: &EtcdConfiguration) -> StoreResult<Self> {
+        let opening = async {
+            let versions = version::of_members(configuration).await?;
+            let (members, options) = (&configuration.endpoints, configuration.options());
+            let client = Client::connect_with_balanced_channel(members, Some(options), InlineChannel).await?;
+            Ok::<_, etcd_client::Error>((client, versions))
+        };
+        let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {
+            Ok(result) => result.map_err(|error| error::read("connect", error))?,
+            Err(elapsed) => {
+                return Err(StoreError::Unavailable { operation: "connect", source: Box::new(elapsed) });
+            }
+        };
+        let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
+        tracing::info!(?versions, sound_progress, "connected to etcd");
+        let members = configuration.endpoints.len();
+        let calls = Calls::new(client.kv_client(), members, configuration.deadline);
+        Ok(Self { client, calls, sound_progress })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Configuration file of the server, and the flags that override it.
 
 mod audit;
+mod backup;
 mod bootstrap_data;
 mod controllers;
 mod host;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use crate::cli::ServeArguments;
 
 pub(crate) use audit::Audit;
+pub(crate) use backup::{Backup, Keep, Schedule};
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
@@ -82,6 +84,11 @@ pub(crate) struct ServerConfiguration {
     pub(crate) controllers: Controllers,
     /// Address from which machines fetch their bootstrap data. Default: none.
     pub(crate) bootstrap_data: Option<BootstrapData>,
+    /// Key of backups, and the backups that the leader writes.
+    pub(crate) backup: Backup,
+    /// Flag `--force`: a store that was migrated to another one is used again.
+    #[serde(skip)]
+    pub(crate) force: bool,
 }
 
 /// Settings of the store.
@@ -140,6 +147,7 @@ impl ServerConfiguration {
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());
         }
+        configuration.force = arguments.force;
         if let Some(delay) = &arguments.shutdown_delay {
             configuration.shutdown.delay = Some(delay.clone());
         }
@@ -176,6 +184,7 @@ impl ServerConfiguration {
         self.shutdown.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
+        self.backup.check()?;
         match self.logging.format.as_deref() {
             None | Some("text" | "json") => Ok(()),
             Some(other) => bail!("logging.format: must be text or json, not {other:?}"),
@@ -242,6 +251,13 @@ mod tests {
             ("serviceAccounts: {maxTokenLifetime: 1m}", "serviceAccounts.maxTokenLifetime: must be at least"),
             ("serviceAccounts: {maxTokenLifetime: soon}", "serviceAccounts.maxTokenLifetime: "),
             ("serviceAccounts: {issuer: 'http://a'}", "serviceAccounts.issuer: "),
+            ("backup: {name: 'a/b'}", "backup.name: "),
+            ("backup: {keyFile: k, schedule: {every: soon, to: ['file:/a']}}", "backup.schedule.every: "),
+            ("backup: {keyFile: k, schedule: {every: 59s, to: ['file:/a']}}", "backup.schedule.every: "),
+            ("backup: {keyFile: k, schedule: {every: 1h}}", "backup.schedule.to: "),
+            ("backup: {keyFile: k, schedule: {every: 1h, to: ['file:a']}}", "backup.schedule.to[0]: "),
+            ("backup: {keyFile: k, schedule: {every: 1h, to: ['s3://a']}}", "backup.schedule.to[0]: "),
+            ("backup: {schedule: {every: 1h, to: ['file:/a']}}", "backup.keyFile: "),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
             ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
             ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),

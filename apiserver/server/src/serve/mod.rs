@@ -2,7 +2,7 @@
 
 mod logging;
 mod signals;
-mod stores;
+pub(crate) mod stores;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::Assembly;
+use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
@@ -74,6 +75,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         election_metrics,
         bootstrap_data,
         issuer,
+        backups,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
     let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
@@ -100,8 +102,16 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         let host = host.clone();
         let rate = configuration.controllers.workload_client.rate();
         let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
-        let parts =
-            ControllerParts { host, queues, bootstrap_data, rate, settings, cloud_metrics, election_metrics };
+        let parts = ControllerParts {
+            host,
+            queues,
+            bootstrap_data,
+            rate,
+            settings,
+            cloud_metrics,
+            election_metrics,
+            backups,
+        };
         controllers::start(&server, parts, shared_store, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path());
@@ -144,6 +154,7 @@ struct Started {
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
     issuer: TokenIssuer,
+    backups: Option<Arc<Backups>>,
 }
 
 impl Started {
@@ -162,6 +173,9 @@ impl Started {
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
+        let backups =
+            configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
+        let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
         let sources = Sources {
@@ -199,6 +213,7 @@ impl Started {
             election_metrics,
             bootstrap_data,
             issuer,
+            backups,
         })
     }
 

@@ -21,7 +21,7 @@ use crate::storage::Storage;
 use crate::storage_history::StorageHistory;
 
 /// File name of the embedded store in the data directory.
-pub(super) const EMBEDDED: &str = "store.redb";
+pub(crate) const EMBEDDED: &str = "store.redb";
 
 /// Opens the objects of a store.
 pub(super) fn objects(
@@ -61,7 +61,10 @@ pub(super) async fn open(
     let name = match &configuration.storage.etcd {
         None => {
             let path = data.join(EMBEDDED);
-            let store = EmbeddedStore::open(&path)?;
+            let store = match configuration.force {
+                false => EmbeddedStore::open(&path)?,
+                true => EmbeddedStore::open_migrated(&path)?,
+            };
             encryption.agree(&store).await?;
             storage.open(Arc::new(store));
             path.display().to_string()
@@ -69,7 +72,8 @@ pub(super) async fn open(
         Some(etcd) => {
             let shutdown = supervisor.shutdown().clone();
             let history = StorageHistory::new(data, metrics);
-            let etcd_configuration = EtcdConfiguration { seen: history.seen(), ..etcd_configuration(etcd)? };
+            let (seen, accept_migrated) = (history.seen(), configuration.force);
+            let etcd_configuration = EtcdConfiguration { seen, accept_migrated, ..etcd_configuration(etcd)? };
             let connecting =
                 Arc::clone(&storage).connect(etcd_configuration, encryption.clone(), history, shutdown);
             supervisor.spawn_finite("storage connection", connecting);
@@ -79,7 +83,11 @@ pub(super) async fn open(
     Ok((storage, name))
 }
 
-fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
+/// Returns the configuration of the connection to an etcd, with the content of its certificate files.
+///
+/// # Errors
+/// A file that cannot be read; a certificate without a key.
+pub(crate) fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
     let text = |path: &Option<PathBuf>| path.as_deref().map(pki::read).transpose();
     let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
     if certificate.is_some() != key.is_some() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod backup;
 mod client;
 mod encryption;
 mod etcd;

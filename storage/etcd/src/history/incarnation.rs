@@ -9,6 +9,7 @@ use storage_contract::Revision;
 use uuid::Uuid;
 
 use super::Seen;
+use super::mark::Marked;
 use super::record::Record;
 use super::verdict::other_cluster;
 use crate::revision::Numbering;
@@ -44,6 +45,16 @@ impl Incarnation {
         let Record { incarnation: id, numbering } = *record;
         let (key, text) = (key.to_vec(), record.text());
         Self { number, numbering, id, key, text, cluster, seen: AtomicI64::new(seen) }
+    }
+
+    /// Creates it for a record with a mark, on which the writes of a restore depend.
+    pub(super) fn marked(key: &[u8], marked: &Marked, position: (u64, i64)) -> Self {
+        Self { text: marked.text(), ..Self::new(0, key, &marked.record, position) }
+    }
+
+    /// Returns the text of the record.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> Began {

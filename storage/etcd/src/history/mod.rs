@@ -9,7 +9,9 @@
 //! that another server has ended.
 
 mod incarnation;
+mod mark;
 mod record;
+mod replacement;
 mod settle;
 mod verdict;
 
@@ -24,7 +26,9 @@ use tokio::sync::watch as signal;
 use uuid::Uuid;
 
 pub(crate) use self::incarnation::{Access, Began, Incarnation};
+pub use self::replacement::Replacement;
 use self::settle::settle;
+use crate::EtcdConfiguration;
 use crate::calls::Calls;
 use crate::error::NO_SPACE;
 
@@ -72,12 +76,18 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Reads the record below the prefix, or begins an incarnation. `seen` is from an earlier run of this server.
-    pub(crate) async fn open(calls: Calls, prefix: &str, seen: Option<&Seen>) -> StoreResult<Arc<Self>> {
-        let key = format!("{prefix}{}", record::NAME).into_bytes();
-        let incarnation = Arc::new(settle(&calls, &key, seen, 0).await?);
+    /// Reads the record below the prefix, or begins an incarnation.
+    pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
+        let EtcdConfiguration { prefix, seen, accept_migrated, .. } = configuration;
+        let key = record_key(prefix);
+        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated).await?;
+        Ok(Self::of(calls, key, incarnation))
+    }
+
+    fn of(calls: Calls, key: Vec<u8>, incarnation: Incarnation) -> Arc<Self> {
+        let incarnation = Arc::new(incarnation);
         let state = signal::Sender::new(State { incarnation, rewound: None });
-        Ok(Arc::new(Self { calls, key, state }))
+        Arc::new(Self { calls, key, state })
     }
 
     /// Returns the client for calls whose answers need no check.
@@ -185,7 +195,7 @@ impl History {
     async fn recover(self: Arc<Self>, ended: Arc<Incarnation>) {
         let (mut pause, mut outage) = (PAUSES.0, Outage::default());
         loop {
-            match settle(&self.calls, &self.key, Some(&ended.seen()), ended.number + 1).await {
+            match settle(&self.calls, &self.key, Some(&ended.seen()), ended.number + 1, false).await {
                 Ok(next) => {
                     let state = State { incarnation: Arc::new(next), rewound: None };
                     self.state.send_replace(state);
@@ -262,6 +272,11 @@ impl History {
     pub(crate) fn replaced(self: &Arc<Self>, incarnation: &Arc<Incarnation>) -> StoreError {
         self.rewind(incarnation, "the record of the store's incarnation was replaced".to_owned())
     }
+}
+
+/// Returns the key of the record below a prefix.
+fn record_key(prefix: &str) -> Vec<u8> {
+    format!("{prefix}{}", record::NAME).into_bytes()
 }
 
 /// Returns true if etcd refuses a transaction because its space is used up.

@@ -5,33 +5,44 @@ use storage_contract::{StoreError, StoreResult};
 
 use super::Seen;
 use super::incarnation::Incarnation;
+use super::mark::{Mark, Marked};
 use super::record::Record;
-use super::verdict::{Found, Verdict, Why, judge};
+use super::verdict::{Found, Verdict, Why, judge, offset_above};
 use crate::calls::Calls;
 
 /// Attempts to replace the record. A conflict means that another server was faster, and that its record holds.
 const ATTEMPTS: usize = 5;
 
 /// Returns the incarnation of the store, which continues what was seen. It replaces the record if the record does not.
+/// `returns`: a store that was migrated to another one is used again.
 pub(super) async fn settle(
     calls: &Calls,
     key: &[u8],
     seen: Option<&Seen>,
     number: u64,
+    returns: bool,
 ) -> StoreResult<Incarnation> {
     for _ in 0..ATTEMPTS {
-        let get = |mut kv: KvClient| async move { kv.get(key.to_vec(), None).await };
-        let answer = calls.reading("read the record of the incarnation", get).await?;
-        let text = answer.kvs().first().map(|found| found.value().to_vec());
-        let (cluster, revision) = answer.0.header.map_or((0, 0), |it| (it.cluster_id, it.revision));
-        let record = text.as_deref().map(Record::parse).transpose()?;
-        match judge(seen, Found { record, cluster, revision }) {
+        let (text, (cluster, revision)) = read(calls, key).await?;
+        let marked = text.as_deref().map(Marked::parse).transpose()?;
+        let verdict = match marked {
+            Some(Marked { record, mark: Some(Mark::Migrated(_)) }) if returns => {
+                let known = seen.map(|seen| seen.revision).unwrap_or_default();
+                let offset = offset_above(record.numbering.revision(revision).max(known));
+                Verdict::Begin { offset, why: Why::Returned }
+            }
+            other => {
+                let record = other.map(Marked::served).transpose()?;
+                judge(seen, Found { record, cluster, revision })
+            }
+        };
+        match verdict {
             Verdict::Holds(record) => {
                 return Ok(Incarnation::new(number, key, &record, (cluster, revision)));
             }
             Verdict::Begin { offset, why } => {
                 let record = Record::new(offset);
-                if let Some(written) = replace(calls, key, text, &record).await? {
+                if let Some(written) = replace(calls, key, text, &record.text()).await? {
                     log_begin(&record, why);
                     return Ok(Incarnation::new(number, key, &record, written));
                 }
@@ -42,19 +53,27 @@ pub(super) async fn settle(
     Err(StoreError::Unavailable { operation: "begin a new incarnation", source })
 }
 
+/// Reads the text of the record, with etcd's cluster id and revision.
+pub(super) async fn read(calls: &Calls, key: &[u8]) -> StoreResult<(Option<Vec<u8>>, (u64, i64))> {
+    let get = |mut kv: KvClient| async move { kv.get(key.to_vec(), None).await };
+    let answer = calls.reading("read the record of the incarnation", get).await?;
+    let text = answer.kvs().first().map(|found| found.value().to_vec());
+    Ok((text, answer.0.header.map_or((0, 0), |it| (it.cluster_id, it.revision))))
+}
+
 /// Replaces the text of the record. Returns etcd's cluster id and revision, or `None` if another server was faster. A
 /// second attempt after a lost answer finds the record of the first.
-async fn replace(
+pub(super) async fn replace(
     calls: &Calls,
     key: &[u8],
     text: Option<Vec<u8>>,
-    record: &Record,
+    new: &str,
 ) -> StoreResult<Option<(u64, i64)>> {
     let guard = match text {
         Some(text) => Compare::value(key, CompareOp::Equal, text),
         None => Compare::mod_revision(key, CompareOp::Equal, 0),
     };
-    let put = TxnOp::put(key, record.text(), None);
+    let put = TxnOp::put(key, new, None);
     let transaction = Txn::new().when([guard]).and_then([put]);
     let send = |mut kv: KvClient| {
         let transaction = transaction.clone();
@@ -69,6 +88,9 @@ fn log_begin(record: &Record, why: Why) {
     let (incarnation, offset) = (record.incarnation, record.numbering.offset);
     match why {
         Why::First => tracing::info!(%incarnation, "first incarnation of the store in etcd"),
+        Why::Returned => {
+            tracing::warn!(%incarnation, offset, "a store whose objects were migrated to another one is used again");
+        }
         Why::Rewound(why) => {
             tracing::error!(%incarnation, offset, why, "new incarnation of the store in etcd");
         }

@@ -35,6 +35,8 @@ pub(super) enum Why {
     First,
     /// The history went back, in these words.
     Rewound(String),
+    /// The objects were migrated to another store, and an operator returns to this one.
+    Returned,
 }
 
 /// Decides about a store. `known` is the newest state that this server has seen, in this run or an earlier one.
@@ -85,8 +87,13 @@ pub(super) fn other_cluster(known: u64, found: u64) -> Option<String> {
 fn offset(known: &Seen, found: &Found) -> u64 {
     let current =
         found.record.as_ref().map_or(Revision::NONE, |record| record.numbering.revision(found.revision));
-    let least = known.revision.max(current).number().saturating_add(MARGIN);
-    least.next_multiple_of(u64::from(EACH))
+    offset_above(known.revision.max(current))
+}
+
+/// Returns the offset of an incarnation whose revisions are all above `least`, and above those that other servers have
+/// seen since.
+pub(super) fn offset_above(least: Revision) -> u64 {
+    least.number().saturating_add(MARGIN).next_multiple_of(u64::from(EACH))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError};
-use storage_etcd::{EtcdConfiguration, EtcdStore, Seen};
+use storage_etcd::{EtcdConfiguration, EtcdStore, Replacement, Seen};
 
 use crate::server::{Release, Server};
 
@@ -202,4 +202,97 @@ async fn hv_34_a_server_that_saw_more_in_an_earlier_run_begins_a_new_incarnation
     // The next one continues it, also one that saw the earlier incarnation only.
     let next = connect(&server, Some(seen)).await;
     assert_eq!(next.seen().incarnation, store.seen().incarnation);
+}
+
+/// Replaces the data of an etcd, and writes one value.
+async fn replaced(
+    server: &Server,
+    replacement: &mut Replacement,
+    name: &str,
+) -> Result<EtcdStore, StoreError> {
+    let configuration =
+        || EtcdConfiguration { endpoints: vec![server.endpoint()], ..EtcdConfiguration::default() };
+    let mut store = EtcdStore::replace(configuration(), replacement).await?;
+    if !replacement.moved {
+        let page = store.list(&KeyRange::prefix("/capstan/"), &ListOptions::default()).await?;
+        for entry in page.entries.iter().filter(|entry| !entry.key.as_str().ends_with("meta/store")) {
+            store.delete(&entry.key, entry.modified).await?;
+        }
+        store.advance_replacement().await?;
+        store = EtcdStore::replace(configuration(), replacement).await?;
+        assert!(replacement.moved);
+    }
+    store.create(&key(name), Bytes::from("new")).await?;
+    Ok(store)
+}
+
+fn replacement(by: &str, aside: Option<&str>, after: u64) -> Replacement {
+    let (by, aside) = (by.to_owned(), aside.map(str::to_owned));
+    Replacement { by, aside, after: Revision::new(after), moved: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_05_no_server_serves_data_that_are_being_replaced_and_then_all_revisions_are_larger() {
+    for release in [Release::Distribution, Release::Current] {
+        let server = Server::start(release);
+        let store = connect(&server, None).await;
+        let mut newest = create(&store, "old").await;
+        let refused = replaced(&server, &mut replacement("b1", None, 1), "x").await.unwrap_err();
+        assert!(refused.to_string().contains("it has 1 keys below /capstan/"), "{refused}");
+        for round in 0..3 {
+            let (name, by) = (format!("new{round}"), format!("backup \"{round}\""));
+            let mut this = replacement(&by, Some("/aside/"), newest.number() + 5_000_000_000);
+            let writing = replaced(&server, &mut this, &name).await.unwrap();
+            let error = store.get(&key(&name)).await.unwrap_err();
+            assert!(matches!(error, StoreError::Rewound { .. }), "{error:?}");
+            let endpoints = vec![server.endpoint()];
+            let opened =
+                EtcdStore::connect(EtcdConfiguration { endpoints, ..EtcdConfiguration::default() }).await;
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains(&format!("replaced by backup _{round}_, which has not ended")), "{error}");
+            let error =
+                replaced(&server, &mut replacement("other", None, 1), "y").await.unwrap_err().to_string();
+            assert!(error.contains("has not ended") && error.contains("--replace"), "{error}");
+            // An interrupted one goes on with the same new incarnation.
+            let mut again = replacement(&by, None, 1);
+            let second = replaced(&server, &mut again, &format!("{name}-2")).await.unwrap();
+            assert_eq!((again.aside.as_deref(), again.moved), (Some("/aside/"), true));
+            assert_eq!(second.seen().incarnation, writing.seen().incarnation);
+            second.advance_replacement().await.unwrap();
+            let now = settled(&store).await;
+            assert!(now.number() > newest.number() + 5_000_000_000, "{now} {newest}");
+            assert_eq!(store.get(&key(&name)).await.unwrap().unwrap().value, "new");
+            assert_eq!(store.get(&key("old")).await.unwrap(), None);
+            newest = create(&store, "more").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_06_a_migrated_store_is_refused_until_an_operator_returns_to_it() {
+    let server = Server::start(Release::Current);
+    let store = connect(&server, None).await;
+    let newest = create(&store, "kept").await;
+    let configuration =
+        EtcdConfiguration { endpoints: vec![server.endpoint()], ..EtcdConfiguration::default() };
+    let to = "the embedded store /a";
+    let migrating = EtcdStore::migrate(configuration.clone(), to).await.unwrap();
+    assert!(matches!(store.get(&key("kept")).await, Err(StoreError::Rewound { .. })));
+    assert!(EtcdStore::migrate(configuration.clone(), "elsewhere").await.is_err());
+    migrating.cancel_migration().await.unwrap();
+    settled(&store).await;
+    assert_eq!(store.get(&key("kept")).await.unwrap().unwrap().modified, newest, "the incarnation goes on");
+    // The first attempt was interrupted.
+    for _ in 0..2 {
+        let migrating = EtcdStore::migrate(configuration.clone(), to).await.unwrap();
+        assert!(migrating.get(&key("kept")).await.unwrap().is_some());
+    }
+    let error = EtcdStore::connect(configuration.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("migrated to the embedded store /a") && error.contains("--force"), "{error}");
+    let mut with_force = configuration.clone();
+    with_force.accept_migrated = true;
+    let returned = EtcdStore::connect(with_force).await.unwrap();
+    let entry = returned.get(&key("kept")).await.unwrap().unwrap();
+    assert!(entry.modified.number() > newest.number() + 1_000_000, "{entry:?}");
+    EtcdStore::connect(configuration).await.unwrap();
 }

@@ -1,0 +1,171 @@
+//! Commands `capstan backup`, `capstan restore` and `capstan storage migrate`, and the backups that the leader writes.
+
+mod embedded;
+mod etcd;
+mod file;
+mod key_file;
+mod migrate;
+mod restore;
+mod retention;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use apiserver_machinery::encryption::Encryption;
+use storage_backup::BackupKey;
+use storage_contract::Store;
+use storage_embedded::{EmbeddedStore, OpenError};
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+
+pub(crate) use self::migrate::migrate;
+pub(crate) use self::restore::restore;
+pub(crate) use self::schedule::{BackupMetrics, Backups};
+use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
+use crate::config::ServerConfiguration;
+use crate::serve::stores;
+use crate::{encryption, output};
+
+/// Parts of the configuration that the commands need.
+pub(crate) struct Setup {
+    pub(crate) configuration: ServerConfiguration,
+    pub(crate) data: PathBuf,
+}
+
+impl Setup {
+    fn load(arguments: &StoreArguments) -> anyhow::Result<Self> {
+        let arguments = ServeArguments {
+            config: arguments.config.clone(),
+            data_dir: arguments.data_dir.clone(),
+            etcd_endpoints: arguments.etcd_endpoints.clone(),
+            ..ServeArguments::default()
+        };
+        let configuration = ServerConfiguration::load(&arguments)?;
+        let data = configuration.data_directory()?;
+        Ok(Self { configuration, data })
+    }
+
+    /// Returns the backup key of a flag, or of the configuration.
+    fn key(&self, given: Option<&Path>) -> anyhow::Result<BackupKey> {
+        let path = given.or(self.configuration.backup.key_file.as_deref()).context(
+            "no backup key: give --key-file, or set backup.keyFile in --config. `capstan backup key FILE` creates one",
+        )?;
+        key_file::read(path)
+    }
+
+    /// Returns the encryption keys of the server, and the path of their file. `None`: there is no file.
+    fn encryption(&self) -> anyhow::Result<(PathBuf, Option<std::sync::Arc<Encryption>>)> {
+        let given = self.configuration.encryption_config_file.as_deref();
+        let file = encryption::load(given, &self.data)?;
+        let encryption = (!file.is_new()).then_some(file.encryption);
+        Ok((file.path, encryption))
+    }
+
+    /// Returns the path of the embedded store.
+    fn embedded(&self) -> PathBuf {
+        self.data.join(stores::EMBEDDED)
+    }
+
+    /// Returns the configuration of the connection to etcd.
+    fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
+        let etcd = self.configuration.storage.etcd.as_ref();
+        let etcd = etcd.context("no etcd: give --etcd-endpoints, or set storage.etcd in --config")?;
+        stores::etcd_configuration(etcd)
+    }
+
+    /// Opens the store that the server uses.
+    async fn open(&self) -> anyhow::Result<Box<dyn Store>> {
+        if self.configuration.storage.etcd.is_some() {
+            return Ok(Box::new(EtcdStore::connect(self.etcd()?).await?));
+        }
+        Ok(Box::new(open_embedded(&self.embedded())?))
+    }
+}
+
+/// Opens an embedded store that exists.
+fn open_embedded(path: &Path) -> anyhow::Result<EmbeddedStore> {
+    if !path.exists() {
+        bail!(
+            "{}: there is no store; give the server's directory with --data-dir, or its etcd with --etcd-endpoints",
+            path.display()
+        );
+    }
+    match EmbeddedStore::open(path) {
+        Err(error @ OpenError::InUse { .. }) => Err(error).context(
+            "the embedded store can be open only once: stop the server, or set backup.schedule in its configuration, \
+             so that it writes backups by itself",
+        ),
+        other => Ok(other?),
+    }
+}
+
+/// Runs `capstan backup`.
+///
+/// # Errors
+/// A store that cannot be read; a file that cannot be written or does not verify; values that are no JSON.
+pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
+    if let Some(BackupCommand::Key(arguments)) = &arguments.command {
+        let key = key_file::create(&arguments.file)?;
+        let text = format!(
+            "created {}: backup key {}. Without it no backup can be read: keep copies of it apart from the backups\n",
+            arguments.file.display(),
+            key.fingerprint()
+        );
+        return Ok(output::print(&text)?);
+    }
+    let setup = Setup::load(&arguments.store)?;
+    let key = setup.key(arguments.key_file.as_deref())?;
+    let (path, encryption) = setup.encryption()?;
+    refuse_the_encryption_key(&key, encryption.as_deref())?;
+    let target = target(arguments.to.as_deref().unwrap_or_default(), setup.configuration.backup.name())?;
+    let taken = block_on(async {
+        let store = setup.open().await?;
+        file::take(store.as_ref(), &setup.configuration, &key, &target, encryption.as_deref(), &|| false)
+            .await
+    })?;
+    output::print(&taken.describe(&target, &path))?;
+    taken.values.result()
+}
+
+/// Refuses a backup key that also seals values: who has a backup and its key would have all Secrets.
+fn refuse_the_encryption_key(key: &BackupKey, encryption: Option<&Encryption>) -> anyhow::Result<()> {
+    let sealed =
+        encryption.map(|encryption| encryption.seal_with(&key.fingerprint(), "", b"")).transpose()?;
+    if sealed.flatten().is_some() {
+        bail!(
+            "the backup key {} is also in the encryption configuration: create another one with `capstan backup key \
+             FILE`, so that a backup and its key do not reveal Secrets",
+            key.fingerprint()
+        );
+    }
+    Ok(())
+}
+
+/// Returns the file of a target: the file itself, or a new one in a directory.
+fn target(text: &str, name: &str) -> anyhow::Result<PathBuf> {
+    let path = text.strip_prefix("file:").unwrap_or(text);
+    if let Some((scheme, _)) = path.split_once("://") {
+        bail!("--to: targets of the kind {scheme} are not supported yet; give a file or a directory");
+    }
+    let path = PathBuf::from(path);
+    if path.is_dir() {
+        return Ok(path.join(retention::file_name(name, jiff::Timestamp::now())));
+    }
+    if path.exists() {
+        bail!("{}: exists already; a backup replaces no file", path.display());
+    }
+    Ok(path)
+}
+
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(future)
+}
+
+/// Returns the present time for names of things that are kept aside.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+}

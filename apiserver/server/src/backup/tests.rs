@@ -1,0 +1,327 @@
+//! Tests of the commands on the embedded store, and of scheduled backups.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use storage_backup::{BackupKey, ROOT};
+use storage_contract::{Entry, Key, KeyRange, ListOptions, Revision, Store};
+use storage_embedded::EmbeddedStore;
+use tokio_util::sync::CancellationToken;
+
+use super::values::Values;
+use super::{BackupMetrics, Backups, key_file, restore, run};
+use crate::cli::backup::BackupKeyArguments;
+use crate::cli::{BackupArguments, BackupCommand, RestoreArguments, StoreArguments, StoreKind};
+use crate::config::ServerConfiguration;
+use crate::encryption;
+use crate::encryption_keys::EncryptionKeys;
+
+const SECRET: &str = "/capstan/core/secrets/team/s";
+const POD: &str = "/capstan/core/pods/team/p";
+
+/// Server that has run, and its backup key.
+struct Installation {
+    directory: tempfile::TempDir,
+}
+
+impl Installation {
+    fn new() -> Self {
+        let installation = Self { directory: tempfile::tempdir().unwrap() };
+        key_file::create(&installation.path("backup.key")).unwrap();
+        installation.filled("data");
+        installation
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Creates a data directory with an object and a sealed one.
+    fn filled(&self, data: &str) {
+        super::block_on(async {
+            let data = self.path(data);
+            let store = EmbeddedStore::open(&data.join("store.redb"))?;
+            let keys = EncryptionKeys::new(encryption::load(None, &data)?);
+            keys.agree(&store).await?;
+            let sealed = keys.encryption().seal("secrets", SECRET, Bytes::from(r#"{"data":{}}"#))?;
+            for (key, value) in [(SECRET, sealed), (POD, Bytes::from(r#"{"kind":"Pod"}"#))] {
+                store.create(&Key::new(key)?, value).await?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    fn store(&self, data: &str) -> StoreArguments {
+        StoreArguments { config: None, data_dir: Some(self.path(data)), etcd_endpoints: Vec::new() }
+    }
+
+    fn backup(&self, data: &str, file: &str) -> anyhow::Result<()> {
+        run(&BackupArguments {
+            command: None,
+            store: self.store(data),
+            to: Some(self.path(file).display().to_string()),
+            key_file: Some(self.path("backup.key")),
+        })
+    }
+
+    fn restore(&self, file: &str, data: &str, replace: bool) -> anyhow::Result<()> {
+        self.restore_with(file, data, Some(StoreKind::Embedded), replace)
+    }
+
+    fn restore_with(
+        &self,
+        file: &str,
+        data: &str,
+        to: Option<StoreKind>,
+        replace: bool,
+    ) -> anyhow::Result<()> {
+        restore(&RestoreArguments {
+            file: self.path(file),
+            store: self.store(data),
+            to,
+            key_file: Some(self.path("backup.key")),
+            verify_only: to.is_none(),
+            replace,
+        })
+    }
+
+    /// Returns the entries and the revision of a store.
+    fn content(&self, data: &str) -> (Vec<Entry>, Revision) {
+        super::block_on(async {
+            let store = EmbeddedStore::open(&self.path(data).join("store.redb"))?;
+            let page = store.list(&KeyRange::prefix(ROOT), &ListOptions::default()).await?;
+            Ok((page.entries, store.current_revision().await?))
+        })
+        .unwrap()
+    }
+
+    fn update(&self, data: &str) -> Revision {
+        super::block_on(async {
+            let store = EmbeddedStore::open(&self.path(data).join("store.redb"))?;
+            let key = Key::new(POD)?;
+            let entry = store.get(&key).await?.unwrap();
+            Ok(store.update(&key, entry.modified, Bytes::from(r#"{"kind":"Pod","new":true}"#)).await?)
+        })
+        .unwrap()
+    }
+}
+
+fn values(entries: &[Entry]) -> Vec<(String, Bytes)> {
+    entries.iter().map(|entry| (entry.key.to_string(), entry.value.clone())).collect()
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn bk_05_a_backup_is_restored_to_an_empty_directory_with_sealed_values_as_they_were() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    it.restore_with("b", "data", None, false).unwrap();
+    it.restore("b", "other", false).unwrap();
+    let (before, revision) = it.content("data");
+    let (after, restored) = it.content("other");
+    assert_eq!(values(&after), values(&before));
+    assert!(restored > revision && after.iter().all(|entry| entry.created > revision), "{restored}");
+    assert_eq!(files(&it.path("other")), ["store.redb", "store.redb-journal-0", "store.redb-journal-1"]);
+    // The same restore again finds that nothing is to do.
+    it.restore("b", "other", false).unwrap();
+    assert_eq!(it.content("other").1, restored);
+}
+
+#[test]
+fn bk_08_revisions_grow_over_twenty_restores_and_former_objects_are_kept() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    let original = values(&it.content("data").0);
+    let mut newest = it.update("data");
+    let refused = it.restore("b", "data", false).unwrap_err().to_string();
+    assert!(refused.contains("exists already; give --replace"), "{refused}");
+    for round in 0..20 {
+        // Names of former stores have seconds.
+        for file in files(&it.path("data")).iter().filter(|name| name.contains("replaced")) {
+            std::fs::rename(it.path("data").join(file), it.path(&format!("old-{round}"))).unwrap();
+        }
+        it.restore("b", "data", true).unwrap();
+        let (entries, revision) = it.content("data");
+        assert_eq!(values(&entries), original);
+        assert!(revision > newest, "{round}: {revision} {newest}");
+        newest = it.update("data");
+    }
+    assert!(files(&it.path("data")).iter().any(|name| name.starts_with("store.redb-replaced-2")));
+    std::fs::create_dir(it.path("former")).unwrap();
+    std::fs::rename(it.path("old-1"), it.path("former/store.redb")).unwrap();
+    assert_ne!(values(&it.content("former").0), original, "the update is in the former store");
+}
+
+#[test]
+fn bk_08_the_rest_of_an_interrupted_restore_changes_nothing() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    std::fs::create_dir(it.path("other")).unwrap();
+    // Interrupted while the new store was written, and while its file was created.
+    drop(EmbeddedStore::open(&it.path("other/store.redb.restoring")).unwrap());
+    it.restore("b", "other", false).unwrap();
+    std::fs::write(it.path("other/store.redb.restoring"), "half a file").unwrap();
+    it.restore("b", "other", true).unwrap();
+    assert_eq!(values(&it.content("other").0), values(&it.content("data").0));
+    assert!(!files(&it.path("other")).iter().any(|name| name.contains("restoring")));
+}
+
+#[test]
+fn bk_03_a_damaged_backup_writes_nothing() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    let good = std::fs::read(it.path("b")).unwrap();
+    let begin = good.windows(2).position(|two| two == b"\n\n").unwrap() + 2;
+    for cut in [begin, begin + 3, good.len() - 1] {
+        std::fs::write(it.path("cut"), &good[..cut]).unwrap();
+        let error = format!("{:#}", it.restore("cut", "other", true).unwrap_err());
+        assert!(error.contains("cut off, or never completed"), "{error}");
+    }
+    let mut flipped = good.clone();
+    flipped[begin + 20] ^= 1;
+    std::fs::write(it.path("flipped"), &flipped).unwrap();
+    let error = format!("{:#}", it.restore("flipped", "data", true).unwrap_err());
+    assert!(error.contains("frame 0 of the backup is damaged"), "{error}");
+    assert!(!it.path("other").exists() && it.content("data").0.len() == 3);
+}
+
+#[test]
+fn a_backup_replaces_no_file_and_leaves_no_part_of_one() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    let error = it.backup("data", "b").unwrap_err().to_string();
+    assert!(error.contains("exists already"), "{error}");
+    std::fs::create_dir(it.path("directory")).unwrap();
+    it.backup("data", "directory").unwrap();
+    let names = files(&it.path("directory"));
+    assert!(names.len() == 1 && names[0].starts_with("capstan-2"), "{names:?}");
+    let open = EmbeddedStore::open(&it.path("data/store.redb")).unwrap();
+    let error = format!("{:#}", it.backup("data", "c").unwrap_err());
+    assert!(error.contains("stop the server") && error.contains("backup.schedule"), "{error}");
+    drop(open);
+    let error = it.backup("none", "c").unwrap_err().to_string();
+    assert!(error.contains("there is no store"), "{error}");
+    assert!(!files(it.directory.path()).iter().any(|name| name.starts_with('c') || name.contains("partial")));
+}
+
+#[test]
+fn a_backup_key_is_created_once_and_private_and_is_no_encryption_key() {
+    let it = Installation::new();
+    let file = it.path("k");
+    let create = BackupKeyArguments { file: file.clone() };
+    let create = BackupArguments {
+        command: Some(BackupCommand::Key(create)),
+        store: it.store("data"),
+        to: None,
+        key_file: None,
+    };
+    run(&create).unwrap();
+    assert!(run(&create).unwrap_err().to_string().contains("exists already"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    let key = key_file::read(&file).unwrap();
+    assert!(!format!("{key:?}").contains(text.rsplit(' ').next().unwrap().trim()));
+    it.backup("data", "b").unwrap();
+    std::fs::rename(&file, it.path("backup.key")).unwrap();
+    let error = format!("{:#}", it.restore("b", "other", false).unwrap_err());
+    assert!(error.contains(&format!("and the given key is {}", key.fingerprint())), "{error}");
+
+    let configuration = std::fs::read_to_string(it.path("data/encryption.yaml")).unwrap();
+    let secret = configuration.split("secret: ").nth(1).unwrap().lines().next().unwrap();
+    std::fs::write(it.path("backup.key"), format!("capstan-backup-key: {secret}\n")).unwrap();
+    let error = it.backup("data", "c").unwrap_err().to_string();
+    assert!(error.contains("is also in the encryption configuration"), "{error}");
+    std::fs::write(it.path("backup.key"), "capstan-backup-key: short\n").unwrap();
+    let error = it.backup("data", "c").unwrap_err().to_string();
+    assert!(error.contains("has no line") && !error.contains("short"), "{error}");
+}
+
+#[test]
+fn bk_03_values_without_a_key_and_damaged_ones_are_named() {
+    let it = Installation::new();
+    let (entries, _) = it.content("data");
+    let own = encryption::load(None, &it.path("data")).unwrap().encryption;
+    let file = it.path("data/encryption.yaml");
+    let check = |entries: &[Entry], keys| {
+        let mut values = Values::default();
+        entries.iter().for_each(|entry| values.check(entry, keys));
+        (values.describe(&file), values.result().is_ok())
+    };
+    let (text, is_good) = check(&entries, Some(&own));
+    assert!(
+        text.contains("1 values are encrypted; the keys in ") && text.contains("open 1 of them") && is_good,
+        "{text}"
+    );
+    assert!(!text.contains("WARNING"), "{text}");
+    it.filled("another");
+    let other = encryption::load(None, &it.path("another")).unwrap().encryption;
+    for keys in [Some(other.as_ref()), None] {
+        let (text, is_good) = check(&entries, keys);
+        assert!(text.contains("open 0 of them") && text.contains(SECRET) && is_good, "{text}");
+    }
+    let missing = Values::default().describe(&it.path("none"));
+    assert!(missing.contains("none does not exist"), "{missing}");
+    let mut broken = entries;
+    broken[0].value = Bytes::from("{");
+    let (text, is_good) = check(&broken, Some(&own));
+    assert!(text.contains("p is damaged in the store") && !is_good, "{text}");
+}
+
+fn scheduled(it: &Installation, every: &str) -> ServerConfiguration {
+    let text = format!(
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nbackup:\n  keyFile: {}\n  schedule:\n    \
+         every: {every}\n    to: ['file:{}']\n    keep: {{hourly: 1, daily: 0, weekly: 0}}\n",
+        it.path("backup.key").display(),
+        it.path("backups").display()
+    );
+    std::fs::write(it.path("config.yaml"), text).unwrap();
+    ServerConfiguration::read(&it.path("config.yaml")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_02_the_leader_writes_a_missed_backup_once_and_removes_expired_ones() {
+    let it = tokio::task::spawn_blocking(Installation::new).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&it.path("data/store.redb")).unwrap());
+    let keys = EncryptionKeys::new(encryption::load(None, &it.path("data")).unwrap());
+    std::fs::create_dir(it.path("backups")).unwrap();
+    let killed = "capstan-20200101T000001Z.capstan-backup.partial";
+    for name in
+        ["capstan-20200101T000000Z.capstan-backup", killed, "capstan-before.capstan-backup", "other-x"]
+    {
+        std::fs::write(it.path("backups").join(name), "").unwrap();
+    }
+    let metrics = BackupMetrics::default();
+    let backups = Backups::new(&scheduled(&it, "1m"), &store, &keys, metrics).unwrap();
+    let end = CancellationToken::new();
+    let running = apiserver_executor::spawn_joined(Arc::clone(&backups).run(end.clone()));
+    let names = async {
+        loop {
+            let names = files(&it.path("backups"));
+            if names.iter().any(|name| name.starts_with("capstan-202") && !name.contains("20200101")) {
+                return names;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), names).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    end.cancel();
+    running.await.unwrap();
+    let names = files(&it.path("backups"));
+    assert!(names.len() == 3 && !names.iter().any(|name| name.contains("20200101")), "{names:?}");
+    let written = names.iter().find(|name| name.starts_with("capstan-2")).unwrap();
+    let key: BackupKey = key_file::read(&it.path("backup.key")).unwrap();
+    super::file::verify(&it.path("backups").join(written), &key, None).unwrap();
+}

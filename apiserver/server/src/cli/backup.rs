@@ -1,0 +1,116 @@
+//! Arguments of the commands for backups: `backup`, `restore` and `storage`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Arguments that select the store.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArguments {
+    /// The server's configuration file, with its data directory, its etcd and the backup key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The server's data directory [default: as for serve]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Endpoints of the etcd, separated by commas [default: storage.etcd in --config]
+    #[arg(long, value_name = "URL,...", value_delimiter = ',')]
+    pub(crate) etcd_endpoints: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<BackupCommand>,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// File to write, or a directory for a file with the time in its name. An existing file is not replaced
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) to: Option<String>,
+    /// File with the backup key [default: backup.keyFile in --config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// Create a backup key in a new file
+    ///
+    /// The key seals backups. Without it no backup can be read: keep copies of it, but not beside the
+    /// backups. It is another one than the key in encryption.yaml, which a restore needs, too.
+    ///
+    /// Example: capstan backup key /etc/capstan/backup.key
+    #[command(verbatim_doc_comment)]
+    Key(BackupKeyArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupKeyArguments {
+    /// File to create; only its owner can read it
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Kind of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// The etcd of the configuration
+    Etcd,
+    /// The file store.redb in the data directory
+    Embedded,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Store to write
+    #[arg(long, value_name = "STORE", required_unless_present = "verify_only")]
+    pub(crate) to: Option<StoreKind>,
+    /// File with the backup key [default: backup.keyFile in --config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Only read the whole backup, check it, and print its content and the encryption keys that it needs
+    #[arg(long, conflicts_with_all = ["to", "replace"])]
+    pub(crate) verify_only: bool,
+    /// Replace the objects that the store has. They are kept aside
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StorageCommand {
+    /// Move all objects from one store to another
+    ///
+    /// Stop the servers first, and set the new store in their configuration afterwards. The command
+    /// copies all objects, compares both stores, and marks the old one: no server opens it from then on,
+    /// unless it is started with --force. No resourceVersion goes back, and watches start again.
+    ///
+    /// If the command is interrupted, run it again.
+    ///
+    /// Example: capstan storage migrate --from embedded --to etcd --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Migrate(MigrateArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArguments {
+    /// Store with the objects
+    #[arg(long, value_name = "STORE")]
+    pub(crate) from: StoreKind,
+    /// Store that gets them
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: StoreKind,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Replace the objects that the new store has. They are kept aside
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Migrate a store that was migrated before
+    #[arg(long)]
+    pub(crate) force: bool,
+}
