@@ -12,6 +12,7 @@ mod controllers;
 mod election;
 mod encryption;
 mod encryption_keys;
+mod etcd_files;
 mod host;
 mod host_copies;
 mod host_manifests;

@@ -20,6 +20,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
 use crate::encryption_keys::EncryptionKeys;
+use crate::etcd_files::EtcdFiles;
 use crate::storage_history::StorageHistory;
 
 /// Pause before the server connects again to an etcd that did not respond.
@@ -79,21 +80,23 @@ impl Storage {
     /// the history of the store, until `shutdown`.
     pub(crate) async fn connect(
         self: Arc<Self>,
-        configuration: EtcdConfiguration,
+        files: EtcdFiles,
         keys: EncryptionKeys,
         history: StorageHistory,
         shutdown: CancellationToken,
     ) {
-        let endpoints = configuration.endpoints.join(", ");
+        let endpoints = files.endpoints();
         let mut last = String::new();
         loop {
-            let connecting = usable(&configuration, &keys);
+            let connecting = usable(&files, &keys, &history);
             let error = tokio::select! {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
-                    Ok(store) => {
+                    Ok((store, used)) => {
                         self.open(Arc::new(store.clone()));
-                        return history.follow(store, shutdown.clone()).await;
+                        let files = files.follow(store.clone(), used, shutdown.clone());
+                        tokio::join!(history.follow(store, shutdown.clone()), files);
+                        return;
                     }
                     Err(error) => format!("{error:#}"),
                 },
@@ -142,11 +145,16 @@ impl Storage {
 }
 
 /// Connects to an etcd of which the server has the encryption keys.
-async fn usable(configuration: &EtcdConfiguration, keys: &EncryptionKeys) -> anyhow::Result<EtcdStore> {
+async fn usable(
+    files: &EtcdFiles,
+    keys: &EncryptionKeys,
+    history: &StorageHistory,
+) -> anyhow::Result<(EtcdStore, EtcdConfiguration)> {
+    let configuration = EtcdConfiguration { seen: history.seen(), ..files.read()? };
     let store = EtcdStore::connect(configuration.clone()).await?;
     keys.reload()?;
     keys.agree(&store).await?;
-    Ok(store)
+    Ok((store, configuration))
 }
 
 /// Returns group and resource of `/capstan/<group>/<resource>/…`, and empty texts for any other key. In the start of a

@@ -17,6 +17,8 @@ pub struct EtcdConfiguration {
     pub ca: Option<String>,
     /// The server's client certificate and key, PEM. Default: none.
     pub identity: Option<(String, String)>,
+    /// The server's user in etcd and its password, if etcd authenticates by passwords. Default: none.
+    pub user: Option<(String, String)>,
     /// Longest time of a call. Default: 10 s, as long as a leader election plus a slow disk.
     pub deadline: Duration,
     /// Longest time to establish a connection. Default: 2 s.
@@ -39,6 +41,7 @@ impl Default for EtcdConfiguration {
             endpoints: Vec::new(),
             ca: None,
             identity: None,
+            user: None,
             deadline: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(2),
             largest_value: LARGEST_VALUE,
@@ -49,15 +52,16 @@ impl Default for EtcdConfiguration {
     }
 }
 
-/// Prints the configuration without the key.
+/// Prints the configuration without the key and the password.
 impl fmt::Debug for EtcdConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value, prefix, seen, .. } =
+        let Self { endpoints, ca, identity, user, deadline, connect_timeout, largest_value, prefix, seen, .. } =
             self;
         f.debug_struct("EtcdConfiguration")
             .field("endpoints", endpoints)
             .field("ca", ca)
             .field("certificate", &identity.as_ref().map(|(certificate, _)| certificate))
+            .field("user", &user.as_ref().map(|(name, _)| name))
             .field("deadline", deadline)
             .field("connect_timeout", connect_timeout)
             .field("largest_value", largest_value)
@@ -69,14 +73,26 @@ impl fmt::Debug for EtcdConfiguration {
 
 impl EtcdConfiguration {
     pub(crate) fn options(&self) -> ConnectOptions {
-        let options = ConnectOptions::new()
+        let mut options = ConnectOptions::new()
             .with_connect_timeout(self.connect_timeout)
             // A dead peer is detected within 13 s even without requests.
             .with_keep_alive(Duration::from_secs(10), Duration::from_secs(3))
             .with_keep_alive_while_idle(true)
             .with_require_leader(true);
+        if let Some((name, password)) = &self.user {
+            // etcd forgets a login after five minutes without a call, and all of them when it restarts.
+            options = options.with_user(name, password).with_auto_token_refresh(true);
+        }
+        match self.tls() {
+            Some(tls) => options.with_tls(tls),
+            None => options,
+        }
+    }
+
+    /// Returns the TLS of connections; `None` for plain http.
+    pub(crate) fn tls(&self) -> Option<TlsOptions> {
         if self.ca.is_none() && self.identity.is_none() {
-            return options;
+            return None;
         }
         let mut tls = TlsOptions::new();
         if let Some(ca) = &self.ca {
@@ -85,7 +101,12 @@ impl EtcdConfiguration {
         if let Some((certificate, key)) = &self.identity {
             tls = tls.identity(Identity::from_pem(certificate, key));
         }
-        options.with_tls(tls)
+        Some(tls)
+    }
+
+    /// Returns true if another configuration has other certificates, or another user.
+    pub fn has_other_credentials(&self, other: &Self) -> bool {
+        (&self.ca, &self.identity, &self.user) != (&other.ca, &other.identity, &other.user)
     }
 }
 
@@ -94,9 +115,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_output_does_not_contain_the_private_key() {
+    fn debug_output_contains_neither_the_private_key_nor_the_password() {
         let identity = Some(("the certificate".to_owned(), "the secret".to_owned()));
-        let printed = format!("{:?}", EtcdConfiguration { identity, ..EtcdConfiguration::default() });
-        assert!(printed.contains("the certificate") && !printed.contains("the secret"), "{printed}");
+        let user = Some(("the user".to_owned(), "the secret".to_owned()));
+        let printed = format!("{:?}", EtcdConfiguration { identity, user, ..EtcdConfiguration::default() });
+        assert!(printed.contains("the certificate") && printed.contains("the user"), "{printed}");
+        assert!(!printed.contains("the secret"), "{printed}");
     }
 }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_client::{Client, GetOptions, KeyValue, KvClient};
+use etcd_client::{Client, GetOptions, KeyValue, KvClient, TlsOptions};
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
@@ -59,6 +59,8 @@ pub const LARGEST_VALUE: usize = 1_500_000;
 #[derive(Clone)]
 pub struct EtcdStore {
     client: Client,
+    /// TLS of new connections.
+    tls: Arc<signal::Sender<Option<TlsOptions>>>,
     history: Arc<History>,
     batches: Arc<Batches>,
     /// Limit before compression: otherwise patches could create a repetitive object that fills the memory of every
@@ -131,11 +133,31 @@ impl EtcdStore {
     }
 
     fn on(connection: Connection, history: Arc<History>, configuration: &EtcdConfiguration) -> Self {
-        let Connection { client, sound_progress, .. } = connection;
+        let Connection { client, tls, sound_progress, .. } = connection;
         let largest_value = configuration.largest_value;
         let batches = Arc::new(Batches::new(Arc::clone(&history), largest_value));
         let hastened = Arc::new(signal::Sender::new(0));
-        Self { client, history, batches, largest_value, sound_progress, hastened }
+        Self { client, tls, history, batches, largest_value, sound_progress, hastened }
+    }
+
+    /// Uses the certificates and the user of this configuration from now on. New connections replace the present ones,
+    /// which end with their calls.
+    ///
+    /// # Errors
+    /// `Refused`, if the certificates cannot be used, or etcd refuses the user: then the former ones stay in force.
+    /// `Unavailable`, if no member answers.
+    pub async fn renew(&self, configuration: &EtcdConfiguration) -> StoreResult<()> {
+        let refused = |error| error::read("renew", error);
+        if let Some(tls) = configuration.tls() {
+            let check = tonic::transport::Endpoint::from_static("https://localhost").tls_config(tls.clone());
+            check.map_err(|error| refused(etcd_client::Error::TransportError(error)))?;
+            self.tls.send_replace(Some(tls));
+        }
+        let mut client = self.client.clone();
+        match tokio::time::timeout(configuration.deadline, client.update_user(configuration.user.clone())).await {
+            Ok(result) => result.map_err(refused),
+            Err(elapsed) => Err(StoreError::Unavailable { operation: "renew", source: Box::new(elapsed) }),
+        }
     }
 
     /// Returns the newest state of the store that this server has seen. A later run needs it, to notice that the history
@@ -227,16 +249,19 @@ impl EtcdStore {
 /// Connection to an etcd.
 struct Connection {
     client: Client,
+    tls: Arc<signal::Sender<Option<TlsOptions>>>,
     calls: Calls,
     sound_progress: bool,
 }
 
 impl Connection {
     async fn open(configuration: &EtcdConfiguration) -> StoreResult<Self> {
+        let tls = Arc::new(signal::Sender::new(None));
         let opening = async {
             let versions = version::of_members(configuration).await?;
             let (members, options) = (&configuration.endpoints, configuration.options());
-            let client = Client::connect_with_balanced_channel(members, Some(options), InlineChannel).await?;
+            let channel = InlineChannel { tls: tls.subscribe() };
+            let client = Client::connect_with_balanced_channel(members, Some(options), channel).await?;
             Ok::<_, etcd_client::Error>((client, versions))
         };
         let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {
@@ -249,7 +274,7 @@ impl Connection {
         tracing::info!(?versions, sound_progress, "connected to etcd");
         let members = configuration.endpoints.len();
         let calls = Calls::new(client.kv_client(), members, configuration.deadline);
-        Ok(Self { client, calls, sound_progress })
+        Ok(Self { client, tls, calls, sound_progress })
     }
 }
 

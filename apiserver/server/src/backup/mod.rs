@@ -27,6 +27,7 @@ pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::{BackupMetrics, Backups};
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
 use crate::config::ServerConfiguration;
+use crate::etcd_files::EtcdFiles;
 use crate::serve::stores;
 use crate::{encryption, output};
 
@@ -74,7 +75,7 @@ impl Setup {
     fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
         let etcd = self.configuration.storage.etcd.as_ref();
         let etcd = etcd.context("no etcd: give --etcd-endpoints, or set storage.etcd in --config")?;
-        stores::etcd_configuration(etcd)
+        EtcdFiles::new(etcd.clone(), false).read()
     }
 
     /// Opens the store that the server uses.

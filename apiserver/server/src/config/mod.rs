@@ -111,6 +111,10 @@ pub(crate) struct Etcd {
     pub(crate) cert_file: Option<PathBuf>,
     /// Key of the client certificate, in PEM. Default: none.
     pub(crate) key_file: Option<PathBuf>,
+    /// User of Capstan in etcd, if etcd authenticates by passwords. Default: none, or the name in the certificate.
+    pub(crate) user: Option<String>,
+    /// File with the password of that user. Default: none.
+    pub(crate) password_file: Option<PathBuf>,
 }
 
 /// Level and format of the logs.

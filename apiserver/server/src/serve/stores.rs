@@ -1,22 +1,20 @@
 //! Stores of the process: the key-value store, and the generic store of objects on it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::bail;
 use apiserver_http::Supervisor;
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
-use storage_etcd::EtcdConfiguration;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Etcd, ServerConfiguration};
+use crate::config::ServerConfiguration;
 use crate::encryption_keys::EncryptionKeys;
+use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
-use crate::pki;
 use crate::storage::Storage;
 use crate::storage_history::StorageHistory;
 
@@ -72,32 +70,13 @@ pub(super) async fn open(
         Some(etcd) => {
             let shutdown = supervisor.shutdown().clone();
             let history = StorageHistory::new(data, metrics);
-            let (seen, accept_migrated) = (history.seen(), configuration.force);
-            let etcd_configuration = EtcdConfiguration { seen, accept_migrated, ..etcd_configuration(etcd)? };
-            let connecting =
-                Arc::clone(&storage).connect(etcd_configuration, encryption.clone(), history, shutdown);
+            let files = EtcdFiles::new(etcd.clone(), configuration.force);
+            // Files that are missing at the start are a mistake. Later they may be missing for a moment.
+            files.read()?;
+            let connecting = Arc::clone(&storage).connect(files, encryption.clone(), history, shutdown);
             supervisor.spawn_finite("storage connection", connecting);
             etcd.endpoints.join(",")
         }
     };
     Ok((storage, name))
-}
-
-/// Returns the configuration of the connection to an etcd, with the content of its certificate files.
-///
-/// # Errors
-/// A file that cannot be read; a certificate without a key.
-pub(crate) fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
-    let text = |path: &Option<PathBuf>| path.as_deref().map(pki::read).transpose();
-    let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
-    if certificate.is_some() != key.is_some() {
-        bail!("storage.etcd: certFile and keyFile must be set together");
-    }
-    let identity = certificate.zip(key);
-    Ok(EtcdConfiguration {
-        endpoints: etcd.endpoints.clone(),
-        ca: text(&etcd.ca_file)?,
-        identity,
-        ..Default::default()
-    })
 }

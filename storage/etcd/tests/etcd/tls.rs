@@ -102,3 +102,76 @@ async fn etcd_requires_a_client_certificate() {
     EtcdStore::connect(with(None)).await.unwrap_err();
     EtcdStore::connect(with(Some(signed(&authority())))).await.unwrap_err();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn df_10_renewed_certificates_are_used_by_new_connections() {
+    let (directory, old, new) = (tempfile::tempdir().unwrap(), authority(), authority());
+    let server = start(Release::Current, directory.path(), &old);
+    let first = configuration(&server, old.pem(), Some(signed(&old)));
+    let store = EtcdStore::connect(first).await.unwrap();
+    let key = Key::new("/capstan/a").unwrap();
+    let created = store.create(&key, Bytes::from("1")).await.unwrap();
+    let mut watch = store.watch(&KeyRange::prefix("/capstan/"), created.next()).await.unwrap();
+    // etcd gets other certificates, which it trusts alone.
+    let (certificate, private) = signed(&new);
+    write(directory.path(), "server.crt", &certificate);
+    write(directory.path(), "server.key", &private);
+    write(directory.path(), "ca.crt", &new.pem());
+    server.kill();
+    server.restart();
+    let error = store.get(&key).await.unwrap_err().to_string();
+    let second = configuration(&server, new.pem(), Some(signed(&new)));
+    let identity = Some(("no certificate".to_owned(), "no key".to_owned()));
+    let broken = EtcdConfiguration { identity, ..second.clone() };
+    store.renew(&broken).await.unwrap_err();
+    store.renew(&second).await.unwrap();
+    let begun = std::time::Instant::now();
+    let updated = loop {
+        match store.update(&key, created, Bytes::from("2")).await {
+            Ok(updated) => break updated,
+            Err(failed) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}; then {failed}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(updated > created);
+    let event = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
+    event.expect("the watch resumes by itself").unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn df_10_a_user_logs_in_again_and_with_a_changed_password() {
+    for release in [Release::Distribution, Release::Current] {
+        let server = Server::start_with(release, &["--auth-token-ttl=1"]);
+        let mut root = Client::connect([server.endpoint()], None).await.unwrap();
+        for name in ["root", "capstan"] {
+            root.user_add(name, "a password", None).await.unwrap();
+            root.role_add(name).await.unwrap();
+            root.user_grant_role(name, name).await.unwrap();
+        }
+        let permission = Permission::read_write("/capstan/").with_prefix();
+        root.role_grant_permission("capstan", permission).await.unwrap();
+        root.auth_enable().await.unwrap();
+        let with = |password: &str| EtcdConfiguration {
+            endpoints: vec![server.endpoint()],
+            user: Some(("capstan".to_owned(), password.to_owned())),
+            deadline: Duration::from_secs(5),
+            ..EtcdConfiguration::default()
+        };
+        let error = EtcdStore::connect(with("wrong")).await.unwrap_err().to_string();
+        assert!(error.contains("invalid user ID or password"), "{error}");
+        let store = EtcdStore::connect(with("a password")).await.unwrap();
+        let key = Key::new("/capstan/a").unwrap();
+        let created = store.create(&key, Bytes::from("1")).await.unwrap();
+        // The login ends; the next call renews it.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let updated = store.update(&key, created, Bytes::from("2")).await.unwrap();
+        let options = ConnectOptions::new().with_user("root", "a password");
+        let mut root = Client::connect([server.endpoint()], Some(options)).await.unwrap();
+        root.user_change_password("capstan", "another").await.unwrap();
+        store.renew(&with("wrong")).await.unwrap_err();
+        store.renew(&with("another")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let updated = store.update(&key, updated, Bytes::from("3")).await.unwrap();
+        assert_eq!(store.get(&key).await.unwrap().unwrap().modified, updated);
+    }
+}
