@@ -15,6 +15,7 @@ mod host;
 mod host_copies;
 mod host_manifests;
 mod host_wait;
+mod keys;
 mod kubeconfig;
 mod output;
 mod pki;
@@ -58,6 +59,7 @@ pub fn run(
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
         cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
+        cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
         cli::Command::Version => version::run(),
     }
 }
