@@ -15,3 +15,4 @@ mod process;
 mod revocation;
 mod roles;
 mod rolling_restart;
+mod service_manager;
