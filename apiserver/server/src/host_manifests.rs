@@ -41,12 +41,17 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         objects.retain(|object| !belongs_to(object, &served));
         explain(&served, &apiserver_host::manifests(&registry, &options))?;
     }
+    Ok(output::print(&documents(&objects)?)?)
+}
+
+/// Returns the objects as YAML documents.
+fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Result<String> {
     let mut text = String::new();
     for object in objects {
         text.push_str("---\n");
-        text.push_str(&serde_saphyr::to_string(&object)?);
+        text.push_str(&serde_saphyr::to_string(object)?);
     }
-    Ok(output::print(&text)?)
+    Ok(text)
 }
 
 /// Opens the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
@@ -128,18 +133,21 @@ fn explain(served: &[(String, String)], objects: &[Value]) -> anyhow::Result<()>
 mod tests {
     use super::*;
 
-    fn objects() -> (Registry, Vec<Value>) {
-        let registry = apiserver_registry::registry();
-        let options = Options {
+    fn options(registry: &Registry) -> Options {
+        Options {
             namespace: "capstan-system".to_owned(),
             service: "capstan".to_owned(),
             external_name: None,
             port: 7443,
             ca: "PEM".to_owned(),
             user: "capstan".to_owned(),
-            definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
-        };
-        let objects = apiserver_host::manifests(&registry, &options);
+            definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
+        }
+    }
+
+    fn objects() -> (Registry, Vec<Value>) {
+        let registry = apiserver_registry::registry();
+        let objects = apiserver_host::manifests(&registry, &options(&registry));
         (registry, objects)
     }
 
@@ -152,6 +160,49 @@ mod tests {
         let rules =
             rules.iter().filter(|rule| has(rule, "apiGroups", group) && has(rule, "resources", resource));
         rules.flat_map(|rule| rule["verbs"].as_array().unwrap()).map(|verb| verb.as_str().unwrap()).collect()
+    }
+
+    /// Head of the files in `manifests` that this test writes.
+    const HEAD: &str = "# Written by `CAPSTAN_WRITE_GOLDENS=1 cargo test --package apiserver-server host_manifests`: the output of\n\
+        # `capstan host manifests`.\n";
+
+    /// Kustomize and Helm apply these files. A role that differs from the printed one lets Capstan do too little or too
+    /// much in the host, and a missing APIService hides a kind.
+    #[test]
+    fn the_files_in_manifests_are_what_the_command_prints() {
+        let registry = apiserver_registry::registry();
+        let options = Options {
+            user: "system:serviceaccount:capstan-system:capstan".to_owned(),
+            ca: "replaced by manifests/keys".to_owned(),
+            ..options(&registry)
+        };
+        let objects = apiserver_host::manifests(&registry, &options);
+        let are = |kinds: &[&str]| {
+            let is_one = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
+            format!("{HEAD}{}", documents(objects.iter().filter(is_one)).unwrap())
+        };
+        let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        let manifests = Path::new(&directory).join("../../manifests");
+        for (file, expected) in [
+            ("base/service.yaml", are(&["Service"])),
+            ("base/access.yaml", are(&["ClusterRole", "ClusterRoleBinding", "RoleBinding"])),
+            ("apis/apis.yaml", are(&["CustomResourceDefinition", "APIService"])),
+        ] {
+            let path = manifests.join(file);
+            if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {
+                std::fs::write(&path, &expected).unwrap();
+            }
+            let found = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                found == expected,
+                "{file} is not what the command prints; its first line has the remedy"
+            );
+        }
+        let others = objects.iter().filter(|object| object["kind"] == "Namespace").count();
+        let documents = |text: &str| text.matches("---\n").count();
+        let written = documents(&are(&["Service", "ClusterRole", "ClusterRoleBinding", "RoleBinding"]))
+            + documents(&are(&["CustomResourceDefinition", "APIService"]));
+        assert_eq!(written + others, objects.len(), "an object of another kind is in no file");
     }
 
     /// An APIService for such a group would replace the host's own kinds, for example its RBAC, by those of the direct

@@ -17,6 +17,7 @@ mod host;
 mod host_copies;
 mod host_manifests;
 mod host_wait;
+mod keys;
 mod kubeconfig;
 mod output;
 mod pki;
@@ -65,6 +66,7 @@ pub fn run(
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
+        cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
         cli::Command::Version => version::run(),
     }
 }

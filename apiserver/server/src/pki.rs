@@ -51,11 +51,16 @@ impl Authority {
 
     /// Opens the CA in `<data>/pki`, and creates it if there is none.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
+        Self::open_named(data, "capstan-ca")
+    }
+
+    /// Opens the CA in `<data>/pki`, and creates it with this name if there is none.
+    pub(crate) fn open_named(data: &Path, name: &str) -> anyhow::Result<Self> {
         if Self::is_missing(data) {
             let directory = data.join("pki");
             let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
             private_directory(&directory)?;
-            create_authority(&certificate, &key)?;
+            create_authority(name, &certificate, &key)?;
         }
         Self::read(data)
     }
@@ -126,6 +131,18 @@ impl Authority {
         Ok(Pair { certificate, ..pair })
     }
 
+    /// Creates a certificate for a member of an etcd, or for a client of it. Nothing renews it, so it lives as long as the
+    /// CA.
+    pub(crate) fn member(&self, name: &str, hosts: &[String]) -> anyhow::Result<Pair> {
+        let mut params = CertificateParams::new(hosts.to_vec())
+            .context("cannot create the certificate for etcd: a host is invalid")?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        // Members are clients of each other.
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params, CA_LIFETIME)
+    }
+
     fn sign(&self, mut params: CertificateParams, lifetime: Duration) -> anyhow::Result<Pair> {
         set_lifetime(&mut params, lifetime);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -135,9 +152,9 @@ impl Authority {
     }
 }
 
-fn create_authority(certificate: &Path, key: &Path) -> anyhow::Result<()> {
+fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Result<()> {
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "capstan-ca");
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     set_lifetime(&mut params, CA_LIFETIME);

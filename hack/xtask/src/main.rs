@@ -6,8 +6,11 @@ mod conformance;
 mod dev;
 mod e2e;
 mod fuzz;
+mod image;
 mod language;
 mod layers;
+#[cfg(test)]
+mod manifests;
 mod modules;
 mod prerequisites;
 mod run;
@@ -44,6 +47,8 @@ enum Command {
     Guests,
     /// Benchmark Capstan and a kube-apiserver with CRDs, and write the report
     Bench(bench::Arguments),
+    /// Build the container image as an OCI layout, with an SBOM
+    Image(image::Arguments),
     /// Check format, lints, docs, layers, modules, language, dependencies and generated files
     Check,
     /// Write the generated files
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Guests => guests(),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => generate(),
     };

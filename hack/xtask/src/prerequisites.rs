@@ -35,6 +35,15 @@ const ETCD: Package = Package { name: "etcd-server", file: "/usr/bin/etcd" };
 /// Package with callgrind, which counts instructions.
 const VALGRIND: Package = Package { name: "valgrind", file: "/usr/bin/valgrind" };
 
+/// Programs that read container images.
+const IMAGES: [Package; 2] =
+    [Package { name: "skopeo", file: "/usr/bin/skopeo" }, Package { name: "umoci", file: "/usr/bin/umoci" }];
+
+/// Installs programs that read container images.
+pub(crate) fn image_tools() -> anyhow::Result<()> {
+    install(&IMAGES)
+}
+
 /// Installs the prerequisites to count instructions.
 pub(crate) fn valgrind() -> anyhow::Result<()> {
     install(&[VALGRIND])

@@ -1,6 +1,7 @@
 //! Command `capstan serve`: wiring, start and shutdown of the server.
 
 mod logging;
+mod service_manager;
 mod signals;
 pub(crate) mod stores;
 
@@ -115,6 +116,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         controllers::start(&server, parts, shared_store, &supervisor)
     });
     announce(address, &data, &storage, &encryption.path());
+    supervisor.spawn("service manager", service_manager::report(shutdown.clone()));
     let certificates = tls.tls();
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);

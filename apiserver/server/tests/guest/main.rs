@@ -17,4 +17,5 @@ mod revocation;
 mod roles;
 mod rolling_restart;
 mod service_accounts;
+mod service_manager;
 mod token_client;

@@ -145,22 +145,31 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     drop(watch);
     // Asked for when it runs: a build directory may be shared with another checkout.
     let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap();
-    let manifest = format!("{directory}/../../manifests/grafana/capstan.json");
-    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(manifest).unwrap()).unwrap();
-    let asked = metrics_of(&dashboard);
-    assert!(asked.len() > 10, "{asked:?}");
-    for name in asked {
-        let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
-        let is_there = kinds.contains_key(&name)
-            || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"));
-        assert!(is_there, "the dashboard asks for {name}, which is not served");
+    let read = |path: &str| std::fs::read_to_string(format!("{directory}/../../{path}")).unwrap();
+    // A server with a host cluster has these, too.
+    let of_hosts = read("apiserver/host/src/metrics.rs");
+    let mut found = BTreeSet::new();
+    for file in ["grafana/capstan.json", "grafana/controllers.json", "prometheus/rules.yaml"] {
+        let document: Value = serde_saphyr::from_str(&read(&format!("manifests/{file}"))).unwrap();
+        let asked = metrics_of(&document);
+        assert!(asked.len() > 10, "{file}: {asked:?}");
+        for name in &asked {
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let is_there = kinds.contains_key(name)
+                || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"))
+                || of_hosts.contains(&format!("\"{}\"", name.strip_suffix("_total").unwrap_or(name)));
+            assert!(is_there, "{file} names {name}, which is not served");
+        }
+        found.extend(asked);
     }
+    let own: Vec<&String> = kinds.keys().filter(|name| name.starts_with("capstan_")).collect();
+    assert!(own.len() > 5 && own.iter().all(|name| found.contains(*name)), "no file shows one of {own:?}");
 }
 
-/// Every metric that a query of the dashboard names.
-fn metrics_of(dashboard: &Value) -> BTreeSet<String> {
+/// Every metric that a query of a dashboard or of an alert names.
+fn metrics_of(document: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut rest = vec![dashboard];
+    let mut rest = vec![document];
     let mut queries = 0;
     while let Some(value) = rest.pop() {
         match value {
@@ -170,9 +179,16 @@ fn metrics_of(dashboard: &Value) -> BTreeSet<String> {
                     let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let found: Vec<&str> = words
                         .filter(|word| {
-                            ["apiserver_", "etcd_", "process_", "workqueue_", "controller_runtime_"]
-                                .iter()
-                                .any(|p| word.starts_with(p))
+                            [
+                                "apiserver_",
+                                "etcd_",
+                                "process_",
+                                "workqueue_",
+                                "controller_runtime_",
+                                "capstan_",
+                            ]
+                            .iter()
+                            .any(|p| word.starts_with(p))
                         })
                         .collect();
                     assert!(!found.is_empty(), "a query without a metric: {query}");

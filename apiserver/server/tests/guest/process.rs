@@ -25,10 +25,19 @@ impl Capstan {
     }
 
     pub(crate) fn start_on(port: u16, data: &Path, arguments: &[&str]) -> Self {
+        Self::start_in(port, data, arguments, &[])
+    }
+
+    /// Starts a server on a free port, with additional variables in its environment.
+    pub(crate) fn start_with(data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_in(free_port(), data, arguments, environment)
+    }
+
+    fn start_in(port: u16, data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let log = File::options().create(true).append(true).open(data.join(format!("{port}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(data);
-        command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.args(arguments).env("NO_COLOR", "1").envs(environment.iter().copied()).stdin(Stdio::null());
         let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let end = Instant::now() + PATIENCE;
         while !data.join("pki/ca.crt").exists() {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -47,6 +47,12 @@ impl Process {
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().with_context(|| format!("{} cannot be killed", self.name))?;
         self.child.wait().map(|_| ()).with_context(|| format!("{} does not end", self.name))
+    }
+
+    /// Terminates the program. Returns its exit status.
+    pub(crate) fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
+        self.stop();
+        self.child.wait().with_context(|| format!("{} does not end", self.name))
     }
 
     /// Terminates the program. Kills it if it does not end in time.

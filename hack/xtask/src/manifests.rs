@@ -1,0 +1,56 @@
+//! Tests of the files in `manifests` that no cluster reads.
+
+use std::process::Command;
+
+use crate::run;
+
+/// Highest exposure that `systemd-analyze security` may find, in tenths. A unit without settings has 96.
+const EXPOSURE: &str = "--threshold=20";
+
+/// Runs a program on the unit. Returns false if this machine does not have the program.
+fn analyze(arguments: &[&str]) -> bool {
+    if !run::is_there("systemd-analyze") {
+        return false;
+    }
+    let unit =
+        std::fs::read_to_string(run::root().unwrap().join("manifests/systemd/capstan.service")).unwrap();
+    let home = std::env::temp_dir().join(format!("capstan-unit-{}-{}", std::process::id(), arguments.len()));
+    std::fs::create_dir_all(&home).unwrap();
+    let path = home.join("capstan.service");
+    // The program is not installed here.
+    std::fs::write(&path, unit.replace("/usr/bin/capstan", "/bin/true")).unwrap();
+    let output = Command::new("systemd-analyze").args(arguments).arg(&path).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    std::fs::remove_dir_all(home).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    true
+}
+
+#[test]
+fn systemd_accepts_the_unit_and_finds_it_hardened() {
+    if analyze(&["verify"]) {
+        analyze(&["security", "--offline=true", EXPOSURE]);
+    }
+}
+
+#[test]
+fn each_alert_fires_in_its_case_and_none_in_a_healthy_installation() {
+    let directory = run::root().unwrap().join("manifests/prometheus");
+    let rules = std::fs::read_to_string(directory.join("rules.yaml")).unwrap();
+    let tests = std::fs::read_to_string(directory.join("tests.yaml")).unwrap();
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 10, "{alerts:?}");
+    for alert in alerts {
+        assert!(tests.contains(&format!("- name: {alert}\n")), "{alert} has no case");
+    }
+    if run::is_there("promtool") {
+        let output =
+            Command::new("promtool").args(["test", "rules", "tests.yaml"]).current_dir(directory).output();
+        let output = output.unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+        );
+    }
+}
