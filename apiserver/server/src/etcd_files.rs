@@ -82,7 +82,10 @@ impl EtcdFiles {
                 Err(error) => {
                     let error = format!("{error:#}");
                     if health.fail(&error, Instant::now()) {
-                        tracing::error!(error, "the credentials for etcd cannot be renewed; the last ones stay in force");
+                        tracing::error!(
+                            error,
+                            "the credentials for etcd cannot be renewed; the last ones stay in force"
+                        );
                     }
                 }
             }
@@ -116,7 +119,8 @@ mod tests {
         let etcd = Etcd { user, password_file, ..Etcd::default() };
         let read = EtcdFiles::new(etcd.clone(), false).read().unwrap();
         assert_eq!(read.user, Some(("capstan".to_owned(), "a secret ".to_owned())));
-        let error = EtcdFiles::new(Etcd { user: None, ..etcd.clone() }, false).read().unwrap_err().to_string();
+        let error =
+            EtcdFiles::new(Etcd { user: None, ..etcd.clone() }, false).read().unwrap_err().to_string();
         assert_eq!(error, "storage.etcd: user and passwordFile must be set together");
         EtcdFiles::new(Etcd { password_file: None, ..etcd }, false).read().unwrap_err();
     }

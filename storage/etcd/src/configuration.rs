@@ -55,8 +55,18 @@ impl Default for EtcdConfiguration {
 /// Prints the configuration without the key and the password.
 impl fmt::Debug for EtcdConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoints, ca, identity, user, deadline, connect_timeout, largest_value, prefix, seen, .. } =
-            self;
+        let Self {
+            endpoints,
+            ca,
+            identity,
+            user,
+            deadline,
+            connect_timeout,
+            largest_value,
+            prefix,
+            seen,
+            ..
+        } = self;
         f.debug_struct("EtcdConfiguration")
             .field("endpoints", endpoints)
             .field("ca", ca)

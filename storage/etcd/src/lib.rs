@@ -154,7 +154,9 @@ impl EtcdStore {
             self.tls.send_replace(Some(tls));
         }
         let mut client = self.client.clone();
-        match tokio::time::timeout(configuration.deadline, client.update_user(configuration.user.clone())).await {
+        match tokio::time::timeout(configuration.deadline, client.update_user(configuration.user.clone()))
+            .await
+        {
             Ok(result) => result.map_err(refused),
             Err(elapsed) => Err(StoreError::Unavailable { operation: "renew", source: Box::new(elapsed) }),
         }
