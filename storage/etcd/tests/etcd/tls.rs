@@ -157,7 +157,7 @@ async fn df_10_a_user_logs_in_again_and_with_a_changed_password() {
             deadline: Duration::from_secs(5),
             ..EtcdConfiguration::default()
         };
-        let error = EtcdStore::connect(with("wrong")).await.unwrap_err().to_string();
+        let error = format!("{:?}", EtcdStore::connect(with("wrong")).await.unwrap_err());
         assert!(error.contains("invalid user ID or password"), "{error}");
         let store = EtcdStore::connect(with("a password")).await.unwrap();
         let key = Key::new("/capstan/a").unwrap();
