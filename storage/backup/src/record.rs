@@ -86,21 +86,29 @@ pub(crate) fn encode(entry: &Entry, out: &mut Vec<u8>) -> Option<()> {
 
 /// Parses the record at the beginning. Returns the entry with the length of the record, or `None` if it is incomplete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Entry, usize)>, String> {
-    let Some((key, created, modified, value)) = split(bytes) else { return Ok(None) };
+    let Some(Parts { key, created, modified, value }) = split(bytes) else { return Ok(None) };
     let text = std::str::from_utf8(key).map_err(|error| format!("a key is not text: {error}"))?;
     let key = Key::new(text).map_err(|error| error.to_string())?;
     let length = key.as_bytes().len() + value.len() + 4 + 8 + 8 + 4;
-    let [created, modified] = [created, modified].map(|number| Revision::new(u64::from_le_bytes(number)));
     Ok(Some((Entry { key, value: Bytes::copy_from_slice(value), modified, created }, length)))
 }
 
-/// Splits the record at the beginning into the key, both revisions and the value.
-fn split(bytes: &[u8]) -> Option<(&[u8], [u8; 8], [u8; 8], &[u8])> {
+/// Parts of a record.
+struct Parts<'b> {
+    key: &'b [u8],
+    created: Revision,
+    modified: Revision,
+    value: &'b [u8],
+}
+
+/// Splits the record at the beginning, if it is complete.
+fn split(bytes: &[u8]) -> Option<Parts<'_>> {
     let (key, rest) = counted(bytes)?;
     let (created, rest) = rest.split_first_chunk::<8>()?;
     let (modified, rest) = rest.split_first_chunk::<8>()?;
     let (value, _) = counted(rest)?;
-    Some((key, *created, *modified, value))
+    let [created, modified] = [created, modified].map(|number| Revision::new(u64::from_le_bytes(*number)));
+    Some(Parts { key, created, modified, value })
 }
 
 /// Splits bytes after their length from the rest.

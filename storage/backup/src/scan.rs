@@ -5,10 +5,17 @@ use std::collections::VecDeque;
 use storage_contract::{Entry, KeyRange, ListOptions, Revision, Store, StoreResult};
 
 /// Entries of a page: the least, and the most.
-const LIMITS: (usize, usize) = (16, 2_000);
+const LIMITS: (usize, usize) = (16, 10_000);
 
-/// Bytes of values in a page that are neither too many nor too few.
-const BYTES: std::ops::Range<usize> = 1024 * 1024..8 * 1024 * 1024;
+/// Entries of the first page.
+const FIRST: usize = 250;
+
+/// Factor between the entries of two pages.
+const FACTOR: usize = 4;
+
+/// Bytes of values in a page that are neither too many nor too few. With each page, a store also counts all entries
+/// behind it, so that small pages of many entries are slow.
+const BYTES: std::ops::Range<usize> = 8 * 1024 * 1024..32 * 1024 * 1024;
 
 /// Scan of a range of a store.
 #[derive(Debug)]
@@ -29,7 +36,7 @@ impl<'s> Scan<'s> {
     pub async fn begin(store: &'s dyn Store, prefix: &str) -> StoreResult<Self> {
         let revision = store.current_revision().await?;
         let range = KeyRange::prefix(prefix);
-        Ok(Self { store, range, revision, limit: 256, page: VecDeque::new(), is_last: false })
+        Ok(Self { store, range, revision, limit: FIRST, page: VecDeque::new(), is_last: false })
     }
 
     /// Returns the revision of all entries.
@@ -58,9 +65,9 @@ impl<'s> Scan<'s> {
         let bytes: usize = page.entries.iter().map(|entry| entry.value.len()).sum();
         // Memory is bounded whatever the size of the values, and small values need few requests.
         if bytes >= BYTES.end {
-            self.limit = (self.limit / 2).max(LIMITS.0);
+            self.limit = (self.limit / FACTOR).max(LIMITS.0);
         } else if bytes < BYTES.start {
-            self.limit = (self.limit * 2).min(LIMITS.1);
+            self.limit = (self.limit * FACTOR).min(LIMITS.1);
         }
         self.page = page.entries.into();
         Ok(())

@@ -54,18 +54,18 @@ impl<W: Write> Writer<W> {
         while self.waiting.len() >= CONTENT {
             let rest = self.waiting.split_off(CONTENT);
             let chunk = std::mem::replace(&mut self.waiting, rest);
-            self.write_chunk(chunk)?;
+            self.write_chunk(&chunk)?;
         }
         Ok(())
     }
 
-    fn write_chunk(&mut self, chunk: Vec<u8>) -> Result<(), BackupError> {
+    fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), BackupError> {
         let length = u32::try_from(chunk.len()).map_err(|_| BackupError::Crypto)?;
-        let compressed = block::compress(&chunk);
+        let compressed = block::compress(chunk);
         let content = if compressed.len() + size_of::<u32>() < chunk.len() {
             [&[COMPRESSED][..], &length.to_le_bytes(), &compressed].concat()
         } else {
-            [&[PLAIN][..], &chunk].concat()
+            [&[PLAIN][..], chunk].concat()
         };
         self.frames.write(&mut self.out, Class::Entries, content)
     }
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> Result<(W, Summary), BackupError> {
         if !self.waiting.is_empty() {
             let rest = std::mem::take(&mut self.waiting);
-            self.write_chunk(rest)?;
+            self.write_chunk(&rest)?;
         }
         let summary = self.tally.summary();
         self.frames.write(&mut self.out, Class::Last, summary.encode())?;

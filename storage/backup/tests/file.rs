@@ -29,7 +29,7 @@ fn entry(index: u64) -> Entry {
     // Some values compress, and one is larger than a frame.
     let value = match index {
         7 => noise(200_000),
-        _ if index % 2 == 0 => noise(900),
+        _ if index.is_multiple_of(2) => noise(900),
         _ => format!(r#"{{"name":"{index}","text":"{}"}}"#, "abc".repeat(300)).into_bytes(),
     };
     let key = Key::new(format!("/capstan/core/secrets/team/s{index:04}")).unwrap();

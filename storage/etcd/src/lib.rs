@@ -21,6 +21,7 @@ mod calls;
 mod channel;
 pub mod compression;
 mod configuration;
+mod connection;
 mod eager_end_stream;
 mod error;
 mod history;
@@ -42,9 +43,8 @@ use storage_contract::{
 use tokio::sync::watch as signal;
 
 use crate::batch::Batches;
-use crate::calls::Calls;
-use crate::channel::InlineChannel;
 use crate::compression::compress;
+use crate::connection::Connection;
 use crate::history::History;
 use crate::revision::Numbering;
 use crate::write::Write;
@@ -245,38 +245,6 @@ impl EtcdStore {
             return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit });
         }
         Ok(())
-    }
-}
-
-/// Connection to an etcd.
-struct Connection {
-    client: Client,
-    tls: Arc<signal::Sender<Option<TlsOptions>>>,
-    calls: Calls,
-    sound_progress: bool,
-}
-
-impl Connection {
-    async fn open(configuration: &EtcdConfiguration) -> StoreResult<Self> {
-        let tls = Arc::new(signal::Sender::new(None));
-        let opening = async {
-            let versions = version::of_members(configuration).await?;
-            let (members, options) = (&configuration.endpoints, configuration.options());
-            let channel = InlineChannel { tls: tls.subscribe() };
-            let client = Client::connect_with_balanced_channel(members, Some(options), channel).await?;
-            Ok::<_, etcd_client::Error>((client, versions))
-        };
-        let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {
-            Ok(result) => result.map_err(|error| error::read("connect", error))?,
-            Err(elapsed) => {
-                return Err(StoreError::Unavailable { operation: "connect", source: Box::new(elapsed) });
-            }
-        };
-        let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
-        tracing::info!(?versions, sound_progress, "connected to etcd");
-        let members = configuration.endpoints.len();
-        let calls = Calls::new(client.kv_client(), members, configuration.deadline);
-        Ok(Self { client, tls, calls, sound_progress })
     }
 }
 

@@ -201,7 +201,7 @@ impl Partial {
             Ok(()) => {}
         }
         let directory = target.parent().filter(|path| *path != Path::new(""));
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
     }
 }
 

@@ -9,7 +9,7 @@ use storage_contract::Revision;
 use uuid::Uuid;
 
 use super::Seen;
-use super::mark::Marked;
+use super::marked_record::Marked;
 use super::record::Record;
 use super::verdict::other_cluster;
 use crate::revision::Numbering;

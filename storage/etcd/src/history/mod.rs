@@ -9,7 +9,7 @@
 //! that another server has ended.
 
 mod incarnation;
-mod mark;
+mod marked_record;
 mod record;
 mod replacement;
 mod settle;

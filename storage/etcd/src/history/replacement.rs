@@ -6,7 +6,7 @@ use std::sync::Arc;
 use etcd_client::{GetOptions, KvClient};
 use storage_contract::{Revision, StoreError, StoreResult};
 
-use super::mark::{Mark, Marked};
+use super::marked_record::{Mark, Marked};
 use super::record::Record;
 use super::settle::{read, replace};
 use super::verdict::offset_above;

@@ -5,7 +5,7 @@ use storage_contract::{StoreError, StoreResult};
 
 use super::Seen;
 use super::incarnation::Incarnation;
-use super::mark::{Mark, Marked};
+use super::marked_record::{Mark, Marked};
 use super::record::Record;
 use super::verdict::{Found, Verdict, Why, judge, offset_above};
 use crate::calls::Calls;
