@@ -56,6 +56,14 @@ pub(crate) struct Lab {
 impl Lab {
     /// Starts all programs and registers Capstan with the host.
     pub(crate) fn start(tools: Tools) -> anyhow::Result<Self> {
+        let lab = Self::host(tools)?;
+        lab.register()?;
+        lab.start_capstan()?;
+        Ok(lab)
+    }
+
+    /// Starts a host without Capstan.
+    pub(super) fn host(tools: Tools) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-e2e-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::create(&home.join("pki"))?;
@@ -80,8 +88,6 @@ impl Lab {
             keep: RefCell::new(false),
         };
         lab.start_host()?;
-        lab.register()?;
-        lab.start_capstan()?;
         Ok(lab)
     }
 

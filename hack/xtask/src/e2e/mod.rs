@@ -14,6 +14,7 @@ mod keystone;
 mod lab;
 mod octavia;
 mod openstack;
+mod package;
 mod process;
 mod reference;
 mod takeover;
@@ -124,8 +125,8 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: boot documents, hollow clusters, workflows behind a host cluster, client programs, comparison with a
-    /// kube-apiserver, a real OpenStack, or real nodes in it
+    /// Run only one part: boot documents, hollow clusters, manifests and chart, workflows behind a host cluster, client
+    /// programs, comparison with a kube-apiserver, a real OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -148,6 +149,7 @@ impl Arguments {
 enum Part {
     Bootstrap,
     Hollow,
+    Package,
     Host,
     Clients,
     Conformance,
@@ -160,6 +162,7 @@ impl Part {
         match self {
             Self::Bootstrap => "bootstrap",
             Self::Hollow => "hollow",
+            Self::Package => "package",
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
@@ -183,12 +186,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         hollow_clusters(&[], &mut outcome)?;
         return outcome.finish();
     }
+    if arguments.only == Some(Part::Package) {
+        let capstan = ["build", "--locked", "--package", "apiserver-server", "--bin", "capstan"];
+        run::shown(&mut run::cargo(&capstan)?)?;
+        packaged(&mut outcome)?;
+        return outcome.finish();
+    }
     let started = Instant::now();
     let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         documents(&programs, &mut outcome)?;
         hollow_clusters(&programs, &mut outcome)?;
+        packaged(&mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
@@ -237,6 +247,16 @@ fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> any
     hollow::run(programs)?;
     outcome.passed += hollow::COUNT;
     outcome.add(Part::Hollow.name(), started.elapsed());
+    Ok(())
+}
+
+/// Installs Capstan from the manifests and the chart, in a host of its own.
+fn packaged(outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let lab = Lab::host(tools()?).context("cannot start a host for the manifests")?;
+    package::run(&lab)?;
+    outcome.passed += package::COUNT;
+    outcome.add(Part::Package.name(), started.elapsed());
     Ok(())
 }
 
