@@ -1,5 +1,6 @@
 //! Authenticator: identifies the user of a request by its credentials.
 
+mod issuers;
 mod token;
 
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::{Realm, User};
+pub use issuers::Issuer;
+use issuers::Issuers;
 use token::Credential;
 
 /// Headers with credentials, of Kubernetes, of OpenStack and of proxies. No code after the authenticator needs them.
@@ -80,7 +83,7 @@ pub struct Authenticated {
     pub is_proxied: bool,
 }
 
-/// Source of the users of tokens: the host cluster, or Keystone.
+/// Source of the users of tokens: the host cluster, Keystone, or the verifier of an issuer.
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the user of a token, or `None` if the token is not valid.
@@ -93,18 +96,19 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
 /// front proxy's connection it accepts nothing but the headers.
 ///
-/// Each token goes to one source only, by its form, so that no token is shown to a system that cannot have issued it.
+/// Each token goes to one source only, by its form and its issuer, so that no token is shown to a system that cannot have issued it.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
     tokens: Option<Arc<dyn TokenSource>>,
     keystone: Option<Arc<dyn TokenSource>>,
+    issuers: Issuers,
 }
 
 impl Authenticator {
     /// Creates an authenticator. Without `tokens` it refuses every bearer token.
     pub fn new(headers: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
-        Self { headers: ArcSwap::from_pointee(headers), tokens, keystone: None }
+        Self { headers: ArcSwap::from_pointee(headers), tokens, ..Self::default() }
     }
 
     /// Accepts tokens of Keystone: in the header `X-Auth-Token`, or as a bearer token that has the form of one. Without
@@ -112,6 +116,18 @@ impl Authenticator {
     #[must_use]
     pub fn with_keystone(self, keystone: Option<Arc<dyn TokenSource>>) -> Self {
         Self { keystone, ..self }
+    }
+
+    /// Accepts the tokens of an issuer. It comes before the issuers of the authentication file.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+        self.issuers.add(issuer);
+        self
+    }
+
+    /// Replaces the issuers of the authentication file, from the next request on.
+    pub fn set_issuers(&self, issuers: Vec<Issuer>) {
+        self.issuers.configure(issuers);
     }
 
     /// Replaces the front proxy's headers, from the next request on.
@@ -153,16 +169,35 @@ impl Authenticator {
             ));
         }
         let (token, source, realm) = match credential {
-            Credential::Token(token) => (token, &self.tokens, Realm::Host),
-            Credential::Keystone(token) => (token, &self.keystone, Realm::Keystone),
+            Credential::Token(token) => match self.issuers.of(&token) {
+                Some(issuer) => (token, Some(issuer.verifier), issuer.realm),
+                None => (token, self.tokens.clone(), Realm::Host),
+            },
+            Credential::Keystone(token) => (token, self.keystone.clone(), Realm::Keystone),
             Credential::Malformed => return Err(Unauthenticated::Refused),
             Credential::None if peer.is_refused() => return Err(Unauthenticated::Refused),
             Credential::None => return Ok(Arc::new(User::anonymous())),
         };
-        let source = source.as_ref().ok_or(Unauthenticated::Refused)?;
-        let user = source.review(&token).await?.map(|user| User { realm, ..user });
-        user.map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
+        let source = source.ok_or(Unauthenticated::Refused)?;
+        let user = source.review(&token).await?.ok_or(Unauthenticated::Refused)?;
+        of_realm(user, realm).map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
     }
+}
+
+/// Returns a user with its realm, or `None` if the realm may not give its name.
+fn of_realm(user: User, realm: Realm) -> Option<User> {
+    let Realm::Issuer(issuer) = &realm else { return Some(User { realm, ..user }) };
+    let name = user.name.clone();
+    let user = user.without_reserved_names();
+    if user.is_none() {
+        tracing::warn!(
+            issuer = &**issuer,
+            user = name,
+            "a token is refused: names that begin with \"system:\" belong to Kubernetes. Set a prefix in \
+             claimMappings.username"
+        );
+    }
+    user.map(|user| User { realm, ..user })
 }
 
 /// Removes the groups that no certificate, header or token can claim: those of the server's own identities, and the one

@@ -16,7 +16,7 @@ mod token_hash;
 mod user;
 
 pub use authenticator::{
-    Authenticated, Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
+    Authenticated, Authenticator, Issuer, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
 };
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};

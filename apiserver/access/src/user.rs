@@ -1,6 +1,7 @@
 //! User of a request.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
@@ -20,8 +21,11 @@ const CONTROLLER_PREFIX: &str = "system:capstan:";
 /// Group of the server's own identities; no certificate or token can add it.
 const CONTROLLERS: &str = "system:capstan:controllers";
 
+/// Prefix of the names and groups that Kubernetes reserves.
+const RESERVED: &str = "system:";
+
 /// Origin of an identity. A name of one realm is another person than the same name of another realm.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Realm {
     /// Certificates of our own client CAs, and the server itself.
     #[default]
@@ -30,6 +34,8 @@ pub enum Realm {
     Host,
     /// Tokens of Keystone. All names and groups have its prefix, so that bindings can name them.
     Keystone,
+    /// Tokens of this issuer, which the authentication file names.
+    Issuer(Arc<str>),
 }
 
 /// User, as authenticated.
@@ -77,6 +83,17 @@ impl User {
     /// Returns true for the anonymous user.
     pub fn is_anonymous(&self) -> bool {
         self.is_in(UNAUTHENTICATED)
+    }
+
+    /// Returns the user without the groups that Kubernetes reserves, or `None` if its name is reserved. The issuer of the
+    /// user is not part of the cluster, and chooses names and groups freely.
+    pub(crate) fn without_reserved_names(mut self) -> Option<Self> {
+        if self.name.is_empty() || self.name.starts_with(RESERVED) {
+            return None;
+        }
+        self.groups.retain(|group| !group.starts_with(RESERVED));
+        self.groups.push(AUTHENTICATED.to_owned());
+        Some(self)
     }
 
     /// Returns true if the user is in a group.

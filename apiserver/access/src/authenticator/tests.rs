@@ -306,3 +306,56 @@ fn identity_headers_are_removed_in_every_spelling() {
     kept.sort_unstable();
     assert_eq!(left, kept);
 }
+
+/// Verifier that names the user of each token by the token's last part.
+#[derive(Debug)]
+struct Verifier(&'static str);
+
+#[async_trait]
+impl TokenSource for Verifier {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        let name = token.rsplit('.').next().unwrap_or_default();
+        let groups = ["dev", "system:masters", "system:unauthenticated"].map(str::to_owned);
+        Ok(Some(User::authenticated(format!("{}{name}", self.0), groups)))
+    }
+}
+
+/// Returns the user of a token that names this issuer.
+fn of_issuer(
+    authenticator: &Authenticator,
+    issuer: &str,
+    signature: &str,
+) -> Result<Arc<User>, Unauthenticated> {
+    use base64::Engine;
+    let payload = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(format!(r#"{{"iss":"{issuer}"}}"#));
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, format!("Bearer e30.{payload}.{signature}").parse().unwrap());
+    block(authenticator.authenticate(&Peer::Unidentified, &mut headers)).map(|found| found.user)
+}
+
+#[test]
+fn a_jwt_goes_to_the_verifier_of_its_issuer_alone() {
+    let issuer = |url: &str, prefix, realm| Issuer {
+        url: url.to_owned(),
+        realm,
+        verifier: Arc::new(Verifier(prefix)),
+    };
+    let foreign = || Realm::Issuer("https://b".into());
+    let authenticator = Authenticator::new(RequestHeaders::default(), Some(Arc::new(Tokens)));
+    let authenticator = authenticator.with_issuer(issuer("https://a", "system:serviceaccount:", Realm::Own));
+    authenticator.set_issuers(vec![
+        issuer("https://b", "b:", foreign()),
+        issuer("https://a", "forged:", Realm::Issuer("https://a".into())),
+        issuer("https://c", "system:", Realm::Issuer("https://c".into())),
+    ]);
+    let of = |url: &str| of_issuer(&authenticator, url, "x");
+    let own = of("https://a").unwrap();
+    assert_eq!((own.name.as_str(), own.realm.clone()), ("system:serviceaccount:x", Realm::Own));
+    let user = of("https://b").unwrap();
+    assert_eq!((user.name.as_str(), user.realm.clone()), ("b:x", foreign()));
+    assert_eq!(user.groups, ["dev", "system:authenticated"], "reserved groups");
+    assert_eq!(of("https://c"), Err(Unauthenticated::Refused), "a reserved name");
+    assert_eq!(of("https://b/").unwrap_err().to_string(), "ask again", "another issuer: the host is asked");
+    authenticator.set_issuers(Vec::new());
+    assert_eq!(of("https://b").unwrap_err().to_string(), "ask again");
+}
