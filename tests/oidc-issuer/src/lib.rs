@@ -41,7 +41,7 @@ pub struct State {
     pub cache_control: Option<String>,
     /// Number of times for which the device grant is still pending.
     pub pending: usize,
-    /// What the last request for a code had.
+    /// Fields of the last request for a code.
     pub(crate) code: HashMap<String, String>,
     /// Changes of the nonce in the next id token.
     pub nonce: Option<String>,
