@@ -79,7 +79,7 @@ pub(crate) async fn act_as(
         authorization::require(server, &attributes, proxied).await?;
     }
     // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
-    Ok(Arc::new(User { realm: user.realm, ..wanted.into_user() }))
+    Ok(Arc::new(User { realm: user.realm.clone(), ..wanted.into_user() }))
 }
 
 fn remove(headers: &mut HeaderMap) {
