@@ -70,9 +70,11 @@ pub(super) fn optional(old: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(old.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
 
-/// Converts a value that has no schema. The names of its fields are data, so they are not escaped.
+/// Converts a value that has no schema. The names of its fields are data, so they are not escaped. All numbers are
+/// doubles, as in kube-apiserver.
 pub(super) fn plain(value: &Value) -> Cel {
     match value {
+        Value::Number(number) => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
         Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
         Value::Object(map) => to_map(map.iter().map(|(name, field)| (name.clone(), plain(field)))),
         scalar => untyped(scalar),
