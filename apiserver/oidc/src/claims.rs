@@ -27,7 +27,7 @@ pub(crate) struct Unverified<'a> {
     payload: &'a str,
 }
 
-/// Header of a token. Keys and addresses of keys in it are never used: whoever made the token chose them.
+/// Header of a token. Keys and addresses of keys in it are never used: the sender of the token chose them.
 #[derive(Deserialize)]
 struct Header {
     alg: String,

@@ -25,7 +25,7 @@ pub(crate) async fn resolve(claims: &mut Claims, name: &str, by: &Verifier) -> R
     let Some(source) = source(claims, name) else { return Ok(()) };
     let url: Url =
         source.endpoint.parse().map_err(|_| Rejected::Invalid("its claim source is no URL".into()))?;
-    // A token must not choose what the server reads, so only the issuer's own host is asked.
+    // A token must not choose what the server reads, so it reads from the issuer's own host only.
     if !is_of_same_host(&url, by.issuer()) {
         let reason = format!("the source of its claim {name:?} is not on the host of the issuer: {url}");
         return Err(Rejected::Invalid(reason));

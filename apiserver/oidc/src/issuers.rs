@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::algorithm::Algorithm;
 use crate::config::{Configuration, InvalidConfiguration};
-use crate::keys::KeySource;
+use crate::keys::{KeyContext, KeyCopies, KeySource};
+use crate::metrics::KeyMetrics;
 use crate::verifier::Verifier;
 
 /// Interval at which the ages of the keys are checked.
@@ -42,9 +43,15 @@ impl Default for IssuerSettings {
 pub struct Issuers {
     sources: Mutex<Vec<Arc<KeySource>>>,
     changed: Notify,
+    context: KeyContext,
 }
 
 impl Issuers {
+    /// Creates a list without issuers, whose keys will also be kept in `copies`.
+    pub fn new(copies: Arc<dyn KeyCopies>, metrics: KeyMetrics) -> Self {
+        Self { context: KeyContext { copies: Some(copies), metrics }, ..Self::default() }
+    }
+
     /// Applies a file, and returns the issuers with their verifiers. An issuer that was there before keeps its keys.
     ///
     /// # Errors
@@ -61,7 +68,7 @@ impl Issuers {
             let keys =
                 match known.iter().find(|source| source.is_for(issuer)) {
                     Some(source) => Arc::clone(source),
-                    None => Arc::new(KeySource::new(issuer).map_err(|error| {
+                    None => Arc::new(KeySource::new(issuer, self.context.clone()).map_err(|error| {
                         InvalidConfiguration::new(format!("jwt[{index}].issuer: {error}"))
                     })?),
                 };

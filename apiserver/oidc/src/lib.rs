@@ -9,8 +9,11 @@ mod distributed;
 mod issuers;
 mod keys;
 mod mapping;
+mod metrics;
 mod verifier;
 
 pub use algorithm::Algorithm;
 pub use config::{Anonymous, Configuration, InvalidConfiguration};
 pub use issuers::{IssuerSettings, Issuers};
+pub use keys::{KeyCopies, KeyCopy};
+pub use metrics::KeyMetrics;

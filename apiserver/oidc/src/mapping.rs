@@ -78,6 +78,9 @@ fn uid(claims: &Value, from: &Authenticator, with: &Expressions) -> Result<Optio
         None if claim.is_empty() => return Ok(None),
         None => present(claims, claim)?.clone(),
     };
+    if found.is_null() && with.uid.is_none() {
+        return Ok(None);
+    }
     let uid = found.as_str().ok_or("its uid is no text")?;
     Ok(Some(uid.to_owned()).filter(|uid| !uid.is_empty()))
 }
@@ -199,5 +202,45 @@ mod tests {
             let error = mapped(with, &claims(changes.clone())).unwrap_err();
             assert!(error.contains(expected), "{changes}: {error}");
         }
+    }
+
+    /// Claims that lead to another user than in kube-apiserver, which accepts empty names and keeps empty groups.
+    const DIFFERENCES: [&str; 3] = [
+        r#"{"id":"7","sub":""}"#,
+        r#"{"id":"7","roles":"","sub":"a"}"#,
+        r#"{"id":"7","roles":["x",""],"sub":"a"}"#,
+    ];
+
+    /// A line of the recording has the number of an authenticator, the claims of a token, and the user that
+    /// kube-apiserver 1.36.3 returned in a SelfSubjectReview, or null after 401.
+    #[test]
+    fn users_are_those_of_kube_apiserver() {
+        let authenticators: Vec<String> =
+            serde_json::from_str(include_str!("mapping/authenticators.json")).unwrap();
+        let (mut wrong, mut different) = (Vec::new(), 0);
+        for line in include_str!("mapping/recorded.jsonl").lines() {
+            let (number, claims, expected): (usize, Value, Value) = serde_json::from_str(line).unwrap();
+            let found = mapped(&authenticators[number], &claims);
+            let shown = found.as_ref().map_or(Value::Null, |user| {
+                let mut shown = json!({"username": user.name, "groups": user.groups});
+                if let Some(uid) = &user.uid {
+                    shown["uid"] = json!(uid);
+                }
+                if !user.extra.is_empty() {
+                    shown["extra"] = json!(user.extra);
+                }
+                shown
+            });
+            if shown == expected {
+                continue;
+            }
+            if DIFFERENCES.iter().any(|it| serde_json::from_str::<Value>(it).unwrap() == claims) {
+                different += 1;
+            } else {
+                wrong.push(format!("{line}: {found:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(different, DIFFERENCES.len());
     }
 }

@@ -50,7 +50,7 @@ impl Verifier {
         Ok(found)
     }
 
-    /// Verifies the signature. A key that is not known may be new, so the issuer is asked once.
+    /// Verifies the signature. A key that is not known may be new, so the keys are fetched once more.
     async fn verify(&self, token: &Unverified<'_>) -> Result<(), Rejected> {
         let known = self.keys().await?;
         if verifies(&known, token) {

@@ -1,11 +1,13 @@
 //! Tests with an issuer over HTTPS: tokens, keys, and an issuer that is silent.
 
 use apiserver_access::{ReviewFailed, User};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tests_oidc_issuer::{Issuer, SigningKey};
 use tokio::time::advance;
 
 use super::*;
+use crate::keys::KeyCopy;
 
 /// Issuer, and the verifier of its tokens.
 struct Scene {
@@ -214,6 +216,42 @@ async fn the_keys_are_fetched_in_the_background() {
         shutdown.cancel();
     };
     tokio::join!(follow, wait);
+}
+
+/// Copies in memory.
+#[derive(Debug, Default)]
+struct Copies(Mutex<Option<KeyCopy>>);
+
+#[async_trait]
+impl KeyCopies for Copies {
+    async fn read(&self, _: &str) -> Option<KeyCopy> {
+        self.0.lock().unwrap().clone()
+    }
+
+    async fn write(&self, _: &str, copy: &KeyCopy) -> bool {
+        *self.0.lock().unwrap() = Some(copy.clone());
+        true
+    }
+}
+
+#[tokio::test]
+async fn another_process_uses_the_kept_keys_while_the_issuer_is_silent() {
+    let scene = plain().await;
+    let copies = Arc::new(Copies::default());
+    let verifier = || {
+        let issuers = Issuers::new(copies.clone(), KeyMetrics::default());
+        issuers.apply(file(&scene.issuer), |_| IssuerSettings::default()).unwrap().pop().unwrap().verifier
+    };
+    let token = scene.issuer.token("k1", &alice());
+    assert!(verifier().review(&token).await.unwrap().is_some());
+    scene.issuer.state().is_silent = true;
+    assert!(verifier().review(&token).await.unwrap().is_some());
+    copies.0.lock().unwrap().as_mut().unwrap().at -= 25 * 3600;
+    let error = verifier().review(&token).await.unwrap_err().0;
+    assert!(error.contains("are 25 h old"), "{error}");
+    copies.0.lock().unwrap().as_mut().unwrap().place = "https://other.example/".to_owned();
+    let error = verifier().review(&token).await.unwrap_err().0;
+    assert!(error.contains("were never fetched"), "{error}");
 }
 
 #[tokio::test]

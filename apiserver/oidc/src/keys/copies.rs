@@ -25,8 +25,8 @@ pub trait KeyCopies: std::fmt::Debug + Send + Sync {
     /// Returns the copy of an issuer's keys. Failures are logged, and are as good as no copy.
     async fn read(&self, issuer: &str) -> Option<KeyCopy>;
 
-    /// Writes the copy of an issuer's keys. Failures are logged.
-    async fn write(&self, issuer: &str, copy: &KeyCopy);
+    /// Writes the copy of an issuer's keys. Returns false after a failure, which is logged.
+    async fn write(&self, issuer: &str, copy: &KeyCopy) -> bool;
 }
 
 impl KeyCopy {

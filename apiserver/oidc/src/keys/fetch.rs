@@ -27,6 +27,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Fetched {
     pub(super) keys: Vec<VerificationKey>,
     pub(super) interval: Duration,
+    /// Document that the keys are in.
+    pub(super) document: String,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +66,7 @@ pub(super) async fn fetch(http: &Client, discovery: &Url, issuer: &str) -> Resul
     let (document, max_age) = get(http, &url).await?;
     let keys = set::read(&document).map_err(|error| format!("{url}: {error}"))?;
     let interval = max_age.map_or(INTERVAL, |age| age.clamp(SHORTEST, LONGEST));
-    Ok(Fetched { keys, interval })
+    Ok(Fetched { keys, interval, document: String::from_utf8_lossy(&document).into_owned() })
 }
 
 /// Returns a body, and the age to which it may be used.
