@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
+use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
 use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
@@ -21,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::Assembly;
+use crate::authentication_file::AuthenticationFile;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
@@ -72,8 +74,10 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         cloud_metrics,
         election_metrics,
         bootstrap_data,
+        issuers,
     } = started;
     let authenticator = authenticator(configuration, host.as_deref())?;
+    let authentication = AuthenticationFile::open(configuration, &authenticator, issuers)?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
     let parts = Parts {
@@ -85,6 +89,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         checks: [
             hooks.checks(&policy),
             vec![tls.check(), encryption.check(), storage_history::check(Arc::clone(&store))],
+            authentication.iter().map(AuthenticationFile::check).collect(),
         ]
         .concat(),
         supervisor: supervisor.clone(),
@@ -105,6 +110,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
     supervisor.spawn("roles", policy.follow(Arc::clone(&server), supervisor.shutdown().clone()));
+    if let Some(file) = authentication {
+        supervise_authentication(&supervisor, file);
+    }
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.
@@ -136,6 +144,7 @@ struct Started {
     cloud_metrics: CloudMetrics,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
+    issuers: Issuers,
 }
 
 impl Started {
@@ -155,6 +164,7 @@ impl Started {
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
+        let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
@@ -188,6 +198,7 @@ impl Started {
             cloud_metrics,
             election_metrics,
             bootstrap_data,
+            issuers,
         })
     }
 
@@ -254,6 +265,13 @@ fn supervise(
         let follow = move || Arc::clone(&host).follow(Arc::clone(&authenticator));
         supervisor.spawn_restarting("host cluster", follow);
     }
+}
+
+/// Spawns the tasks that follow the authentication file, and fetch the keys of its issuers.
+fn supervise_authentication(supervisor: &Supervisor, file: AuthenticationFile) {
+    let shutdown = supervisor.shutdown();
+    supervisor.spawn("keys of issuers", file.issuers().follow(shutdown.clone()));
+    supervisor.spawn("authentication file", file.follow(shutdown.clone()));
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {

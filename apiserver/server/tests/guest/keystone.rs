@@ -21,21 +21,26 @@ fn log_in(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// Client without a certificate, as kubectl with the plug-in.
-struct TokenClient {
+pub(crate) struct TokenClient {
     http: reqwest::Client,
     url: String,
 }
 
 impl TokenClient {
-    fn new(capstan: &Capstan, data: &Path) -> Self {
+    pub(crate) fn new(capstan: &Capstan, data: &Path) -> Self {
         let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
         let ca = reqwest::Certificate::from_pem(&ca).unwrap();
         let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
         Self { http, url: format!("https://127.0.0.1:{}", capstan.port) }
     }
 
+    /// Returns the code of a request without credentials.
+    pub(crate) async fn get(&self, path: &str) -> u16 {
+        self.http.get(format!("{}{path}", self.url)).send().await.unwrap().status().as_u16()
+    }
+
     /// Returns the code, and the user that the server sees or its error.
-    async fn review(&self, header: &str, value: &str) -> (u16, Value) {
+    pub(crate) async fn review(&self, header: &str, value: &str) -> (u16, Value) {
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = self.http.post(format!("{}{SELF}", self.url)).header(header, value);
         let request = request.header("Content-Type", "application/json").body(body.to_string());
