@@ -5,7 +5,7 @@ mod token;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
@@ -106,6 +106,8 @@ pub struct Authenticator {
     tokens: Option<Arc<dyn TokenSource>>,
     keystone: Option<Arc<dyn TokenSource>>,
     issuers: Issuers,
+    /// Only paths of requests without credentials. `None` allows all.
+    anonymous_paths: ArcSwapOption<Vec<String>>,
 }
 
 impl Authenticator {
@@ -131,6 +133,16 @@ impl Authenticator {
     /// Replaces the issuers of the authentication file, from the next request on.
     pub fn set_issuers(&self, issuers: Vec<Issuer>) {
         self.issuers.configure(issuers);
+    }
+
+    /// Restricts requests without credentials to these paths, from the next request on. `None` removes the restriction.
+    pub fn set_anonymous_paths(&self, paths: Option<Vec<String>>) {
+        self.anonymous_paths.store(paths.map(Arc::new));
+    }
+
+    /// Returns true if a request for this path needs no credentials. Other requests get 401.
+    pub fn admits_anonymous(&self, path: &str) -> bool {
+        self.anonymous_paths.load().as_ref().is_none_or(|paths| paths.iter().any(|allowed| allowed == path))
     }
 
     /// Replaces the front proxy's headers, from the next request on.
@@ -173,7 +185,7 @@ impl Authenticator {
         }
         let (token, source, realm) = match credential {
             Credential::Token(token) => match self.issuers.of(&token) {
-                Some(issuer) => (token, Some(issuer.verifier), issuer.realm),
+                Some(issuer) => return of_issuer(&issuer, &token).await,
                 None => (token, self.tokens.clone(), Realm::Host),
             },
             Credential::Keystone(token) => (token, self.keystone.clone(), Realm::Keystone),
@@ -186,11 +198,9 @@ impl Authenticator {
         if realm == Realm::Host && self.has_account(&user.name) {
             return Err(Unauthenticated::Refused);
         }
-        of_realm(user, realm).map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
+        Ok(Arc::new(without_own_groups(User { realm, ..user })))
     }
-}
 
-impl Authenticator {
     /// Returns true for a service account of the namespace in which the server has its own. The host's account of the
     /// same name is another identity, which would get the permissions of ours.
     fn has_account(&self, name: &str) -> bool {
@@ -198,20 +208,22 @@ impl Authenticator {
     }
 }
 
-/// Returns a user with its realm, or `None` if the realm may not give its name.
-fn of_realm(user: User, realm: Realm) -> Option<User> {
-    let Realm::Issuer(issuer) = &realm else { return Some(User { realm, ..user }) };
-    let name = user.name.clone();
-    let user = user.without_reserved_names();
-    if user.is_none() {
-        tracing::warn!(
-            issuer = &**issuer,
-            user = name,
-            "a token is refused: names that begin with \"system:\" belong to Kubernetes. Set a prefix in \
-             claimMappings.username"
-        );
+/// Returns the user of a token of an issuer. Only this server itself may give names that Kubernetes reserves.
+async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenticated> {
+    let mut user = issuer.verifier.review(token).await?.ok_or(Unauthenticated::Refused)?;
+    if issuer.realm != Realm::Own {
+        let name = user.name.clone();
+        user = user.without_reserved_names().ok_or_else(|| {
+            tracing::warn!(
+                issuer = issuer.url,
+                user = name,
+                "a token is refused: names that begin with \"system:\" belong to Kubernetes. Set a prefix in \
+                 claimMappings.username"
+            );
+            Unauthenticated::Refused
+        })?;
     }
-    user.map(|user| User { realm, ..user })
+    Ok(Arc::new(without_own_groups(User { realm: issuer.realm.clone(), ..user })))
 }
 
 /// Removes the groups that no certificate, header or token can claim: those of the server's own identities, and the one

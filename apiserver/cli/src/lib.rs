@@ -13,7 +13,7 @@ mod tree;
 
 pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
 pub use commands::kubeconfig::workload_kubeconfig;
-pub use commands::login::{KeystoneArguments, LoginCommand, login};
+pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use connect::ConnectionArguments;
 pub use error::{ExitCode, Failure};
 pub use objects::ClusterObjects;

@@ -185,7 +185,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut head, incoming) = request.into_parts();
-    let found = authentication::authenticate(server, connection, &mut head.headers).await;
+    let found = authentication::authenticate(server, connection, head.uri.path(), &mut head.headers).await;
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
     let of_errors = OfErrors::new(&head.headers, &query);

@@ -31,7 +31,7 @@ pub use embedded::MetadataRules;
 pub use published::KindSchema;
 
 use cel::Rule;
-pub use cel::RuleAnalysis;
+pub use cel::{Expression, RuleAnalysis};
 use combined::Combined;
 use format::Format;
 

@@ -1,6 +1,7 @@
 //! Copies of the host cluster's data in Capstan's own store, sealed as Secrets are. They survive a restart, a failover
 //! and the loss of a disk. The leader writes them, and all replicas read them.
 
+mod issuers;
 mod keeper;
 mod secrets;
 #[cfg(test)]
@@ -27,6 +28,7 @@ const HOST: &str = "host";
 
 const FRONT_PROXY: &str = "frontproxy";
 const HEARTBEAT: &str = "heartbeat";
+const ISSUERS: &str = "issuers";
 const NAMESPACES: &str = "namespaces";
 const PIN: &str = "pin";
 const SECRETS: &str = "secrets";

@@ -2,6 +2,7 @@
 //! does.
 
 mod assembly;
+mod authentication_file;
 mod backup;
 mod bootstrap_data;
 mod ca;

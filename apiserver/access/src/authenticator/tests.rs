@@ -355,7 +355,7 @@ fn a_jwt_goes_to_the_verifier_of_its_issuer_alone() {
     assert_eq!((user.name.as_str(), user.realm.clone()), ("b:x", foreign()));
     assert_eq!(user.groups, ["dev", "system:authenticated"], "reserved groups");
     assert_eq!(of("https://c"), Err(Unauthenticated::Refused), "a reserved name");
-    assert_eq!(of("https://b/").unwrap_err().to_string(), "ask again", "another issuer: the host is asked");
+    assert_eq!(of("https://b/").unwrap_err().to_string(), "ask again", "another issuer: the host decides");
     authenticator.set_issuers(Vec::new());
     assert_eq!(of("https://b").unwrap_err().to_string(), "ask again");
 }

@@ -68,6 +68,11 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Writes to standard error, for a person who waits. Nothing depends on it.
+pub(crate) fn note(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Writes a file that only its owner can read.
 pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -13,17 +13,24 @@ use crate::state::ApiServer;
 pub(crate) async fn authenticate(
     server: &ApiServer,
     connection: &Connection,
+    path: &str,
     headers: &mut HeaderMap,
 ) -> ApiResult<Authenticated> {
     if let Some(user) = &connection.internal {
         return Ok(Authenticated { user: Arc::clone(user), is_proxied: false });
     }
     let started = Instant::now();
-    let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;
+    let authenticator = &server.parts.authenticator;
+    let mut found = authenticator.authenticate(&connection.peer, headers).await;
+    // A host decides itself about its anonymous users.
+    let is_anonymous = found.as_ref().is_ok_and(|found| !found.is_proxied && found.user.is_anonymous());
+    if is_anonymous && !authenticator.admits_anonymous(path) {
+        found = Err(Unauthenticated::Refused);
+    }
     server.telemetry.metrics.authenticated(connection, &found, started.elapsed());
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
         // Not 401: the token may be valid, and a client that is refused discards it.
-        Unauthenticated::ReviewFailed(why) => ApiError::unavailable(why.0),
+        Unauthenticated::ReviewFailed(why) => ApiError::undecided(why.0),
     })
 }

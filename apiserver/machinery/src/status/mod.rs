@@ -116,6 +116,12 @@ impl ApiError {
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(1))
     }
 
+    /// A credential that cannot be checked now. Clients repeat the request after 5 seconds, because the system that has
+    /// issued it is silent.
+    pub fn undecided(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(5))
+    }
+
     /// The server has not read its objects yet. A client must not conclude that an object does not exist.
     pub fn starting() -> Self {
         let message =

@@ -68,7 +68,7 @@ impl<'a> Checked<'a> {
 }
 
 impl<'a, 'p> Scope<'a, 'p> {
-    pub(super) fn of(variables: [(&'p str, Type<'a>); 2]) -> Self {
+    pub(super) fn of<const COUNT: usize>(variables: [(&'p str, Type<'a>); COUNT]) -> Self {
         Self { around: None, variables: variables.into() }
     }
 

@@ -4,6 +4,7 @@ mod analysis;
 mod check;
 mod declarations;
 mod estimate;
+mod expression;
 mod in_rules;
 mod literals;
 mod macros;
@@ -24,6 +25,7 @@ use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
 pub use analysis::RuleAnalysis;
+pub use expression::Expression;
 pub(super) use in_rules::InRules;
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;

@@ -70,6 +70,31 @@ pub(super) fn optional(old: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(old.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
 
+/// Converts a value that has no schema. The names of its fields are data, so they are not escaped. All numbers are
+/// doubles, as in kube-apiserver.
+pub(super) fn plain(value: &Value) -> Cel {
+    match value {
+        Value::Number(number) => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
+        Value::Object(map) => to_map(map.iter().map(|(name, field)| (name.clone(), plain(field)))),
+        scalar => untyped(scalar),
+    }
+}
+
+/// Converts a result to JSON, or returns `None` for a map and for the types that JSON lacks.
+pub(super) fn to_json(value: &Cel) -> Option<Value> {
+    Some(match value {
+        Cel::Null => Value::Null,
+        Cel::Bool(value) => Value::Bool(*value),
+        Cel::Int(value) => Value::from(*value),
+        Cel::UInt(value) => Value::from(*value),
+        Cel::Float(value) => Value::from(*value),
+        Cel::String(text) => Value::from(text.as_str()),
+        Cel::List(items) => Value::Array(items.iter().map(to_json).collect::<Option<_>>()?),
+        _ => return None,
+    })
+}
+
 fn untyped(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,

@@ -1,6 +1,7 @@
 //! Configuration file of the server, and the flags that override it.
 
 mod audit;
+mod authentication;
 mod backup;
 mod bootstrap_data;
 mod controllers;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use crate::cli::ServeArguments;
 
 pub(crate) use audit::Audit;
+pub(crate) use authentication::Authentication;
 pub(crate) use backup::{Backup, Keep, Schedule};
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
@@ -63,6 +65,11 @@ pub(crate) struct ServerConfiguration {
     pub(crate) host: Option<Host>,
     /// Keystone whose tokens identify users on the direct endpoint. Default: none.
     pub(crate) keystone: Option<Keystone>,
+    /// File with the issuers whose tokens identify users on the direct endpoint, in the format of Kubernetes'
+    /// `AuthenticationConfiguration`. Default: none.
+    pub(crate) authentication_config_file: Option<PathBuf>,
+    /// Settings of these issuers.
+    pub(crate) authentication: Authentication,
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
@@ -181,6 +188,7 @@ impl ServerConfiguration {
         }
         self.host.as_ref().map_or(Ok(()), Host::check)?;
         self.keystone.as_ref().map_or(Ok(()), Keystone::check)?;
+        self.authentication.check()?;
         self.audit.check()?;
         self.controllers.check()?;
         self.limits.check()?;

@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
+use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
 use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::Assembly;
+use crate::authentication_file::AuthenticationFile;
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::cli::ServeArguments;
@@ -57,8 +59,7 @@ pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Re
 
 async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {
     let started = Started::new(configuration, assembly).await?;
-    let listener = started.listen(configuration).await?;
-    let address = listener.local_addr()?;
+    let (listener, address) = started.listen(configuration).await?;
     let Started {
         data,
         shutdown,
@@ -77,10 +78,11 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         bootstrap_data,
         issuer,
         backups,
+        issuers,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
-    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
-    let authenticator = Arc::new(authenticator);
+    let authenticator = Arc::new(authenticator(configuration, host.as_deref())?.with_issuer(own));
+    let authentication = AuthenticationFile::open(configuration, &authenticator, issuers)?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
     let parts = Parts {
@@ -92,6 +94,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         checks: [
             hooks.checks(&policy),
             vec![tls.check(), encryption.check(), storage_history::check(Arc::clone(&store))],
+            authentication.iter().map(AuthenticationFile::check).collect(),
         ]
         .concat(),
         supervisor: supervisor.clone(),
@@ -121,9 +124,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
-    let (projects, namespaces) = (project_roles(configuration), host.as_deref().map(Host::known_namespaces));
-    let roles = policy.follow(Arc::clone(&server), projects, namespaces, supervisor.shutdown().clone());
-    supervisor.spawn("roles", roles);
+    supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
+    supervise_authentication(&supervisor, authentication);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.
@@ -157,6 +159,7 @@ struct Started {
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
     issuer: TokenIssuer,
     backups: Option<Arc<Backups>>,
+    issuers: Issuers,
 }
 
 impl Started {
@@ -179,6 +182,7 @@ impl Started {
             configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
         let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
+        let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
@@ -216,16 +220,20 @@ impl Started {
             bootstrap_data,
             issuer,
             backups,
+            issuers,
         })
     }
 
-    async fn listen(&self, configuration: &ServerConfiguration) -> anyhow::Result<TcpListener> {
+    /// Opens the port. Returns the listener with its address.
+    async fn listen(&self, configuration: &ServerConfiguration) -> anyhow::Result<(TcpListener, SocketAddr)> {
         let listen = listen(configuration)?;
-        TcpListener::bind(listen).await.with_context(|| {
+        let listener = TcpListener::bind(listen).await.with_context(|| {
             format!(
                 "cannot listen on {listen}: if another program has the port, give another one with --listen"
             )
-        })
+        })?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
     }
 }
 
@@ -278,10 +286,19 @@ fn direct_authorizer(policy: &RbacPolicy, has_host: bool) -> Arc<dyn Authorizer>
     Arc::new(Chain(chain))
 }
 
-/// Returns the permissions of the roles of Keystone's projects.
-fn project_roles(configuration: &ServerConfiguration) -> ProjectRoles {
+/// Spawns the task that follows the roles, the bindings and the namespaces of Keystone's projects.
+fn supervise_roles(
+    configuration: &ServerConfiguration,
+    policy: RbacPolicy,
+    server: &Arc<ApiServer>,
+    supervisor: &Supervisor,
+    host: Option<&Host>,
+) {
     let keystone = configuration.keystone.as_ref();
-    keystone.map_or_else(ProjectRoles::none, |keystone| ProjectRoles::new(keystone.project_roles.clone()))
+    let projects = keystone.map_or_else(ProjectRoles::none, |it| ProjectRoles::new(it.project_roles.clone()));
+    let namespaces = host.map(Host::known_namespaces);
+    let roles = policy.follow(Arc::clone(server), projects, namespaces, supervisor.shutdown().clone());
+    supervisor.spawn("roles", roles);
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.
@@ -308,6 +325,14 @@ fn supervise(
         let follow = move || Arc::clone(&host).follow(Arc::clone(&authenticator));
         supervisor.spawn_restarting("host cluster", follow);
     }
+}
+
+/// Spawns the tasks that follow the authentication file, if there is one, and fetch the keys of its issuers.
+fn supervise_authentication(supervisor: &Supervisor, file: Option<AuthenticationFile>) {
+    let Some(file) = file else { return };
+    let shutdown = supervisor.shutdown();
+    supervisor.spawn("keys of issuers", file.issuers().follow(shutdown.clone()));
+    supervisor.spawn("authentication file", file.follow(shutdown.clone()));
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {

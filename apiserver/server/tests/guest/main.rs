@@ -11,6 +11,7 @@ mod history;
 mod host_down;
 mod keystone;
 mod metrics;
+mod oidc;
 mod outage;
 mod process;
 mod revocation;

@@ -32,6 +32,11 @@ impl TokenClient {
         (code, body.pointer("/status/userInfo").or_else(|| body.get("message")).cloned().unwrap_or_default())
     }
 
+    /// Returns the code of a GET without credentials.
+    pub(crate) async fn anonymous(&self, path: &str) -> u16 {
+        self.http.get(format!("{}{path}", self.url)).send().await.unwrap().status().as_u16()
+    }
+
     /// Returns the code and the body of a GET.
     pub(crate) async fn get(&self, path: &str, token: &str) -> (u16, Value) {
         let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(token);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::keystone::Token;
+use super::Token;
 use crate::error::{ExitCode, Failure};
 
 /// Group of the protocol.
@@ -40,6 +40,13 @@ pub(super) fn requested_version(info: Option<&str>) -> Result<Version, Failure> 
         let next = format!("set apiVersion {GROUP}/v1 in users[].user.exec of the kubeconfig");
         Failure::new(ExitCode::Failed, summary).next(next)
     })
+}
+
+/// Returns the URL of the server for which kubectl requests a credential, or an empty text.
+pub(super) fn server_of(info: Option<&str>) -> String {
+    let found: Option<serde_json::Value> = info.and_then(|info| serde_json::from_str(info).ok());
+    let server = found.as_ref().and_then(|info| info.pointer("/spec/cluster/server")?.as_str());
+    server.unwrap_or_default().to_owned()
 }
 
 impl ExecCredential<'_> {

@@ -1,27 +1,13 @@
 //! Login to Keystone.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
-use reqwest::{Certificate, Client, Response, redirect};
+use jiff::Timestamp;
+use reqwest::Response;
 use serde_json::Value;
 
-use super::file_failure;
+use super::http_client::http_client;
 use super::settings::Settings;
+use super::{EARLY, Token};
 use crate::error::{ExitCode, Failure};
-
-/// Time limit of the login: a person waits for it.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Time before its end at which kubectl gets another token: a request must not begin with one that ends at once.
-const EARLY: SignedDuration = SignedDuration::from_secs(60);
-
-/// Token of Keystone.
-pub(super) struct Token {
-    pub(super) secret: String,
-    /// Time at which kubectl needs another one, if Keystone says it.
-    pub(super) renew_at: Option<Timestamp>,
-}
 
 /// Logs in.
 pub(super) async fn log_in(settings: &Settings, request: &Value) -> Result<Token, Failure> {
@@ -30,7 +16,7 @@ pub(super) async fn log_in(settings: &Settings, request: &Value) -> Result<Token
         let summary = format!("cannot log in to Keystone at {url}: it cannot be reached");
         Failure::new(ExitCode::Unreachable, summary).detail("cause", crate::error::chain(error))
     };
-    let client = client(settings)?;
+    let client = http_client(settings.ca_file().as_deref())?;
     let sent = client.post(&url).header("Content-Type", "application/json").body(request.to_string()).send();
     let response = sent.await.map_err(|error| unreachable(&error))?;
     if response.status() != reqwest::StatusCode::CREATED {
@@ -46,23 +32,6 @@ pub(super) async fn log_in(settings: &Settings, request: &Value) -> Result<Token
     let end = body.pointer("/token/expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
     let renew_at = end.map(|end: Timestamp| end.saturating_sub(EARLY).unwrap_or(end));
     Ok(Token { secret, renew_at })
-}
-
-fn client(settings: &Settings) -> Result<Client, Failure> {
-    // A redirect would show the password to another server.
-    let mut builder = Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
-    if let Some(path) = settings.ca_file() {
-        let pem = std::fs::read(&path).map_err(|error| file_failure("read", &path, &error))?;
-        let found = Certificate::from_pem_bundle(&pem).ok().filter(|found| !found.is_empty());
-        let found = found.ok_or_else(|| {
-            Failure::new(ExitCode::Failed, format!("{}: holds no certificate in PEM", path.display()))
-        })?;
-        builder = builder.tls_certs_only(found);
-    }
-    builder.build().map_err(|error| {
-        Failure::new(ExitCode::Failed, "cannot create an HTTP client")
-            .detail("cause", crate::error::chain(&error))
-    })
 }
 
 /// Returns the address of version 3 of Keystone.

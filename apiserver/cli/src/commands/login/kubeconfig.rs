@@ -12,33 +12,26 @@ use crate::output;
 const NAME: &str = "capstan";
 
 /// Advice of kubectl if the program is not installed.
-const HINT: &str = "Install capstan: kubectl runs it to log in to Keystone.";
+const HINT: &str = "Install capstan: kubectl runs it to log in.";
 
-/// Writes the kubeconfig. It has no secret: the login is in clouds.yaml, or in the environment.
-pub(super) fn write(
-    file: &Path,
-    server: &str,
-    ca: Option<&Path>,
-    cloud: Option<&str>,
-) -> Result<(), Failure> {
+/// Writes the kubeconfig. It has no secret: `login` are the arguments of the command that gets one.
+pub(super) fn write(file: &Path, server: &str, ca: Option<&Path>, login: &[String]) -> Result<(), Failure> {
     if !server.starts_with("https://") {
         let summary = format!("--server: {server:?} must begin with https://");
         return Err(Failure::new(ExitCode::Failed, summary));
     }
     let ca =
         ca.map(|path| std::fs::read(path).map_err(|error| file_failure("read", path, &error))).transpose()?;
-    let text = serde_saphyr::to_string(&kubeconfig(server, ca.as_deref(), cloud))
+    let text = serde_saphyr::to_string(&kubeconfig(server, ca.as_deref(), login))
         .map_err(|error| file_failure("write", file, &error))?;
     output::write_private(file, text.as_bytes()).map_err(|error| file_failure("write", file, &error))
 }
 
-fn kubeconfig(server: &str, ca: Option<&[u8]>, cloud: Option<&str>) -> Value {
+fn kubeconfig(server: &str, ca: Option<&[u8]>, args: &[String]) -> Value {
     let mut cluster = json!({"server": server});
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = json!(k8s_openapi::ByteString(ca.to_vec()));
     }
-    let mut args = vec!["login", "keystone"];
-    args.extend(cloud.iter().flat_map(|cloud| ["--cloud", cloud]));
     let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "capstan", "args": args,
         "interactiveMode": "IfAvailable", "provideClusterInfo": true, "installHint": HINT});
     json!({"apiVersion": "v1", "kind": "Config", "current-context": NAME,
@@ -52,18 +45,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kubeconfig_runs_the_command_for_its_cloud() {
+    fn the_kubeconfig_runs_the_command_with_its_arguments() {
         let directory = tempfile::tempdir().unwrap();
         let [file, ca] = ["kubeconfig", "ca.crt"].map(|name| directory.path().join(name));
         std::fs::write(&ca, "PEM").unwrap();
-        write(&file, "https://capstan:7443", Some(&ca), Some("blue")).unwrap();
+        let args = ["login", "keystone", "--cloud", "blue"].map(str::to_owned);
+        write(&file, "https://capstan:7443", Some(&ca), &args).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let found: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(found["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
         let exec = &found["users"][0]["user"]["exec"];
-        assert_eq!(exec["args"], json!(["login", "keystone", "--cloud", "blue"]));
+        assert_eq!(exec["args"], json!(args));
         assert_eq!((&exec["command"], &exec["interactiveMode"]), (&json!("capstan"), &json!("IfAvailable")));
-        let failure = write(&file, "http://capstan", None, None).unwrap_err().to_string();
+        let failure = write(&file, "http://capstan", None, &args).unwrap_err().to_string();
         assert!(failure.contains("https://"), "{failure}");
     }
 }

@@ -1,19 +1,33 @@
 //! Command `capstan login`: kubectl's plug-in for credentials of the direct endpoint.
 
 mod exec_credential;
+mod http_client;
 mod keystone;
 mod kubeconfig;
 mod login_request;
+mod oidc;
 mod settings;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{ExitCode, Failure};
 use crate::output;
 use exec_credential::ExecCredential;
+pub use oidc::OidcArguments;
 use settings::Settings;
+
+/// Time before its end at which kubectl gets another token: a request must not begin with one that ends at once.
+const EARLY: SignedDuration = SignedDuration::from_secs(60);
+
+/// Token for kubectl.
+struct Token {
+    secret: String,
+    /// Time at which kubectl needs another one, if the issuer says it.
+    renew_at: Option<Timestamp>,
+}
 
 /// Commands of `capstan login`.
 #[derive(Debug, Subcommand)]
@@ -31,6 +45,19 @@ pub enum LoginCommand {
     #[command(verbatim_doc_comment)]
     #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
     Keystone(KeystoneArguments),
+    /// Get a token of an OpenID Connect issuer for kubectl
+    ///
+    /// kubectl runs this command when it needs a credential (client.authentication.k8s.io/v1). A person
+    /// logs in with a browser on this machine (authorization code with PKCE), or on any machine with
+    /// --grant device. A program logs in with --grant client-credentials.
+    ///
+    /// Without --keep, each kubectl command needs a login.
+    ///
+    /// Example: capstan login oidc --issuer https://id.example.org --client-id capstan --keep \
+    ///            --write-kubeconfig capstan.kubeconfig --server https://capstan.example.org:7443
+    #[command(verbatim_doc_comment)]
+    #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
+    Oidc(OidcArguments),
 }
 
 /// Arguments of `capstan login keystone`.
@@ -56,18 +83,45 @@ pub struct KeystoneArguments {
 /// Runs the command.
 ///
 /// # Errors
-/// The login is not complete, Keystone refuses it or cannot be reached, or a file cannot be read or written.
+/// The login is not complete, it is refused, Keystone or the issuer cannot be reached, or a file cannot be read or written.
 pub fn login(command: &LoginCommand) -> Result<(), Failure> {
-    let LoginCommand::Keystone(arguments) = command;
+    match command {
+        LoginCommand::Keystone(arguments) => keystone_login(arguments),
+        LoginCommand::Oidc(arguments) => oidc_login(arguments),
+    }
+}
+
+fn keystone_login(arguments: &KeystoneArguments) -> Result<(), Failure> {
     if let (Some(file), Some(server)) = (&arguments.write_kubeconfig, &arguments.server) {
         let ca = arguments.certificate_authority.as_deref();
-        return kubeconfig::write(file, server, ca, arguments.cloud.as_deref());
+        let mut login = ["login", "keystone"].map(str::to_owned).to_vec();
+        login.extend(arguments.cloud.iter().flat_map(|cloud| ["--cloud".to_owned(), cloud.clone()]));
+        return kubeconfig::write(file, server, ca, &login);
     }
     let settings = Settings::find(arguments.cloud.as_deref())?;
-    let version = exec_credential::requested_version(std::env::var("KUBERNETES_EXEC_INFO").ok().as_deref())?;
+    let version = exec_credential::requested_version(info().as_deref())?;
     let request = login_request::body(&settings, arguments.passcode.as_deref())?;
-    let token = super::block_on(keystone::log_in(&settings, &request))?;
-    let text = ExecCredential { version, token: &token }.text();
+    print(version, &super::block_on(keystone::log_in(&settings, &request))?)
+}
+
+fn oidc_login(arguments: &OidcArguments) -> Result<(), Failure> {
+    if let (Some(file), Some(server)) = (&arguments.write_kubeconfig, &arguments.server) {
+        let ca = arguments.certificate_authority.as_deref();
+        return kubeconfig::write(file, server, ca, &arguments.of_kubeconfig());
+    }
+    let info = info();
+    let version = exec_credential::requested_version(info.as_deref())?;
+    print(version, &super::block_on(oidc::log_in(arguments, info.as_deref()))?)
+}
+
+/// Returns what kubectl says about its request.
+fn info() -> Option<String> {
+    std::env::var("KUBERNETES_EXEC_INFO").ok()
+}
+
+/// Prints the answer to kubectl, and nothing else.
+fn print(version: exec_credential::Version, token: &Token) -> Result<(), Failure> {
+    let text = ExecCredential { version, token }.text();
     output::print(text.as_bytes())
         .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
 }

@@ -45,6 +45,7 @@ pub(super) fn converted(name: &str, value: &Cel) -> Option<Outcome> {
             || no_conversion("google.protobuf.Duration"),
             |nanoseconds| Ok(Cel::Duration(Duration::nanoseconds(nanoseconds))),
         ),
+        ("string", Cel::Float(value)) => Ok(text(shortest(*value))),
         ("string", Cel::Bool(value)) => Ok(text(value.to_string())),
         ("string", Cel::Timestamp(time)) => {
             Ok(text(time.with_timezone(&Utc).to_rfc3339_opts(SecondsFormat::AutoSi, true)))
@@ -60,6 +61,29 @@ fn text(value: String) -> Cel {
 
 fn no_conversion(to: &str) -> Outcome {
     Err(Failure::Error(format!("type conversion error from 'string' to '{to}'")))
+}
+
+/// Returns the shortest text of a number in Go's form (`%g`): with an exponent below -4, and from 6 on.
+fn shortest(value: f64) -> String {
+    if !value.is_finite() {
+        return if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "+Inf"
+        } else {
+            "-Inf"
+        }
+        .to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => value.to_string(),
+    }
 }
 
 /// Returns a duration in seconds with its fraction.
@@ -115,4 +139,29 @@ pub(super) fn is_part(name: &str) -> bool {
             | "getSeconds"
             | "getMilliseconds"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_the_text_of_go() {
+        for (value, expected) in [
+            (7.0, "7"),
+            (-7.5, "-7.5"),
+            (0.0, "0"),
+            (123_456.0, "123456"),
+            (1_234_567.0, "1.234567e+06"),
+            (1e6, "1e+06"),
+            (12_345_678_901_234_567_890.0, "1.2345678901234567e+19"),
+            (0.0001, "0.0001"),
+            (0.000_01, "1e-05"),
+            (1e100, "1e+100"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(shortest(value), expected);
+        }
+    }
 }
