@@ -25,6 +25,8 @@ pub(crate) struct AuthenticationFile {
     settings: Authentication,
     authenticator: Arc<Authenticator>,
     issuers: Arc<Issuers>,
+    /// Issuer of the server's own tokens, which the file may not name.
+    own: String,
     health: ReloadHealth,
 }
 
@@ -37,6 +39,7 @@ impl AuthenticationFile {
         configuration: &ServerConfiguration,
         authenticator: &Arc<Authenticator>,
         issuers: Issuers,
+        own: &str,
     ) -> anyhow::Result<Option<Self>> {
         let Some(path) = &configuration.authentication_config_file else { return Ok(None) };
         let mut file = Self {
@@ -45,6 +48,7 @@ impl AuthenticationFile {
             settings: configuration.authentication.clone(),
             authenticator: Arc::clone(authenticator),
             issuers: Arc::new(issuers),
+            own: own.to_owned(),
             health: ReloadHealth::default(),
         };
         let text = pki::read(path).context("authenticationConfigFile")?;
@@ -99,7 +103,7 @@ impl AuthenticationFile {
 
     fn apply(&mut self, text: String) -> anyhow::Result<()> {
         let at = || self.path.display().to_string();
-        let configuration = Configuration::parse(&text, &[]).with_context(at)?;
+        let configuration = Configuration::parse(&text, &[self.own.as_str()]).with_context(at)?;
         if let Some(warning) = &configuration.warning {
             tracing::warn!(file = at(), "{warning}");
         }
@@ -125,7 +129,8 @@ mod tests {
             authentication_config_file: Some(file.path().to_owned()),
             ..ServerConfiguration::default()
         };
-        let opened = AuthenticationFile::open(&configuration, &Arc::default(), Issuers::default())?;
+        let opened =
+            AuthenticationFile::open(&configuration, &Arc::default(), Issuers::default(), "https://own")?;
         Ok((file, opened.unwrap()))
     }
 

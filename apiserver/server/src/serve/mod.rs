@@ -82,7 +82,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
     let authenticator = Arc::new(authenticator(configuration, host.as_deref())?.with_issuer(own));
-    let authentication = AuthenticationFile::open(configuration, &authenticator, issuers)?;
+    let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
     let parts = Parts {

@@ -163,7 +163,10 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
             let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
             let is_there = kinds.contains_key(name)
                 || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"))
-                || others.contains(&format!("\"{}\"", base.or(name.strip_suffix("_total")).unwrap_or(name)));
+                || others.contains(&format!(
+                    "\"{}\"",
+                    base.or_else(|| name.strip_suffix("_total")).unwrap_or(name)
+                ));
             assert!(is_there, "{file} names {name}, which is not served");
         }
         found.extend(asked);
