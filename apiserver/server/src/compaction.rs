@@ -25,10 +25,21 @@ const RECORD: &str = "compaction";
 /// Takes part in the compaction until `shutdown`.
 pub(crate) async fn run(store: Arc<dyn Store>, shutdown: CancellationToken) {
     let Ok(key) = Key::new(format!("{ROOT}{RECORD}")) else { return };
-    let mut observed = None;
+    let (mut observed, mut is_refused) = (None, false);
     loop {
         observed = match iteration(store.as_ref(), &key, observed).await {
             Ok(record) => record,
+            // A role for the store's keys alone does not permit it. That stays so until a person changes the role.
+            Err(StoreError::Refused { reason, .. }) => {
+                if !std::mem::replace(&mut is_refused, true) {
+                    tracing::warn!(
+                        reason,
+                        "the store refuses compaction. Let etcd compact its history itself: set its \
+                         --auto-compaction-retention to at least 10m"
+                    );
+                }
+                None
+            }
             Err(error) => {
                 tracing::warn!(%error, "compaction failed; retrying after the interval");
                 None

@@ -18,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(crate) struct EtcdFiles {
     etcd: Etcd,
-    /// True if data that were migrated to another store are served nevertheless.
+    /// True if data that were migrated to another store are served.
     accept_migrated: bool,
 }
 

@@ -113,6 +113,10 @@ pub(crate) fn read(operation: &'static str, error: Error) -> StoreError {
         Some((Code::OutOfRange, text)) if text.contains("future revision") => {
             StoreError::Future { requested: Revision::NONE, current: Revision::NONE }
         }
+        // A user of etcd may have a role for the store's keys alone.
+        Some((Code::PermissionDenied, text)) if operation == "compact" => {
+            StoreError::Refused { operation, reason: text.to_owned() }
+        }
         _ => StoreError::Unavailable { operation, source: Box::new(Cause(Arc::new(error))) },
     }
 }

@@ -144,8 +144,8 @@ impl EtcdStore {
     /// which end with their calls.
     ///
     /// # Errors
-    /// `Refused`, if the certificates cannot be used, or etcd refuses the user: then the former ones stay in force.
-    /// `Unavailable`, if no member answers.
+    /// `Unavailable`, if the certificates cannot be used: then the former ones stay in force. Also if etcd refuses the user,
+    /// or no member answers: then the former user stays in force.
     pub async fn renew(&self, configuration: &EtcdConfiguration) -> StoreResult<()> {
         let refused = |error| error::read("renew", error);
         if let Some(tls) = configuration.tls() {

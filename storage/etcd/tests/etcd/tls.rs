@@ -9,7 +9,7 @@ use futures::StreamExt;
 
 use crate::server::{Release, Server, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
-use storage_contract::{Key, KeyRange, ListOptions, Store};
+use storage_contract::{Key, KeyRange, ListOptions, Store, StoreError};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
@@ -87,6 +87,8 @@ async fn df_23_a_role_for_the_prefix_of_the_store_is_enough() {
         assert_eq!(store.list(&all, &ListOptions::default()).await.unwrap().entries.len(), 2);
         assert!(store.current_revision().await.unwrap() >= created);
         watch.next().await.unwrap().unwrap();
+        let refused = store.compact(created).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
         // Anything else is refused.
         store.create(&Key::new("/other").unwrap(), Bytes::from("1")).await.unwrap_err();
     }
