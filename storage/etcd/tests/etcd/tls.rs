@@ -59,7 +59,11 @@ async fn restrict(server: &Server, ca: String, (certificate, key): (String, Stri
     let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(ca));
     let tls = tls.identity(Identity::from_pem(certificate, key));
     let options = ConnectOptions::new().with_tls(tls);
-    let mut client = Client::connect([server.endpoint()], Some(options)).await.unwrap();
+    enable_authentication(Client::connect([server.endpoint()], Some(options)).await.unwrap()).await;
+}
+
+/// Creates the users `root` and `capstan`, and permits the second only the keys below `/capstan/`.
+async fn enable_authentication(mut client: Client) {
     for name in ["root", "capstan"] {
         client.user_add(name, "a password", None).await.unwrap();
         client.role_add(name).await.unwrap();
@@ -144,15 +148,7 @@ async fn df_10_renewed_certificates_are_used_by_new_connections() {
 async fn df_10_a_user_logs_in_again_and_with_a_changed_password() {
     for release in [Release::Distribution, Release::Current] {
         let server = Server::start_with(release, &["--auth-token-ttl=1"]);
-        let mut root = Client::connect([server.endpoint()], None).await.unwrap();
-        for name in ["root", "capstan"] {
-            root.user_add(name, "a password", None).await.unwrap();
-            root.role_add(name).await.unwrap();
-            root.user_grant_role(name, name).await.unwrap();
-        }
-        let permission = Permission::read_write("/capstan/").with_prefix();
-        root.role_grant_permission("capstan", permission).await.unwrap();
-        root.auth_enable().await.unwrap();
+        enable_authentication(Client::connect([server.endpoint()], None).await.unwrap()).await;
         let with = |password: &str| EtcdConfiguration {
             endpoints: vec![server.endpoint()],
             user: Some(("capstan".to_owned(), password.to_owned())),
