@@ -56,7 +56,7 @@ pub(super) fn tokens(lab: &Lab) -> anyhow::Result<()> {
 }
 
 /// Lists machines on the direct endpoint with a token. Returns the status code and the body.
-fn list_with_token(lab: &Lab, token: &str) -> anyhow::Result<(String, String)> {
+pub(super) fn list_with_token(lab: &Lab, token: &str) -> anyhow::Result<(String, String)> {
     let mut command = Command::new("curl");
     command.args([
         "--silent",

@@ -17,6 +17,7 @@ mod openstack;
 mod package;
 mod process;
 mod reference;
+mod service_accounts;
 mod takeover;
 mod templates;
 mod workflows;
@@ -39,7 +40,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 19] = [
+const SCENARIOS: [Scenario; 20] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI list each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission creates and lists objects through the host", workflows::permitted_user),
@@ -59,6 +60,10 @@ const SCENARIOS: [Scenario; 19] = [
     ("Capstan's user in the host can get a Secret, but cannot list or delete Secrets", host_data::secrets),
     ("Capstan copies its Events to the host, and updates their counts there", host_data::events),
     ("the direct endpoint accepts a token of the host, and rejects a forged one", host_data::tokens),
+    (
+        "kubectl issues tokens of Capstan's own service accounts, beside those of the host",
+        service_accounts::tokens,
+    ),
     ("an API group is switched from the host's CRDs to Capstan, and back", takeover::switch_and_switch_back),
     ("one server runs the controllers, and after its end another one takes over", host_data::election),
     ("every API group responds after `capstan host wait` has ended", workflows::responds_after_wait),
