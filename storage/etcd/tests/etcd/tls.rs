@@ -91,8 +91,13 @@ async fn df_23_a_role_for_the_prefix_of_the_store_is_enough() {
         assert_eq!(store.list(&all, &ListOptions::default()).await.unwrap().entries.len(), 2);
         assert!(store.current_revision().await.unwrap() >= created);
         watch.next().await.unwrap().unwrap();
-        let refused = store.compact(created).await.unwrap_err();
-        assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+        let updated = store.update(&key, created, Bytes::from("2")).await.unwrap();
+        let compacted = store.compact(updated).await;
+        // A current etcd needs the role root for it; an old one compacts for every user.
+        match release {
+            Release::Distribution => compacted.unwrap(),
+            Release::Current => assert!(matches!(compacted, Err(StoreError::Refused { .. })), "{compacted:?}"),
+        }
         // Anything else is refused.
         store.create(&Key::new("/other").unwrap(), Bytes::from("1")).await.unwrap_err();
     }
