@@ -191,7 +191,7 @@ fn within_limit(user_data: Option<&[u8]>, call: &str, name: &str) -> CloudResult
         return Ok(());
     }
     let message = format!(
-        "the bootstrap data has {length} bytes, and Nova accepts at most 49151. Let the guest download the rest"
+        "the bootstrap data has {length} bytes, and Nova accepts at most 49149. Let the guest download the rest"
     );
     Err(CloudError::new(ErrorClass::Invalid, format!("{call} {name:?}"), message))
 }

@@ -62,6 +62,8 @@ pub(super) fn next_step(config: &KubeadmConfig, observed: &Observed) -> Step {
     match (initialized(cluster), is_control_plane(machine)) {
         (true, _) => Step::Join,
         (false, true) if only_joins(config, machine) => Step::WaitForControlPlane,
+        // A node that goes must not begin a cluster, nor keep another one from it.
+        (false, true) if machine.metadata.deletion_timestamp.is_some() => Step::WaitForControlPlane,
         (false, true) => Step::Init,
         (false, false) => Step::WaitForControlPlane,
     }
@@ -168,6 +170,10 @@ mod tests {
         let (mut config, mut around) = (config(), observed(false, true));
         assert_eq!(next_step(&config, &around), Step::Init);
         assert_eq!(next_step(&config, &observed(false, false)), Step::WaitForControlPlane);
+        let mut going = observed(false, true);
+        let time = serde_json::from_value(json!("2026-11-26T10:00:00Z")).unwrap();
+        going.machine.as_mut().unwrap().metadata.deletion_timestamp = time;
+        assert_eq!(next_step(&config, &going), Step::WaitForControlPlane, "it would begin a cluster and go");
         assert_eq!(next_step(&config, &observed(true, true)), Step::Join);
         config.status =
             serde_json::from_value(json!({"initialization": {"dataSecretCreated": true}})).unwrap();
