@@ -4,10 +4,12 @@
 //! that Capstan created serves that cluster alone. In a network of another owner, only those that the user names are
 //! deleted, because several workload clusters may have the same name.
 
+use std::net::IpAddr;
+
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
     CloudError, ErrorClass, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, PortQuery, SecurityGroupQuery,
-    TaggedKind,
+    SubnetQuery, TaggedKind,
 };
 use controllers_runtime::{Journal, ReconcileError};
 use kube::ResourceExt;
@@ -15,6 +17,7 @@ use kube::ResourceExt;
 use super::act::{Actor, gone};
 use super::balancer::PENDING;
 use super::observe::{Observed, Observer};
+use crate::cidrs;
 use crate::names;
 use crate::resource_events::deletion_error;
 
@@ -134,6 +137,15 @@ pub(super) async fn delete(
             );
             return Err(ReconcileError::waiting(BLOCKED, message));
         }
+        if !named.contains(&balancer.id)
+            && let Some(address) = foreign_member(observer, balancer).await?
+        {
+            let message = format!(
+                "{title} is on the cluster's network, and its member {address} is not. Move the load balancer, or name it \
+                 in the annotation {DELETE}"
+            );
+            return Err(ReconcileError::waiting(BLOCKED, message));
+        }
         pending = Some(format!("waiting for {title} to be deleted"));
         if balancer.provisioning_status.starts_with("PENDING") {
             continue;
@@ -154,6 +166,27 @@ pub(super) async fn delete(
         made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
     }
     pending.map_or(Ok(()), |message| Err(ReconcileError::waiting(PENDING, message)))
+}
+
+/// Returns the address of a member outside of the network of its load balancer: a machine that is not of this cluster,
+/// which loses its connections with the load balancer.
+async fn foreign_member(
+    observer: &Observer<'_>,
+    balancer: &LoadBalancer,
+) -> Result<Option<String>, ReconcileError> {
+    let query = SubnetQuery { network_id: Some(balancer.vip_network_id.clone()), ..SubnetQuery::default() };
+    let subnets = observer.cloud.subnets(&query).await?;
+    let is_foreign = |text: &str| {
+        let address: Option<IpAddr> = text.parse().ok();
+        address.is_some_and(|address| !subnets.iter().any(|subnet| cidrs::contains(&subnet.cidr, address)))
+    };
+    for pool in observer.cloud.pools(&balancer.id).await? {
+        let members = observer.cloud.members(&pool.id).await?;
+        if let Some(member) = members.into_iter().find(|member| is_foreign(&member.address)) {
+            return Ok(Some(member.address));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns true for the error of a cloud without load balancers, or of a user who may have none.

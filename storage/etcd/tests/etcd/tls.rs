@@ -96,7 +96,9 @@ async fn df_23_a_role_for_the_prefix_of_the_store_is_enough() {
         // A current etcd needs the role root for it; an old one compacts for every user.
         match release {
             Release::Distribution => compacted.unwrap(),
-            Release::Current => assert!(matches!(compacted, Err(StoreError::Refused { .. })), "{compacted:?}"),
+            Release::Current => {
+                assert!(matches!(compacted, Err(StoreError::Refused { .. })), "{compacted:?}")
+            }
         }
         // Anything else is refused.
         store.create(&Key::new("/other").unwrap(), Bytes::from("1")).await.unwrap_err();

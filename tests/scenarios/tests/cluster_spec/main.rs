@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
 use controllers_infrastructure::{
-    Cloud, FloatingIpQuery, ImageQuery, NetworkQuery, NewFloatingIp, NewLoadBalancer, NewNetwork, NewPort,
-    NewServer, PortQuery, SecurityGroupQuery, SubnetQuery,
+    Cloud, FloatingIpQuery, ImageQuery, LoadBalancer, LoadBalancerQuery, NetworkQuery, NewFloatingIp,
+    NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewServer, PortQuery,
+    SecurityGroupQuery, SubnetQuery,
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -361,6 +362,61 @@ async fn r17_3_load_balancers_of_services_go_with_the_network_of_their_cluster()
     assert_eq!(left, balancers[1..], "that of the other cluster stays");
     scene.delete("second").await;
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+#[tokio::test]
+async fn r17_3_a_load_balancer_with_members_of_another_network_blocks_the_deletion() {
+    let scene = Scene::start().await;
+    scene.create("shared", &spec()).await;
+    let cluster = scene.until("shared", "the cluster is provisioned", is_provisioned).await;
+    let new = NewLoadBalancer {
+        name: "kube_service_kubernetes_default_web".to_owned(),
+        vip_subnet_id: Some(cluster.status.unwrap().network.unwrap().subnets.unwrap()[0].id.clone()),
+        ..NewLoadBalancer::default()
+    };
+    let balancer = scene.cloud.create_load_balancer(&new).await.unwrap();
+    settled(&scene).await;
+    let listener = NewListener {
+        load_balancer_id: balancer.id.clone(),
+        name: "web".to_owned(),
+        protocol_port: 80,
+        ..NewListener::default()
+    };
+    let listener = scene.cloud.create_listener(&listener).await.unwrap();
+    settled(&scene).await;
+    let pool = NewPool {
+        listener_id: listener.id,
+        name: "web".to_owned(),
+        algorithm: "ROUND_ROBIN".to_owned(),
+        ..NewPool::default()
+    };
+    let pool = scene.cloud.create_pool(&pool).await.unwrap();
+    settled(&scene).await;
+    let address = "198.51.100.9".to_owned();
+    let member = NewMember { name: "other".to_owned(), address, protocol_port: 80, ..NewMember::default() };
+    scene.cloud.create_member(&pool.id, &member).await.unwrap();
+    settled(&scene).await;
+    let clusters: Api<Cluster> = Api::namespaced(scene.world.admin(), "shared");
+    clusters.delete("c", &DeleteParams::background()).await.unwrap();
+    let is_blocked = |cluster: &OpenStackCluster| {
+        let ready = cluster.condition("Ready").filter(|it| it.reason == "DeletionBlocked");
+        ready.is_some_and(|it| it.message.contains("its member 198.51.100.9 is not"))
+    };
+    scene.until("shared", "the deletion is blocked", is_blocked).await;
+    assert_eq!(scene.world.cloud.inventory("demo").load_balancers.len(), 1, "it serves another cluster");
+    let named = json!({"metadata": {"annotations": {"capstan.dev/delete-leftovers": balancer.id}}});
+    scene.patch("shared", named).await;
+    scene.delete("shared").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+/// Waits until Octavia has ended its changes.
+async fn settled(scene: &Scene) {
+    let is_changing = |it: &LoadBalancer| it.provisioning_status.starts_with("PENDING");
+    let query = LoadBalancerQuery::default();
+    while scene.cloud.load_balancers(&query).await.unwrap().iter().any(is_changing) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

@@ -110,3 +110,28 @@ async fn r8_10_a_load_balancer_of_ovn_works_without_what_the_provider_lacks() {
     assert!(events.iter().any(|event| event.reason.as_deref() == Some("AllowedCIDRsUnsupported")));
     leaves_nothing(&scene).await;
 }
+
+#[tokio::test]
+async fn a_provider_without_health_monitors_gets_all_other_parts() {
+    let world = World::start().await.unwrap();
+    world.cloud.inject(InjectedFault {
+        service: Some(CloudService::LoadBalancer),
+        method: Some("POST".to_owned()),
+        path: Some("/healthmonitors".to_owned()),
+        ..InjectedFault::new(FaultEffect::Status {
+            code: 501,
+            body: r#"{"faultcode": "Server", "faultstring": "Provider does not support monitors"}"#
+                .to_owned(),
+            content_type: None,
+            retry_after: None,
+        })
+    });
+    let scene = Scene::start_with(world, "").await;
+    scene.provisioned().await;
+    let balancer = scene.balancers().await.remove(0);
+    let pools = scene.cloud.pools(&balancer.id).await.unwrap();
+    assert_eq!((pools.len(), scene.members().await.len()), (2, 2), "{pools:?}");
+    assert!(pools.iter().all(|pool| pool.health_monitor_id.is_none()));
+    let ready = scene.cluster().await;
+    assert!(ready.condition("APIEndpointReady").is_some_and(|it| it.holds()), "{:?}", ready.status);
+}

@@ -96,8 +96,12 @@ impl Actor<'_> {
                     observed.balancing.repairs = repairs.clone();
                 }
                 let failed = step.heals();
+                let had_none = observed.balancing.no_monitors;
                 let event = self.change_parts(step, wish, observed).await?;
-                set_status(observed, CHANGING);
+                // A provider that refused a monitor changes nothing, and the other parts follow in this pass.
+                if observed.balancing.no_monitors == had_none {
+                    set_status(observed, CHANGING);
+                }
                 match event {
                     // The next pass creates the part again; if that fails too, later ones are delayed.
                     Some((_, message)) if failed => Err(broken("change the load balancer", message)),
@@ -137,8 +141,9 @@ impl Actor<'_> {
         let fixed_ip = FixedIp { subnet_id: Some(subnet), ip_address: address };
         let new = self.address_port(wish.vip_name(), network_id, fixed_ip);
         let last = observed.balancing.last_address.as_ref();
+        let (endpoint, is_floating) = (observed.endpoint.as_ref(), wish.floating);
         let port = match self.cloud.create_port(&new).await {
-            Err(error) => match lost_address::consequence(error, last, observed.endpoint.as_ref()) {
+            Err(error) => match lost_address::consequence(error, last, endpoint, is_floating) {
                 Consequence::Stop(error) => return Err(error),
                 Consequence::AnyAddress => {
                     let any = new.fixed_ips.iter().map(|ip| FixedIp { ip_address: None, ..ip.clone() });

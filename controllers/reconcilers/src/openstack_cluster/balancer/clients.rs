@@ -7,6 +7,9 @@ use super::super::observe::Observed;
 use super::{BalancerWish, OVN};
 use crate::cidrs;
 
+/// Field with the clients that may connect.
+const FIELD: &str = "spec.apiServer.managedLoadBalancer.allowedCIDRs";
+
 /// Returns true if the load balancer passes connections on as they are, and so cannot check clients. Pure.
 pub(in super::super) fn passes_clients(wish: &BalancerWish, observed: &Observed) -> bool {
     match &observed.balancing.balancer {
@@ -20,14 +23,33 @@ pub(in super::super) fn allowed_cidrs(wish: &BalancerWish, observed: &Observed) 
     if wish.allowed_cidrs.is_empty() {
         return Vec::new();
     }
-    let vip = observed.balancing.balancer.as_ref().map(|it| it.vip_address.contains(':'));
     let router = observed.router.iter().flat_map(|router| &router.external_ips);
     let own = observed.subnets.iter().map(|subnet| &subnet.cidr).chain(router);
     let own = own.chain(observed.bastion.addresses());
     let all = wish.allowed_cidrs.iter().chain(own).filter_map(|cidr| canonical(cidr));
-    // Octavia refuses those of another family than that of the address.
-    let fitting = all.filter(|cidr| vip.is_none_or(|ipv6| ipv6 == cidr.contains(':')));
-    fitting.collect::<BTreeSet<String>>().into_iter().collect()
+    all.filter(|cidr| fits(cidr, wish, observed)).collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// Returns true if a load balancer can check this CIDR: Octavia refuses those of another family than that of the address.
+/// Security groups, which check the clients of a load balancer that cannot, take both.
+fn fits(cidr: &str, wish: &BalancerWish, observed: &Observed) -> bool {
+    let balancer = observed.balancing.balancer.as_ref().filter(|_| !passes_clients(wish, observed));
+    balancer.is_none_or(|it| it.vip_address.contains(':') == cidr.contains(':'))
+}
+
+/// Returns the error of a spec that names clients of which none can be admitted. Only the cluster's own addresses would
+/// be, and without those the load balancer would be open to all. Pure.
+pub(super) fn none_fits(wish: &BalancerWish, observed: &Observed) -> Option<String> {
+    let balancer = observed.balancing.balancer.as_ref()?;
+    let is_admitted = |cidr: &String| canonical(cidr).is_some_and(|cidr| fits(&cidr, wish, observed));
+    if wish.allowed_cidrs.is_empty() || wish.allowed_cidrs.iter().any(is_admitted) {
+        return None;
+    }
+    let version = if balancer.vip_address.contains(':') { "IPv6" } else { "IPv4" };
+    Some(format!(
+        "{FIELD}: none of the entries is a CIDR of {version}, the IP version of the load balancer, so no client outside the \
+         cluster could connect. Correct the list, or remove it to admit all"
+    ))
 }
 
 /// Returns a CIDR in the form of Octavia, with the prefix length of a plain address.
@@ -42,7 +64,7 @@ fn canonical(cidr: &str) -> Option<String> {
 /// Returns the warnings about the clients that the spec names: those that cannot be admitted, and a load balancer that
 /// does not check them.
 pub(super) fn warnings(wish: &BalancerWish, observed: &Observed) -> Vec<(&'static str, String)> {
-    let field = "spec.apiServer.managedLoadBalancer.allowedCIDRs";
+    let field = FIELD;
     if wish.allowed_cidrs.is_empty() {
         return Vec::new();
     }

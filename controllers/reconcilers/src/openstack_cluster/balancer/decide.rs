@@ -10,7 +10,7 @@ use super::super::observe::Observed;
 use super::repairs::PartRepairs;
 use super::{
     ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, PENDING, PoolView, allowed_cidrs,
-    health, members, passes_clients,
+    health, members, none_fits, passes_clients,
 };
 use crate::applied_tags;
 
@@ -225,13 +225,22 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
 
 /// Decides on the listener of the API, which the endpoint needs. Pure.
 pub(in super::super) fn first_listener(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
-    wish.ports.first().and_then(|port| listener(&observed.balancing, *port))
+    wish.ports.first().and_then(|port| listener(wish, observed, *port))
 }
 
-fn listener(view: &BalancerView, port: i32) -> Option<Step> {
+fn listener(wish: &BalancerWish, observed: &Observed, port: i32) -> Option<Step> {
+    let view = &observed.balancing;
     let balancer = view.balancer.as_ref()?;
-    let absent = view.listener(port).is_none();
-    absent.then(|| Step::CreateListener { balancer: balancer.id.clone(), port })
+    if view.listener(port).is_some() {
+        return None;
+    }
+    let create = || Step::CreateListener { balancer: balancer.id.clone(), port };
+    Some(no_client(wish, observed).unwrap_or_else(create))
+}
+
+/// Returns the wait for a list of clients of which one can be admitted. A listener that exists keeps its list.
+fn no_client(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
+    none_fits(wish, observed).map(|message| Step::Wait { reason: CONFIG_FAILED, message })
 }
 
 /// Decides on the parts of an ACTIVE load balancer. Pure.
@@ -239,12 +248,13 @@ pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed:
     let view = &observed.balancing;
     let ports = || wish.ports.iter().copied().filter(|port| !health::is_port_broken(view, *port));
     health::broken_part(wish, tag, view)
-        .or_else(|| ports().find_map(|port| listener(view, port)))
+        .or_else(|| ports().find_map(|port| listener(wish, observed, port)))
         .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))
         .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))
         .or_else(|| ports().find_map(|port| idle_timeout(wish, tag, observed, view.listener(port)?)))
         .or_else(|| surplus(wish, tag, view))
         .or_else(|| ports().find_map(|port| members::taken(wish, tag, view, port)))
+        .or_else(|| no_client(wish, observed))
 }
 
 fn pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
@@ -266,7 +276,7 @@ fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32)
 }
 
 fn cidrs(wish: &BalancerWish, observed: &Observed, listener: &Listener) -> Option<Step> {
-    if passes_clients(wish, observed) {
+    if passes_clients(wish, observed) || none_fits(wish, observed).is_some() {
         return None;
     }
     let desired = allowed_cidrs(wish, observed);

@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 pub(super) use backends::Backend;
+use clients::none_fits;
 pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 use repairs::{PartRepairs, Recreations};

@@ -378,3 +378,28 @@ fn r8_15_to_r8_19_allowed_cidrs_have_the_addresses_of_the_cluster_and_one_family
     assert_eq!(clients::warnings(&wanted, &passing)[0].0, "AllowedCIDRsUnsupported", "R8.16");
     assert!(allowed_cidrs(&wish(json!({}), true), &observed).is_empty());
 }
+
+#[test]
+fn r8_15_a_list_without_a_fitting_client_neither_opens_the_load_balancer_nor_closes_it() {
+    let tag = tag();
+    for entries in [json!(["2001:db8::/64"]), json!(["nonsense"])] {
+        let wanted = wish(json!({"allowedCIDRs": entries}), true);
+        let mut without = Observed { balancing: view(Vec::new(), Vec::new()), ..Observed::default() };
+        without.balancing.listeners.clear();
+        let step = decide::first_listener(&wanted, &without);
+        let Some(decide::Step::Wait { reason, message }) = step else { panic!("{step:?}") };
+        assert_eq!(reason, "APIEndpointConfigFailed");
+        assert!(message.contains("allowedCIDRs: none of the entries is a CIDR of IPv4"), "{message}");
+        let mut ovn = without.clone();
+        ovn.balancing.balancer.as_mut().unwrap().provider = "ovn".to_owned();
+        ovn.subnets = vec![Subnet { cidr: "10.6.0.0/24".to_owned(), ..Subnet::default() }];
+        assert!(!allowed_cidrs(&wanted, &ovn).is_empty(), "an empty list would be any client");
+    }
+    let mut with = Observed { balancing: view(Vec::new(), Vec::new()), ..Observed::default() };
+    for listener in &mut with.balancing.listeners {
+        listener.allowed_cidrs = vec!["192.0.2.0/24".to_owned()];
+    }
+    let wanted = wish(json!({"allowedCIDRs": ["2001:db8::/64"]}), true);
+    let step = decide::parts(&wanted, &tag, &with);
+    assert!(matches!(step, Some(decide::Step::Wait { .. })), "the listener keeps its list: {step:?}");
+}
