@@ -28,6 +28,7 @@ use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 pub use crate::definitions::{Serving, definitions};
 use crate::kinds::*;
 use crate::resource::{core, hosted, with_actions};
+pub use crate::rules::grants::KEYSTONE_PROJECT;
 
 /// Returns every kind that this server serves.
 pub fn registry() -> Registry {

@@ -60,13 +60,17 @@ pub(crate) async fn check_binding(write: GrantingWrite<'_>, resource: &str) -> A
 }
 
 /// Label of a namespace with the id of the Keystone project whose users have permissions in it.
-const PROJECT: &str = "capstan.dev/keystone-project";
+pub const KEYSTONE_PROJECT: &str = "capstan.dev/keystone-project";
 
 /// Checks a write of a Namespace: who changes its project needs the verb `assign` on the old and on the new project.
 pub(crate) async fn check_project(write: GrantingWrite<'_>) -> ApiResult<()> {
     let project = |namespace: &Value| {
         let labels = object::metadata_field(namespace, "labels");
-        labels.and_then(|labels| labels.get(PROJECT)).and_then(Value::as_str).unwrap_or_default().to_owned()
+        labels
+            .and_then(|labels| labels.get(KEYSTONE_PROJECT))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     let (old, new) = (write.old.map(project).unwrap_or_default(), project(write.new));
     if old == new {

@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 
 use apiserver_access::rbac::{Binding, RoleRef, Subject};
-
-/// Label of a namespace with the id of its project.
-const PROJECT: &str = "capstan.dev/keystone-project";
+use apiserver_registry::KEYSTONE_PROJECT;
 
 /// ClusterRoles of the roles of Keystone, by default. Keystone itself counts a `member` as a `reader`, too.
 const DEFAULTS: [(&str, &str); 4] =
@@ -41,11 +39,11 @@ impl ProjectRoles {
         namespace: &str,
         labels: Option<&BTreeMap<String, String>>,
     ) -> Vec<Binding> {
-        let project = labels.and_then(|labels| labels.get(PROJECT)).filter(|id| !id.is_empty());
+        let project = labels.and_then(|labels| labels.get(KEYSTONE_PROJECT)).filter(|id| !id.is_empty());
         let bind = |project: &String| {
             let of_role = |(role, cluster_role): (&String, &String)| Binding {
                 namespace: namespace.to_owned(),
-                name: format!("{PROJECT}:{role}"),
+                name: format!("{KEYSTONE_PROJECT}:{role}"),
                 role: RoleRef { is_cluster_role: true, name: cluster_role.clone() },
                 subjects: vec![Subject::Group(format!("keystone:project:{project}:{role}"))],
                 admits_host: false,
@@ -62,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_labelled_namespace_has_one_binding_for_each_role() {
-        let labels = |id: &str| BTreeMap::from([(PROJECT.to_owned(), id.to_owned())]);
+        let labels = |id: &str| BTreeMap::from([(KEYSTONE_PROJECT.to_owned(), id.to_owned())]);
         let found = ProjectRoles::default().bindings("team", Some(&labels("p1")));
         let text: Vec<String> = found
             .iter()

@@ -37,10 +37,9 @@ impl ServiceAccountTokens {
         namespace: &str,
         id: &ObjectId,
     ) -> Result<bool, ReviewFailed> {
+        let Some(kind) = self.objects.kind_of(group, plural) else { return Ok(false) };
         // The cache may be a moment behind another replica's write.
         for freshness in [Freshness::Any, Freshness::Consistent] {
-            let kind = self.objects.kind_of(group, plural);
-            let Some(kind) = kind else { return Ok(false) };
             match self.objects.get(kind, namespace, &id.name, freshness).await {
                 Ok(found) => {
                     let found: Value = found.to_value().map_err(ReviewFailed)?;
