@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::user::User;
+use crate::user::{Realm, User};
 
 /// Attributes of a request for authorization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -159,6 +159,34 @@ impl Authorizer for Chain {
     }
 }
 
+/// Authorizer that decides about the users of one realm, and has no opinion about others.
+#[derive(Debug)]
+pub struct OfRealm {
+    /// Realm of the users.
+    pub realm: Realm,
+    /// Authorizer of their requests.
+    pub authorizer: Arc<dyn Authorizer>,
+}
+
+#[async_trait]
+impl Authorizer for OfRealm {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.explain(attributes).await.0
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        if attributes.user.realm == self.realm {
+            self.authorizer.explain(attributes).await
+        } else {
+            (Decision::NoOpinion(String::new()), String::new())
+        }
+    }
+
+    async fn rules(&self, user: &User, namespace: &str) -> Rules {
+        if user.realm == self.realm { self.authorizer.rules(user, namespace).await } else { Rules::default() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +219,23 @@ mod tests {
             let authorizer = |decision| -> Arc<dyn Authorizer> { Arc::new(Always(decision)) };
             let chain = Chain(chain.into_iter().map(authorizer).collect());
             assert_eq!(block(chain.authorize(&Attributes::default())), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_authorizer_of_a_realm_has_no_opinion_about_others() {
+        let authorizer = Arc::new(Always(Decision::Allow));
+        let authorizer = OfRealm { realm: Realm::Host, authorizer };
+        for (realm, expected) in [
+            (Realm::Host, Decision::Allow),
+            (Realm::Own, Decision::NoOpinion(String::new())),
+            (Realm::Keystone, Decision::NoOpinion(String::new())),
+        ] {
+            let user = Arc::new(User { realm: realm.clone(), ..User::default() });
+            let attributes = Attributes { user: Arc::clone(&user), ..Attributes::default() };
+            assert_eq!(block(authorizer.authorize(&attributes)), expected, "{realm:?}");
+            let is_unknown = !block(authorizer.rules(&user, "")).unknown.is_empty();
+            assert_eq!(is_unknown, realm == Realm::Host);
         }
     }
 }

@@ -18,7 +18,7 @@ mod user;
 pub use authenticator::{
     Authenticated, Authenticator, Issuer, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
 };
-pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
+pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};

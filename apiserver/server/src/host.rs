@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use apiserver_access::{Authenticator, Authorizer, TokenSource};
+use apiserver_access::{Authenticator, Authorizer, OfRealm, Realm, TokenSource};
 use apiserver_host::{
     Audiences, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin, HostSecrets,
     HostTokens, Prober,
@@ -184,6 +184,11 @@ impl Host {
     /// Returns an authorizer that sends SubjectAccessReviews to the host.
     pub(crate) fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::new(HostAuthorizer::new(self.connection.client()).with_health(self.connection.health()))
+    }
+
+    /// Returns an authorizer that asks the host about its own users, and has no opinion about others.
+    pub(crate) fn authorizer_of_its_users(&self) -> Arc<dyn Authorizer> {
+        Arc::new(OfRealm { realm: Realm::Host, authorizer: self.authorizer() })
     }
 
     /// Returns the source that verifies tokens of the host.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, User};
+use apiserver_access::{Attributes, Realm, User};
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
@@ -18,6 +18,9 @@ const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
+
+/// Group that may do everything.
+const MASTERS: &str = "system:masters";
 
 /// Prefix of the extra attributes that only the server sets.
 const OWN_EXTRA: &str = "capstan.dev/";
@@ -62,6 +65,11 @@ pub(crate) async fn act_as(
             "User {:?} cannot impersonate the extra attribute {key:?}: the server sets it",
             user.name
         );
+        return Err(ApiError::forbidden_path(&why));
+    }
+    // The host's administrators may impersonate its masters. Capstan's masters are others.
+    if user.realm == Realm::Host && wanted.groups.iter().any(|group| group == MASTERS) {
+        let why = format!("User {:?} of the host cannot impersonate the group {MASTERS:?}", user.name);
         return Err(ApiError::forbidden_path(&why));
     }
     for (group, resource, subresource, namespace, name) in wanted.permissions() {

@@ -88,7 +88,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
-        authorizer: direct_authorizer(&policy, host.is_some()),
+        authorizer: direct_authorizer(&policy, host.as_deref()),
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: [
@@ -275,14 +275,16 @@ fn issuer(
     Ok(TokenIssuer::new(Arc::clone(store), encryption.encryption(), &url, settings.longest()?))
 }
 
-/// Authorizer of requests on the direct endpoint: our own policy first, then the roles in the store.
-fn direct_authorizer(policy: &RbacPolicy, has_host: bool) -> Arc<dyn Authorizer> {
+/// Authorizer of requests on the direct endpoint: our own policy first, then the roles in the store. The host decides
+/// last, and only about its own users.
+fn direct_authorizer(policy: &RbacPolicy, host: Option<&Host>) -> Arc<dyn Authorizer> {
     let mut chain: Vec<Arc<dyn Authorizer>> = Vec::new();
-    if has_host {
+    if host.is_some() {
         chain.push(Arc::new(HostNamespaces));
     }
     chain.push(Arc::new(controllers::local_policy()));
     chain.push(policy.authorizer());
+    chain.extend(host.map(Host::authorizer_of_its_users));
     Arc::new(Chain(chain))
 }
 
