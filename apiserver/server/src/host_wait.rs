@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// through the earlier one for a moment, and then not at all until it notes the new one. Both lags are below a second.
 const STEADY: Duration = Duration::from_secs(2);
 
+/// Path that the host serves by itself, to each user that it knows.
+const OWN_API: &str = "/api";
+
 /// Waits, and prints how many versions are served.
 ///
 /// # Errors
@@ -99,16 +102,27 @@ async fn missing(client: &Client, paths: &[Served]) -> anyhow::Result<Vec<String
     Ok(missing)
 }
 
+/// Returns true if a path answers with 401.
+async fn is_unauthenticated(client: &Client, path: &str) -> anyhow::Result<bool> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    let answer = client.request_text(request).await;
+    Ok(matches!(answer, Err(kube::Error::Api(status)) if status.code == 401))
+}
+
 /// Returns why a list is not served, or `None` if it is.
 ///
 /// # Errors
-/// The host rejects the user. It does so before it forwards the request, so its response says nothing about Capstan.
+/// The host rejects the user. It does so before it forwards the request, so its response says nothing about Capstan. A 401
+/// may be Capstan's own, after a rotation of the front proxy: then the host's own API accepts the user.
 async fn unserved(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
     let request = http::Request::get(path).body(Vec::new())?;
     match client.request_text(request).await {
         Ok(_) => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 401 => {
-            bail!("the host cluster does not accept the credentials of --kubeconfig: {}", status.message)
+            if is_unauthenticated(client, OWN_API).await? {
+                bail!("the host cluster does not accept the credentials of --kubeconfig: {}", status.message)
+            }
+            Ok(Some("Capstan does not accept the certificate of the host's front proxy yet".to_owned()))
         }
         Err(kube::Error::Api(status)) if status.code == 403 => bail!(
             "the host cluster does not let the user of --kubeconfig list objects: {}. Use the kubeconfig of an\n\
