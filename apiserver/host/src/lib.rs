@@ -20,6 +20,7 @@ mod retry;
 mod secrets;
 mod tokens;
 mod ttl_cache;
+mod write_back;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
@@ -33,3 +34,4 @@ pub use namespaces::HostNamespaces;
 pub use prober::{HostPin, Prober};
 pub use secrets::{HostSecrets, SecretCopies};
 pub use tokens::HostTokens;
+pub use write_back::{SecretWriteBack, WriteBackReport};

@@ -1,4 +1,5 @@
-//! Secrets of the host cluster, where users store credentials, and controllers bootstrap data and kubeconfigs.
+//! Secrets that controllers read: those of the host cluster, where users store credentials, and those of Capstan's own
+//! store, where controllers keep certificates, kubeconfigs and bootstrap data.
 
 mod cache;
 mod copies;
@@ -20,6 +21,9 @@ use cache::{Cache, Key, Refusal};
 pub use copies::SecretCopies;
 use copies::{NoCopies, is_stale};
 
+/// Type of the Secrets that controllers make. Part of Cluster API's contract.
+const CLUSTER_SECRET: &str = "cluster.x-k8s.io/secret";
+
 /// Time limit of a request: a reconcile waits for it, and a cached copy may exist.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -34,8 +38,9 @@ const UNUSED: Duration = Duration::from_secs(24 * 3600);
 
 /// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
 ///
-/// *Flow.* An answer is cached for five seconds; then the host is read again. If it has no such Secret, Capstan's own
-/// store is read: it has the Secrets of the direct endpoint.
+/// *Flow.* Secrets that controllers make are in Capstan's own store, which is read first. All others are read in the
+/// host. An answer is cached for five seconds; then the host is read again. If it has no such Secret, a Secret of the
+/// direct endpoint counts.
 ///
 /// *If the host does not answer*, its last good answer stays valid, however old. For a Secret without one, Capstan's
 /// own store is read. If that has none either, the result is an error, because the host may have one.
@@ -107,23 +112,32 @@ impl HostSecrets {
         Self { host: Arc::clone(&self.host), own }
     }
 
-    /// Creates a Secret in the host, where users and tools read it.
+    /// Creates a Secret in Capstan's own store. It needs no host. [`SecretWriteBack`](crate::SecretWriteBack) copies it
+    /// to the host.
     ///
     /// # Errors
-    /// The host's refusal, or that it does not answer.
+    /// A conflict (409) if there is one; the failure of the store otherwise.
     pub async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
-        let created = self.host.of(secret).create(&PostParams::default(), secret).await;
-        self.host.written(secret, created).await
+        self.own(&secret.namespace().unwrap_or_default()).create(&PostParams::default(), secret).await
     }
 
-    /// Replaces a Secret of the host.
+    /// Replaces a Secret where it was read: in Capstan's own store, or in the host.
     ///
     /// # Errors
-    /// The host's refusal, or that it does not answer.
+    /// A conflict (409) after another write; the failure of the store or of the host otherwise.
     pub async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
-        let name = secret.name_any();
+        let (namespace, name) = (secret.namespace().unwrap_or_default(), secret.name_any());
+        let own = self.own(&namespace);
+        let known = own.get_opt(&name).await?;
+        if known.is_some_and(|known| known.uid() == secret.uid()) {
+            return own.replace(&name, &PostParams::default(), secret).await;
+        }
         let replaced = self.host.of(secret).replace(&name, &PostParams::default(), secret).await;
         self.host.written(secret, replaced).await
+    }
+
+    fn own(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.own.clone(), namespace)
     }
 
     /// Returns a Namespace: the host's, else our own, else `None`.
@@ -139,11 +153,15 @@ impl HostSecrets {
         }
     }
 
-    /// Returns a Secret: the host's, else our own, else `None`.
+    /// Returns a Secret: one that controllers have made, else the host's, else our own, else `None`.
     ///
     /// # Errors
     /// If it is unknown whether there is one, and if the host forbids to read it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
+        let own = self.own(namespace).get_opt(name).await?;
+        if own.as_ref().is_some_and(is_of_cluster) {
+            return Ok(own);
+        }
         let key = (namespace.to_owned(), name.to_owned());
         let unknown = match self.host.answer(&key).await {
             Ok(Some(secret)) => return Ok(Some(secret)),
@@ -151,12 +169,17 @@ impl HostSecrets {
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => Some(error),
             Err(error) => return Err(error),
         };
-        let own = Api::<Secret>::namespaced(self.own.clone(), namespace).get_opt(name).await?;
         match (own, unknown) {
             (None, Some(error)) => Err(error),
             (own, _) => Ok(own),
         }
     }
+}
+
+/// Returns true for certificates, kubeconfigs and bootstrap data, which controllers make. Their copies in the host are
+/// not read.
+pub(crate) fn is_of_cluster(secret: &Secret) -> bool {
+    secret.type_.as_deref() == Some(CLUSTER_SECRET)
 }
 
 impl SharedReader {

@@ -4,21 +4,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use apiserver_access::{Grant, LocalPolicy, User};
-use apiserver_host::{HostEvents, HostSecrets};
+use apiserver_host::{HostEvents, HostSecrets, SecretWriteBack, WriteBackReport};
 use apiserver_http::{ApiServer, InProcess, Supervisor};
 use apiserver_machinery::resource::Resource;
+use apiserver_types::Cluster;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists,
+    SecretSource, ServedKind, ServerLists, Severity,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, DynamicObject};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -78,6 +79,15 @@ pub(crate) fn start(
 const HOST_EVENTS: (&str, &[PolicyRule]) =
     ("host-events", &[PolicyRule { groups: &[""], resources: &["events"], verbs: PolicyRule::READ }]);
 
+/// Identity that copies Secrets of clusters to a host cluster, and its permissions.
+const HOST_SECRETS: (&str, &[PolicyRule]) = (
+    "host-secrets",
+    &[
+        PolicyRule { groups: &[""], resources: &["secrets"], verbs: PolicyRule::READ },
+        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: &["get"] },
+    ],
+);
+
 /// Every controller. To add one, add its line to [`controllers_reconcilers::ALL`].
 fn all() -> impl Iterator<Item = &'static ControllerSpec> {
     controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
@@ -97,7 +107,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (rbac::IDENTITY, rbac::RULES),
         (revocations::IDENTITY, revocations::RULES),
     ];
-    let identities = controllers.chain([HOST_EVENTS, machines]).chain(own);
+    let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
@@ -131,6 +141,7 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         let connection = host.connection();
         let events = HostEvents::new(clients.of(HOST_EVENTS.0), connection.client());
         running.spawn(events.with_health(connection.health()).run(term.clone()));
+        running.spawn(write_back(clients, host).run(term.clone()));
         running.spawn(host_copies::keep(Arc::new(host.copies()), host.originals(), term.clone()));
     }
     if let Some(secrets) = shared.host.clone() {
@@ -140,6 +151,24 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         });
     }
     running
+}
+
+/// Returns the writer of the Secrets of clusters in the host.
+fn write_back(clients: &Clients, host: &Host) -> SecretWriteBack {
+    let (own, connection) = (clients.of(HOST_SECRETS.0), host.connection());
+    let report = Arc::new(ClusterEvents(Recorder::new(own.clone(), HOST_SECRETS.0)));
+    SecretWriteBack::new(own, connection.client(), connection.health(), report)
+}
+
+/// Events of Clusters whose Secrets cannot be copied to the host.
+struct ClusterEvents(Recorder);
+
+#[async_trait]
+impl WriteBackReport for ClusterEvents {
+    async fn refused(&self, cluster: &DynamicObject, reason: &'static str, message: &str) {
+        let Ok(cluster) = cluster.clone().try_parse::<Cluster>() else { return };
+        self.0.record(&cluster, Severity::Warning, reason, message).await;
+    }
 }
 
 /// Returns the connections to the workload clusters, as the operator set them.
@@ -201,7 +230,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The host's Secrets, as controllers read them.
+/// Secrets of the host and of our own store, as controllers read them.
 struct Secrets(HostSecrets);
 
 impl fmt::Debug for Secrets {
@@ -283,6 +312,7 @@ mod tests {
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
         let own = [
             HOST_EVENTS.0,
+            HOST_SECRETS.0,
             election::IDENTITY,
             bootstrap_data::IDENTITY,
             rbac::IDENTITY,

@@ -35,6 +35,7 @@ struct Store {
     crash: Option<(usize, Crash)>,
     replaced: Vec<String>,
     forbidden: Option<String>,
+    silent: Option<String>,
 }
 
 #[derive(Debug)]
@@ -127,6 +128,11 @@ impl FakeApi {
         self.0.lock().unwrap().forbidden = path.map(str::to_owned);
     }
 
+    /// Answers reads of one path with 503, as a source that does not answer, and of no other.
+    pub(crate) fn silence(&self, path: Option<&str>) {
+        self.0.lock().unwrap().silent = path.map(str::to_owned);
+    }
+
     /// Deletes an object as another client.
     pub(crate) fn remove(&self, path: &str) -> Option<Value> {
         self.0.lock().unwrap().objects.remove(path)
@@ -168,6 +174,9 @@ impl Store {
     fn outcome(&mut self, method: &Method, path: &str, body: &Value) -> Outcome {
         if *method == Method::GET && self.forbidden.as_deref() == Some(path) {
             return Err((403, "Forbidden"));
+        }
+        if *method == Method::GET && self.silent.as_deref() == Some(path) {
+            return Err((503, "ServiceUnavailable"));
         }
         if *method == Method::GET {
             return self.objects.get(path).cloned().ok_or((404, "NotFound"));

@@ -49,11 +49,28 @@ pub(super) async fn observe(
     let name = config.name_any();
     let (secret, unreadable) = match context.secrets.secret(&namespace, &name).await {
         Ok(secret) => (secret, None),
-        // A host cluster may be down, or refuse it.
+        // The host cluster is down, and Capstan's own store has no such Secret. Capstan has made none yet, so it makes
+        // one there: machines must not wait for the host.
+        Err(error) if is_unavailable(&error) && !has_data(config) => (None, None),
+        // A host cluster may refuse it.
         Err(error) => (None, Some(format!("Secret {namespace}/{name} cannot be read: {}", cause(&error)))),
     };
     let cluster = clusters.get_opt(&machine.spec.cluster_name).await?;
     Ok(Observed { cluster, secret, unreadable, machine: Some(machine), pool })
+}
+
+/// Returns true if the source of Secrets does not answer.
+fn is_unavailable(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 503)
+}
+
+/// Returns true if bootstrap data was made before.
+fn has_data(config: &KubeadmConfig) -> bool {
+    let status = config.status.as_ref();
+    status.is_some_and(|status| {
+        status.data_secret_name.is_some()
+            || status.initialization.as_ref().is_some_and(|it| it.data_secret_created == Some(true))
+    })
 }
 
 /// Returns the name of the first owner of a kind: Machine or MachinePool.

@@ -319,6 +319,21 @@ async fn contents_of_secrets_are_read_and_a_missing_one_is_named() {
 }
 
 #[tokio::test]
+async fn a_machine_gets_bootstrap_data_while_the_host_is_down() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    machine(&api, "m", true, &settings());
+    // The host may have a Secret of this name, but Capstan has not made one.
+    api.silence(Some(&format!("{SECRETS}/m")));
+    pass(&api, "m").await.unwrap();
+    assert!(document(&api, "m").is_some(), "{:?}", api.get(&format!("{CONFIGS}/m")));
+    // Data that was made is not made again.
+    api.remove(&format!("{SECRETS}/m"));
+    pass(&api, "m").await.unwrap();
+    assert!(api.get(&format!("{SECRETS}/m")).is_none(), "{:?}", api.get(&format!("{CONFIGS}/m")));
+}
+
+#[tokio::test]
 async fn an_object_that_cannot_be_read_is_told_until_there_is_data() {
     let api = FakeApi::default();
     cluster(&api, false);

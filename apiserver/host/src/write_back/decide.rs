@@ -1,0 +1,90 @@
+//! Decision on the copy of one Secret. It is a pure function.
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+
+use crate::secrets::is_of_cluster;
+
+/// Label of a Secret with the name of its Cluster. Part of Cluster API's contract.
+pub(super) const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Annotation of a Cluster: which of its Secrets have a copy in the host: `none`, `kubeconfig` or `all`, the default.
+pub(super) const POLICY: &str = "capstan.dev/host-secrets";
+
+/// Label of a copy with the uid of its Cluster. Capstan changes only Secrets that have it.
+const OWNER: &str = "capstan.dev/owner-uid";
+
+/// Ends of the names of Secrets that are copied: by `kubeconfig` the first one alone.
+const PURPOSES: [&str; 5] = ["kubeconfig", "ca", "etcd", "sa", "proxy"];
+
+/// Next step for a copy.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// The copy is as it should be, or there should be none.
+    Nothing,
+    /// Create this copy.
+    Create(Box<Secret>),
+    /// Replace the copy with this one.
+    Replace(Box<Secret>),
+    /// Report this reason and message.
+    Refuse(&'static str, String),
+}
+
+/// Decides what to do with the `copy` of a Secret.
+pub(super) fn decide(secret: &Secret, cluster: &DynamicObject, copy: Option<&Secret>) -> Step {
+    if !is_of_cluster(secret) || !is_wanted(&secret.name_any(), cluster) {
+        return Step::Nothing;
+    }
+    let wanted = wanted(secret, cluster);
+    let Some(copy) = copy else { return Step::Create(Box::new(wanted)) };
+    if copy.data == wanted.data {
+        return Step::Nothing;
+    }
+    if copy.labels().get(OWNER) != wanted.labels().get(OWNER) {
+        let (namespace, name) = (secret.namespace().unwrap_or_default(), secret.name_any());
+        return Step::Refuse(
+            "WriteBackRefused",
+            format!(
+                "Secret {namespace}/{name} of the host cluster has other content, and no label {OWNER} of this \
+                 Cluster. It is not changed. Delete it, and Capstan writes its copy there"
+            ),
+        );
+    }
+    let metadata = ObjectMeta { resource_version: copy.resource_version(), ..wanted.metadata };
+    Step::Replace(Box::new(Secret { metadata, ..wanted }))
+}
+
+fn is_wanted(name: &str, cluster: &DynamicObject) -> bool {
+    let policy = cluster.annotations().get(POLICY).map_or("all", String::as_str);
+    let count = match policy {
+        "none" => 0,
+        "kubeconfig" => 1,
+        _ => PURPOSES.len(),
+    };
+    let cluster = cluster.name_any();
+    PURPOSES.iter().take(count).any(|purpose| name.strip_prefix(&cluster) == Some(&format!("-{purpose}")))
+}
+
+/// Returns the copy as it should be.
+fn wanted(secret: &Secret, cluster: &DynamicObject) -> Secret {
+    let mut labels = secret.labels().clone();
+    labels.insert(OWNER.to_owned(), cluster.uid().unwrap_or_default());
+    let owners = secret.owner_references().iter().cloned().map(|owner| {
+        // The host's garbage collector needs a permission of the writer for such a reference.
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference { block_owner_deletion: None, ..owner }
+    });
+    Secret {
+        metadata: ObjectMeta {
+            name: secret.metadata.name.clone(),
+            namespace: secret.metadata.namespace.clone(),
+            labels: Some(labels),
+            owner_references: Some(owners.collect()),
+            ..ObjectMeta::default()
+        },
+        type_: secret.type_.clone(),
+        data: secret.data.clone(),
+        ..Secret::default()
+    }
+}
