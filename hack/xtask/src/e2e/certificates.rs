@@ -33,6 +33,12 @@ impl Certificates {
         Ok(certificates)
     }
 
+    /// Replaces the CA of the front proxy, and the front proxy's certificate. The host uses them after its next start.
+    pub(crate) fn replace_front_proxy(&self) -> anyhow::Result<()> {
+        self.authority("front-proxy-ca")?;
+        self.sign("front-proxy-ca", "front-proxy-client", "/CN=front-proxy-client", "")
+    }
+
     /// Returns the path of the file with this name.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()

@@ -41,7 +41,8 @@ impl Server {
 pub(crate) struct Lab {
     capstan: RefCell<Option<Process>>,
     kube_apiserver: RefCell<Option<Process>>,
-    _etcd: Process,
+    etcd: RefCell<Option<Process>>,
+    etcd_ports: [u16; 2],
     pub(super) tools: Tools,
     /// Program that serves as Capstan: the product, or the product with one additional kind.
     server: RefCell<Server>,
@@ -78,7 +79,8 @@ impl Lab {
             server: RefCell::new(server),
             capstan: RefCell::new(None),
             kube_apiserver: RefCell::new(None),
-            _etcd: etcd,
+            etcd: RefCell::new(Some(etcd)),
+            etcd_ports: [client, peer],
             tools,
             certificates,
             capstan_port,
@@ -108,6 +110,18 @@ impl Lab {
     pub(super) fn kill_host(&self) -> anyhow::Result<()> {
         let process = self.kube_apiserver.borrow_mut().take();
         process.context("kube-apiserver does not run")?.kill()
+    }
+
+    /// Kills the host's etcd.
+    pub(super) fn kill_etcd(&self) -> anyhow::Result<()> {
+        self.etcd.borrow_mut().take().context("etcd does not run")?.kill()
+    }
+
+    /// Starts the host's etcd on its data.
+    pub(super) fn restart_etcd(&self) -> anyhow::Result<()> {
+        let etcd = start_etcd(&self.tools.etcd, &self.home, self.etcd_ports, &[])?;
+        *self.etcd.borrow_mut() = Some(etcd);
+        Ok(())
     }
 
     /// Applies the manifests of Capstan to the host, as the README describes.

@@ -14,6 +14,7 @@ mod keystone;
 mod lab;
 mod octavia;
 mod openstack;
+mod outage;
 mod package;
 mod process;
 mod reference;
@@ -131,7 +132,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Run only one part: boot documents, hollow clusters, manifests and chart, workflows behind a host cluster, client
-    /// programs, comparison with a kube-apiserver, a real OpenStack, or real nodes in it
+    /// programs, comparison with a kube-apiserver, an outage of the host, a real OpenStack, or real nodes in it
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -158,6 +159,7 @@ enum Part {
     Host,
     Clients,
     Conformance,
+    Outage,
     Openstack,
     Guests,
 }
@@ -171,6 +173,7 @@ impl Part {
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
+            Self::Outage => "outage",
             Self::Openstack => "openstack",
             Self::Guests => "guests",
         }
@@ -197,6 +200,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         packaged(&mut outcome)?;
         return outcome.finish();
     }
+    if arguments.only == Some(Part::Outage) {
+        outage(&mut outcome)?;
+        return outcome.finish();
+    }
     let started = Instant::now();
     let programs = build(arguments)?;
     outcome.add("build", started.elapsed());
@@ -204,6 +211,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         documents(&programs, &mut outcome)?;
         hollow_clusters(&programs, &mut outcome)?;
         packaged(&mut outcome)?;
+        outage(&mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
@@ -262,6 +270,15 @@ fn packaged(outcome: &mut Outcome) -> anyhow::Result<()> {
     package::run(&lab)?;
     outcome.passed += package::COUNT;
     outcome.add(Part::Package.name(), started.elapsed());
+    Ok(())
+}
+
+/// Lets the host of three replicas die and return, in a lab of its own.
+fn outage(outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    outage::run(tools()?)?;
+    outcome.passed += outage::COUNT;
+    outcome.add(Part::Outage.name(), started.elapsed());
     Ok(())
 }
 

@@ -1,0 +1,77 @@
+//! Simulated OpenStack with hollow nodes, and an issuer of OpenID Connect tokens.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::json;
+use tests_hollow_cluster::{HollowClusters, HollowOptions};
+use tests_oidc_issuer::{Issuer, SigningKey};
+use tests_openstack_simulator::{LoggedCall, Simulator, SimulatorOptions};
+
+/// Id of the issuer's key.
+const KEY: &str = "first";
+
+/// Lifetime of the issuer's token. It must not end during the run. Unit: seconds.
+const LIFETIME: u64 = 7200;
+
+/// External network. Its addresses are those of this machine's loopback device, so that Capstan's process reaches the
+/// endpoint of the cluster at its floating IP. `cargo xtask dev` uses another range.
+const EXTERNAL_CIDR: &str = "127.253.0.0/20";
+
+/// Running cloud and issuer. They stay up during the outage, as clouds do.
+pub(crate) struct Cloud {
+    simulator: Simulator,
+    nodes: HollowClusters,
+    _issuer: Issuer,
+}
+
+impl Cloud {
+    /// Starts all of it. Writes `authentication.yaml` and `issuer.token`.
+    pub(crate) async fn start(address: SocketAddr, home: &Path) -> anyhow::Result<Self> {
+        let external_cidr = EXTERNAL_CIDR.to_owned();
+        let options = SimulatorOptions { listen: address, external_cidr, ..SimulatorOptions::default() };
+        let simulator = Simulator::start(options).await.context("the cloud cannot be started")?;
+        let nodes = HollowClusters::resume(simulator.hypervisor(), HollowOptions::default()).await?;
+        let issuer = Issuer::start(vec![(KEY, SigningKey::new("ES256"))]).await;
+        let configuration = json!({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+            "jwt": [{
+                "issuer": {"url": issuer.url(), "certificateAuthority": issuer.ca(), "audiences": ["capstan"]},
+                "claimMappings": {"username": {"claim": "sub", "prefix": "oidc:"}}}]});
+        std::fs::write(home.join("authentication.yaml"), configuration.to_string())?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+        let token = issuer.token(KEY, &json!({"sub": "olga", "exp": now + LIFETIME}));
+        std::fs::write(home.join("issuer.token"), token)?;
+        Ok(Self { simulator, nodes, _issuer: issuer })
+    }
+
+    /// Counts the servers that were ever created.
+    pub(crate) fn creations(&self) -> usize {
+        let is_creation =
+            |call: &LoggedCall| call.method == "POST" && call.path.ends_with("/servers") && call.status < 300;
+        self.simulator.log().iter().filter(|call| is_creation(call)).count()
+    }
+
+    /// Returns the ids of the servers that exist.
+    pub(crate) fn servers(&self) -> BTreeSet<String> {
+        self.simulator.hypervisor().servers().into_iter().map(|server| server.id).collect()
+    }
+
+    /// Describes the servers that did not become nodes.
+    pub(crate) fn boot_errors(&self) -> String {
+        let servers = self.simulator.hypervisor().servers();
+        let errors = servers.iter().filter_map(|server| {
+            let error = self.nodes.boot_error(&server.id)?;
+            Some(format!("server {} did not boot: {error}", server.name))
+        });
+        errors.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Stops all of it.
+    pub(crate) async fn shutdown(self) -> anyhow::Result<()> {
+        self.nodes.shutdown().await;
+        Ok(self.simulator.shutdown().await?)
+    }
+}

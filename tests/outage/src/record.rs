@@ -1,0 +1,98 @@
+//! Records of a run: what each client observed, with its times since the start.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who decides what a user may do, and which endpoint the user calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Realm {
+    /// Capstan knows the user and its permissions: each call must succeed at any time.
+    Own,
+    /// The same for a user without permissions: each call must be forbidden at any time.
+    Denied,
+    /// The host knows the user, who calls the direct endpoint.
+    Host,
+    /// The user calls through the host.
+    Aggregated,
+}
+
+/// One call of a client, with all its attempts.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) user: String,
+    pub(crate) realm: Realm,
+    /// For example `GET` or `PUT`.
+    pub(crate) method: &'static str,
+    pub(crate) begun: Duration,
+    pub(crate) ended: Duration,
+    /// Number of attempts that ended without a response.
+    pub(crate) broken: usize,
+    /// Status code and message; `None` if no attempt got a response.
+    pub(crate) answer: Option<(u16, String)>,
+}
+
+/// One write whose outcome is known, as the only writer of the object.
+#[derive(Debug, Clone)]
+pub(crate) struct Write {
+    pub(crate) user: String,
+    /// Revision that the response named.
+    pub(crate) revision: u64,
+}
+
+/// One observation of a writer that contradicts its acknowledged writes.
+pub(crate) type Contradiction = String;
+
+/// One event of a watch.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) watcher: String,
+    pub(crate) revision: u64,
+}
+
+/// All records.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Records {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) contradictions: Vec<Contradiction>,
+    pub(crate) seen: Vec<Seen>,
+    /// Revisions from which each watcher, and from which endpoint, must have seen everything.
+    pub(crate) watched_from: Vec<(String, u64)>,
+    /// Holders of the Lease, with the time at which each was first seen.
+    pub(crate) holders: Vec<(Duration, String)>,
+    /// What the caller did.
+    pub(crate) marks: Vec<(Duration, String)>,
+}
+
+/// Recorder that all clients share.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    begun: Instant,
+    records: Arc<Mutex<Records>>,
+}
+
+impl Recorder {
+    pub(crate) fn start() -> Self {
+        Self { begun: Instant::now(), records: Arc::default() }
+    }
+
+    /// Returns the time since the start.
+    pub(crate) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(crate) fn mark(&self, text: &str) {
+        let now = self.now();
+        self.lock().marks.push((now, text.to_owned()));
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take(&self) -> Records {
+        std::mem::take(&mut self.lock())
+    }
+}

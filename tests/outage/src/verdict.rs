@@ -1,0 +1,240 @@
+//! Verdict on the records of a run. It is a pure function.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::record::{Call, Realm, Records};
+
+/// Marks that the caller makes.
+const HOST_KILLED: &str = "host killed";
+const HOST_STARTED: &str = "host started";
+const HOST_RETURNED: &str = "host returned";
+const LEADER_LOST: [&str; 2] = ["leader killed", "leader frozen"];
+
+/// Time after the host's death in which its earlier answers may still count.
+const NOTICED: Duration = Duration::from_secs(15);
+
+/// Time after the host's return until its users and its APIServices must work again. kube-apiserver looks at an
+/// APIService every 30 s, and Capstan believes a host that was down after 10 s.
+const RETURNED: Duration = Duration::from_secs(60);
+
+/// Time after the loss of a replica in which the host may fail to reach Capstan: the host does not repeat requests.
+const REPLICA: Duration = Duration::from_secs(15);
+
+/// Longest time from the loss of a leader to the next one.
+const FAILOVER: Duration = Duration::from_secs(10);
+
+/// Largest number of violations of one kind that are shown.
+const SHOWN: usize = 5;
+
+/// State of the cloud at the end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CloudState {
+    /// Number of servers that were ever created, and that should have been.
+    pub(crate) created: usize,
+    pub(crate) wanted: usize,
+    /// Ids of the servers that exist, and of those that Machines name.
+    pub(crate) servers: BTreeSet<String>,
+    pub(crate) named: BTreeSet<String>,
+}
+
+/// Numbers for people, and what must not have been.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) text: String,
+    pub(crate) violations: Vec<String>,
+}
+
+/// Judges a run.
+pub(crate) fn judge(records: &Records, cloud: &CloudState) -> Report {
+    let mut report = Report::default();
+    let outage = Outage::of(records);
+    calls(records, &outage, &mut report);
+    latency(records, &outage, &mut report);
+    writes(records, &mut report);
+    failovers(records, &mut report);
+    for (at, text) in &records.marks {
+        let _ = writeln!(report.text, "{:>7.1} s  {text}", at.as_secs_f64());
+    }
+    let CloudState { created, wanted, servers, named } = cloud;
+    let _ = writeln!(report.text, "servers: {created} created, {} exist", servers.len());
+    if created != wanted {
+        report.violations.push(format!("{created} servers were created instead of {wanted}"));
+    }
+    if servers != named {
+        report.violations.push(format!("servers {servers:?} exist, and the Machines name {named:?}"));
+    }
+    report
+}
+
+/// Times of the host's death and return.
+struct Outage {
+    killed: Duration,
+    /// From here on the host may answer. It may not have read its own roles, and Capstan not the new front proxy.
+    started: Duration,
+    /// From here on it is ready.
+    returned: Duration,
+    /// All marks: a replica was killed, frozen, stopped or started.
+    marks: Vec<Duration>,
+}
+
+impl Outage {
+    fn of(records: &Records) -> Self {
+        let at = |wanted: &str| records.marks.iter().find(|(_, text)| text == wanted).map(|(at, _)| *at);
+        Self {
+            killed: at(HOST_KILLED).unwrap_or(Duration::MAX),
+            started: at(HOST_STARTED).unwrap_or(Duration::MAX),
+            returned: at(HOST_RETURNED).unwrap_or(Duration::MAX),
+            marks: records.marks.iter().map(|(at, _)| *at).collect(),
+        }
+    }
+
+    fn is_down(&self, call: &Call) -> bool {
+        call.begun >= self.killed && call.ended <= self.started
+    }
+
+    /// Returns true if the host was up during the whole call, and for long.
+    fn is_up(&self, call: &Call) -> bool {
+        call.ended < self.killed || call.begun > self.returned.saturating_add(RETURNED)
+    }
+
+    /// Returns true if the call was made while the host returned.
+    fn is_returning(&self, call: &Call) -> bool {
+        call.ended >= self.started && call.begun <= self.returned.saturating_add(RETURNED)
+    }
+
+    fn is_near_a_mark(&self, call: &Call) -> bool {
+        self.marks.iter().any(|at| call.ended >= *at && call.begun <= at.saturating_add(REPLICA))
+    }
+}
+
+/// Returns the reason why an answer is wrong.
+fn wrong(call: &Call, outage: &Outage) -> Option<&'static str> {
+    let code = call.answer.as_ref().map(|(code, _)| *code);
+    // Conflicts follow attempts without a response. A first read finds nothing.
+    let is_good = matches!(code, Some(200 | 404 | 409));
+    match call.realm {
+        Realm::Own => (!is_good).then_some("Capstan's own user got no success"),
+        Realm::Denied => (code != Some(403)).then_some("a user without permissions was not refused"),
+        Realm::Host if code == Some(401) => Some("a good token of the host was refused"),
+        Realm::Host if outage.is_up(call) => (!is_good).then_some("a user of the host got no success"),
+        Realm::Host => {
+            let is_late = call.begun > outage.killed.saturating_add(NOTICED) && outage.is_down(call);
+            match code {
+                Some(503) => None,
+                _ if !is_late && is_good => None,
+                _ if is_good => Some("a user of the host was allowed by a host that is down"),
+                _ => Some("a user of the host got an answer other than 503"),
+            }
+        }
+        Realm::Aggregated if outage.is_returning(call) => None,
+        Realm::Aggregated if !outage.is_up(call) || outage.is_near_a_mark(call) => {
+            matches!(code, Some(401 | 403)).then_some("a good user was refused through the host")
+        }
+        Realm::Aggregated => (!is_good).then_some("a call through the host got no success"),
+    }
+}
+
+fn calls(records: &Records, outage: &Outage, report: &mut Report) {
+    let mut totals: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in &records.calls {
+        let [all, down, broken, bad] = totals.entry(&call.user).or_default();
+        *all += 1;
+        *down += usize::from(outage.is_down(call));
+        *broken += call.broken;
+        if let Some(why) = wrong(call, outage) {
+            *bad += 1;
+            let count = shown.entry(why).or_default();
+            *count += 1;
+            if *count <= SHOWN {
+                let (method, user, at) = (call.method, &call.user, call.begun.as_secs_f64());
+                let took = (call.ended.saturating_sub(call.begun)).as_secs_f64();
+                let answer = &call.answer;
+                report
+                    .violations
+                    .push(format!("{why}: {user} {method} at {at:.1} s, {took:.1} s: {answer:?}"));
+            }
+        }
+    }
+    for (user, [all, down, broken, bad]) in totals {
+        let _ = writeln!(
+            report.text,
+            "{user:<12} {all:>6} calls, {down:>6} without the host, {broken:>3} attempts without a response, {bad} wrong"
+        );
+    }
+}
+
+/// Compares the latency of Capstan's own users before and during the outage, away from lost replicas.
+fn latency(records: &Records, outage: &Outage, report: &mut Report) {
+    let quiet = |call: &&Call| call.realm == Realm::Own && call.broken == 0 && call.user != "observer";
+    let of = |select: &dyn Fn(&Call) -> bool| {
+        let calls = records.calls.iter().filter(quiet).filter(|call| select(call));
+        percentile(calls.map(|call| call.ended.saturating_sub(call.begun)).collect())
+    };
+    let before = of(&|call| call.ended < outage.killed);
+    let during = of(&|call| outage.is_down(call));
+    let _ = writeln!(
+        report.text,
+        "p99 of Capstan's own users: {} ms with the host, {} ms without it",
+        before.as_millis(),
+        during.as_millis()
+    );
+}
+
+/// Returns the 99th percentile.
+fn percentile(mut durations: Vec<Duration>) -> Duration {
+    durations.sort_unstable();
+    let index = durations.len().saturating_mul(99) / 100;
+    durations.get(index).or(durations.last()).copied().unwrap_or_default()
+}
+
+fn writes(records: &Records, report: &mut Report) {
+    report.violations.extend(records.contradictions.iter().take(SHOWN).cloned());
+    let mut revisions: BTreeMap<u64, &str> = BTreeMap::new();
+    for write in &records.writes {
+        if let Some(other) = revisions.insert(write.revision, &write.user) {
+            let (user, revision) = (&write.user, write.revision);
+            report.violations.push(format!("{other} and {user} have both written revision {revision}"));
+        }
+    }
+    for (watcher, from) in &records.watched_from {
+        let seen: Vec<u64> =
+            records.seen.iter().filter(|it| it.watcher == *watcher).map(|it| it.revision).collect();
+        if let Some([one, other]) = seen.array_windows().find(|[one, other]| one >= other) {
+            report.violations.push(format!("watcher {watcher} saw revision {other} after {one}"));
+        }
+        let seen: BTreeSet<u64> = seen.into_iter().collect();
+        let missing = revisions.range(from.saturating_add(1)..).filter(|(it, _)| !seen.contains(it));
+        let missing: Vec<_> = missing.collect();
+        if !missing.is_empty() {
+            let (count, first) = (missing.len(), missing.first());
+            report
+                .violations
+                .push(format!("watcher {watcher} missed {count} writes; the first is {first:?}"));
+        }
+    }
+    let _ = writeln!(
+        report.text,
+        "{} acknowledged writes, {} events of {} watchers",
+        records.writes.len(),
+        records.seen.len(),
+        records.watched_from.len()
+    );
+}
+
+fn failovers(records: &Records, report: &mut Report) {
+    for (lost, text) in records.marks.iter().filter(|(_, text)| LEADER_LOST.contains(&text.as_str())) {
+        let next = records.holders.iter().find(|(at, _)| at > lost).map(|(at, _)| at.saturating_sub(*lost));
+        match next {
+            Some(after) if after < FAILOVER => {
+                let _ = writeln!(report.text, "{text}: the next leader after {:.1} s", after.as_secs_f64());
+            }
+            after => report.violations.push(format!("{text}: the next leader after {after:?}")),
+        }
+    }
+}

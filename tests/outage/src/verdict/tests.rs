@@ -1,0 +1,99 @@
+//! The judge notices each kind of violation.
+
+use super::*;
+use crate::record::{Seen, Write};
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn call(realm: Realm, at: u64, code: u16) -> Call {
+    let answer = (code != 0).then(|| (code, String::new()));
+    let user = format!("{realm:?}");
+    Call { user, realm, method: "GET", begun: s(at), ended: s(at), broken: 0, answer }
+}
+
+/// A run with the host down from 100 s to 200 s, whose leader was killed at 120 s.
+fn run() -> Records {
+    let marks = [(100, HOST_KILLED), (120, "leader killed"), (200, HOST_RETURNED)]
+        .map(|(at, text)| (s(at), text.to_owned()));
+    Records {
+        marks: marks.to_vec(),
+        holders: vec![(s(1), "a".to_owned()), (s(128), "b".to_owned())],
+        ..Records::default()
+    }
+}
+
+fn violations(records: &Records) -> Vec<String> {
+    judge(records, &CloudState::default()).violations
+}
+
+#[test]
+fn answers_are_judged_by_realm_and_time() {
+    for (realm, at, code, is_wrong) in [
+        (Realm::Own, 150, 200, false),
+        (Realm::Own, 150, 503, true),
+        (Realm::Own, 150, 0, true),
+        (Realm::Own, 50, 403, true),
+        (Realm::Denied, 150, 403, false),
+        (Realm::Denied, 150, 200, true),
+        (Realm::Denied, 150, 503, true),
+        (Realm::Host, 50, 200, false),
+        (Realm::Host, 50, 503, true),
+        (Realm::Host, 105, 200, false),
+        (Realm::Host, 150, 200, true),
+        (Realm::Host, 150, 503, false),
+        (Realm::Host, 150, 403, true),
+        (Realm::Host, 150, 401, true),
+        (Realm::Host, 210, 200, false),
+        (Realm::Host, 300, 503, true),
+        (Realm::Aggregated, 50, 200, false),
+        (Realm::Aggregated, 50, 503, true),
+        (Realm::Aggregated, 125, 503, false),
+        (Realm::Aggregated, 150, 403, true),
+        (Realm::Aggregated, 197, 401, false),
+        (Realm::Aggregated, 210, 401, false),
+        (Realm::Aggregated, 300, 401, true),
+        (Realm::Aggregated, 300, 503, true),
+    ] {
+        let records = Records { calls: vec![call(realm, at, code)], ..run() };
+        assert_eq!(!violations(&records).is_empty(), is_wrong, "{realm:?} {code} at {at} s");
+    }
+}
+
+#[test]
+fn a_late_leader_is_a_violation() {
+    let late = Records { holders: vec![(s(1), "a".to_owned()), (s(131), "b".to_owned())], ..run() };
+    assert_eq!(violations(&late).len(), 1);
+    assert_eq!(violations(&Records { holders: Vec::new(), ..run() }).len(), 1);
+    assert!(violations(&run()).is_empty());
+}
+
+#[test]
+fn a_watch_must_have_every_write_once_and_in_order() {
+    let write = |revision| Write { user: "w".to_owned(), revision };
+    let seen = |revisions: &[u64]| Records {
+        writes: vec![write(10), write(20), write(30)],
+        watched_from: vec![("x".to_owned(), 10)],
+        seen: revisions
+            .iter()
+            .map(|revision| Seen { watcher: "x".to_owned(), revision: *revision })
+            .collect(),
+        ..run()
+    };
+    assert!(violations(&seen(&[20, 30])).is_empty());
+    // Written by an attempt without a response.
+    assert!(violations(&seen(&[20, 25, 30])).is_empty());
+    assert_eq!(violations(&seen(&[20])).len(), 1, "missing");
+    assert_eq!(violations(&seen(&[20, 20, 30])).len(), 1, "twice");
+    assert_eq!(violations(&seen(&[30, 20])).len(), 1, "order");
+}
+
+#[test]
+fn the_cloud_has_each_server_once() {
+    let named: BTreeSet<String> = ["a".to_owned()].into();
+    let good = CloudState { created: 2, wanted: 2, servers: named.clone(), named: named.clone() };
+    assert!(judge(&run(), &good).violations.is_empty());
+    assert_eq!(judge(&run(), &CloudState { created: 3, ..good.clone() }).violations.len(), 1);
+    assert_eq!(judge(&run(), &CloudState { servers: BTreeSet::new(), ..good }).violations.len(), 1);
+}

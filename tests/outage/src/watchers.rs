@@ -1,0 +1,112 @@
+//! Watchers of all objects of the writers, on both endpoints. Each continues where its last stream ended.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::connect;
+use crate::clients::{Identity, NAMESPACE};
+use crate::record::{Realm, Recorder, Seen};
+
+/// Pause before a new stream.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Time limit of a stream without an event. Its server may be frozen. Writers write more often while one works.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Number of watchers of a user.
+const EACH: usize = 3;
+
+/// One watcher.
+struct Watcher {
+    name: String,
+    kubeconfig: PathBuf,
+    recorder: Recorder,
+    /// Revision of the last event or bookmark.
+    at: Option<String>,
+}
+
+pub(crate) async fn start(
+    identities: &[Identity],
+    recorder: &Recorder,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let watching = identities.iter().filter(|it| matches!(it.realm, Realm::Own | Realm::Aggregated));
+    for identity in watching {
+        for number in 0..EACH {
+            let name = format!("{}-{number}", identity.name);
+            let (kubeconfig, recorder) = (identity.kubeconfig.clone(), recorder.clone());
+            let mut watcher = Watcher { name, kubeconfig, recorder, at: None };
+            watcher.list().await?;
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                while stop.run_until_cancelled(watcher.follow()).await.is_some() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(())
+            });
+        }
+    }
+    Ok(())
+}
+
+impl Watcher {
+    async fn api(&self) -> anyhow::Result<Api<DynamicObject>> {
+        let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "MachineDrainRule");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "machinedrainrules");
+        Ok(Api::namespaced_with(connect(&self.kubeconfig).await?, NAMESPACE, &resource))
+    }
+
+    /// Lists the objects. The watch begins after them.
+    async fn list(&mut self) -> anyhow::Result<()> {
+        let list = self.api().await?.list(&ListParams::default()).await?;
+        let revision = list.metadata.resource_version.unwrap_or_default();
+        let from = revision.parse().unwrap_or_default();
+        self.recorder.lock().watched_from.push((self.name.clone(), from));
+        self.at = Some(revision);
+        Ok(())
+    }
+
+    /// Follows one stream until it ends.
+    async fn follow(&mut self) {
+        if let Err(error) = self.stream().await {
+            let text = error.to_string();
+            // A revision must not expire: the run is shorter than the history that the server keeps.
+            if text.contains("Expired") || text.contains("too old") {
+                let text = format!("watcher {}: {text}", self.name);
+                self.recorder.lock().contradictions.push(text);
+            }
+        }
+    }
+
+    async fn stream(&mut self) -> anyhow::Result<()> {
+        let parameters = WatchParams::default();
+        let at = self.at.clone().unwrap_or_default();
+        let opening = async { anyhow::Ok(self.api().await?.watch(&parameters, &at).await?) };
+        let stream = tokio::time::timeout(SILENCE, opening).await??;
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = tokio::time::timeout(SILENCE, stream.try_next()).await?? {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                    self.see(&object)
+                }
+                WatchEvent::Bookmark(bookmark) => self.at = Some(bookmark.metadata.resource_version),
+                WatchEvent::Error(status) => anyhow::bail!("{}: {}", status.reason, status.message),
+            }
+        }
+        Ok(())
+    }
+
+    fn see(&mut self, object: &DynamicObject) {
+        let text = object.resource_version().unwrap_or_default();
+        let revision = text.parse().unwrap_or_default();
+        self.recorder.lock().seen.push(Seen { watcher: self.name.clone(), revision });
+        self.at = Some(text);
+    }
+}
