@@ -15,7 +15,7 @@ fn call(realm: Realm, at: u64, code: u16) -> Call {
 
 /// A run with the host down from 100 s to 200 s, whose leader was killed at 120 s.
 fn run() -> Records {
-    let marks = [(100, HOST_KILLED), (120, "leader killed"), (200, HOST_RETURNED)]
+    let marks = [(100, HOST_KILLED), (120, "leader killed"), (195, HOST_STARTED), (200, HOST_RETURNED)]
         .map(|(at, text)| (s(at), text.to_owned()));
     Records {
         marks: marks.to_vec(),
