@@ -4,7 +4,8 @@ pub(crate) mod backup;
 pub(crate) mod install;
 
 pub(crate) use self::install::{
-    DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, TokenCreateArguments,
+    DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
+    TokenCreateArguments,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -115,7 +116,7 @@ pub(crate) enum Command {
     /// receives the CA and the encryption key, joins etcd as a learner, and gets a vote when it has all data. Each
     /// step prints a line. If the command is interrupted, run it again: it continues.
     ///
-    /// Example: capstan join https://192.0.2.1:7443 --token cap1.… --address 192.0.2.2
+    /// Example: capstan join https://192.0.2.1:7443 --token cap1.…
     #[command(verbatim_doc_comment)]
     Join(JoinArguments),
     /// Create a token with which another machine joins
@@ -131,14 +132,16 @@ pub(crate) enum Command {
     /// Remove this machine from its installation, and all files of Capstan from this machine
     ///
     /// The command first removes the member of etcd, while the others are healthy. Then it does what `capstan reset`
-    /// does.
+    /// does. With --lost, it removes the member of a lost machine, and nothing of this one.
+    ///
+    /// Example: capstan leave --lost c
     #[command(verbatim_doc_comment)]
     Leave(LeaveArguments),
     /// Remove all files of Capstan and of its etcd from this machine, the objects included
     ///
     /// The other machines are not contacted. If there are any, use `capstan leave`.
     #[command(verbatim_doc_comment)]
-    Reset(LeaveArguments),
+    Reset(ResetArguments),
     /// Create the keys that several replicas share
     #[command(subcommand)]
     Keys(KeysCommand),

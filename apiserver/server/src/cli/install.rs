@@ -79,7 +79,7 @@ pub(crate) struct JoinArguments {
     /// Join token of `capstan init` or `capstan join-token create`. A join that continues needs none
     #[arg(long)]
     pub(crate) token: Option<String>,
-    /// IP address at which the other nodes and the clients reach this node
+    /// IP address at which the other nodes and the clients reach this node [default: the one that reaches URL]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
     /// Name of this node [default: the name of the machine]
@@ -129,6 +129,15 @@ pub(crate) struct DoctorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct LeaveArguments {
+    /// Remove another node from etcd instead, by its name or address: one whose machine is lost
+    #[arg(long, value_name = "NODE")]
+    pub(crate) lost: Option<String>,
+    #[command(flatten)]
+    pub(crate) reset: ResetArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResetArguments {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,

@@ -46,7 +46,7 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
 pub(super) fn cluster(members: &[Member]) -> Finding {
     let voters = members.iter().filter(|member| !member.is_learner).count();
     let tolerated = voters.saturating_sub(1) / 2;
-    let message = format!("{voters} members have a vote; {tolerated} of them may fail");
+    let message = format!("members with a vote: {voters}, of which {tolerated} may fail");
     if voters.is_multiple_of(2) {
         return Finding::new(
             Level::Warning,

@@ -1,5 +1,6 @@
 //! Command `capstan join`: another node of an installation.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -50,13 +51,13 @@ pub(crate) fn join(arguments: &JoinArguments) -> anyhow::Result<()> {
     let services = Services::new(&layout, arguments.etcd.as_deref(), installation.store, arguments.no_start)?;
     services.write(&mut steps, &layout, &installation)?;
     if installation.store == StoreKind::Etcd {
-        let membership = run_async(vote(&mut steps, &layout, &installation, None))??;
-        let is_started = membership == Membership::Voter || services.start_etcd(&mut steps, &layout)?;
-        if !is_started {
-            return line("then", "run this command again, when etcd runs");
+        if services.by_systemd {
+            services.start_etcd(&mut steps, &layout)?;
         }
+        let membership = run_async(vote(&mut steps, &layout, &installation, !services.by_systemd))??;
         if membership == Membership::NotStarted {
-            run_async(vote(&mut steps, &layout, &installation, Some(PATIENCE)))??;
+            services.start_etcd(&mut steps, &layout)?;
+            return line("then", "run this command again, when etcd runs");
         }
     }
     if !services.start_capstan(&mut steps, &layout)? {
@@ -94,7 +95,7 @@ fn request(steps: &mut Steps, arguments: &JoinArguments, layout: &Layout) -> any
         .context("--token: must be given")?
         .parse()
         .map_err(|error| anyhow::anyhow!("--token: {error}"))?;
-    let address = arguments.address.context("--address: must be given")?;
+    let address = arguments.address.map_or_else(|| own_address(&arguments.server), Ok)?;
     let node = arguments.node_name.clone().unwrap_or_else(host_name);
     let data = layout.data();
     steps.create(&data, "data directory", || pki::private_directory(&data))?;
@@ -115,6 +116,19 @@ fn request(steps: &mut Steps, arguments: &JoinArguments, layout: &Layout) -> any
     own.check()?;
     write(steps, layout, &own, &bundle)?;
     Ok(own)
+}
+
+/// Returns the address from which this machine reaches a server. Nothing is sent for it.
+pub(super) fn own_address(server: &str) -> anyhow::Result<IpAddr> {
+    let unknown = || format!("--address: must be given, because no route to {server} tells it");
+    let url: http::Uri = server.parse().with_context(unknown)?;
+    let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let port = url.port_u16().unwrap_or(443);
+    let to = (host, port).to_socket_addrs().with_context(unknown)?.next().with_context(unknown)?;
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).with_context(unknown)?;
+    socket.connect(to).with_context(unknown)?;
+    Ok(socket.local_addr().with_context(unknown)?.ip())
 }
 
 /// Writes the shared files, those of this node, and at last the record: with it the join continues without a request.
@@ -155,17 +169,17 @@ fn check(members: &[MemberOfEtcd], own: &Installation) -> anyhow::Result<()> {
     }
 }
 
-/// Gives the member of this node a vote, when it has received all data. `patience` is the longest wait; without it, the
-/// function looks once whether the member has started.
+/// Gives the member of this node a vote, when it has received all data. If etcd is started by hand, the function does not
+/// wait for its first start.
 async fn vote(
     steps: &mut Steps,
     layout: &Layout,
     installation: &Installation,
-    patience: Option<Duration>,
+    by_hand: bool,
 ) -> anyhow::Result<Membership> {
     let members = Members::connect(of_peers(layout, installation)?).await?;
     let peer = peer_url(installation.address);
-    let end = Instant::now() + patience.unwrap_or(PATIENCE);
+    let end = Instant::now() + PATIENCE;
     loop {
         let list = members.list().await?;
         let own = list.iter().find(|it| it.peer_urls.contains(&peer)).with_context(|| {
@@ -180,7 +194,7 @@ async fn vote(
                 Steps::kept(&format!("{}  has a vote in etcd", installation.node))?;
                 return Ok(Membership::Voter);
             }
-            None if own.name.is_empty() && patience.is_none() => return Ok(Membership::NotStarted),
+            None if own.name.is_empty() && by_hand => return Ok(Membership::NotStarted),
             None if Instant::now() > end => {
                 bail!("the etcd of this node does not catch up; see `journalctl -u capstan-etcd`")
             }

@@ -149,3 +149,10 @@ fn settings_that_do_not_fit_are_refused_by_their_flag() {
     }
     assert_eq!(files(root.path()), BTreeMap::new(), "nothing is written before the settings are checked");
 }
+
+#[test]
+fn a_node_that_joins_finds_its_own_address_by_the_route_to_the_server() {
+    assert_eq!(join::own_address("https://127.0.0.1:7443").unwrap().to_string(), "127.0.0.1");
+    let error = join::own_address("https://:7443").unwrap_err().to_string();
+    assert!(error.starts_with("--address: "), "{error}");
+}
