@@ -7,9 +7,6 @@ use clap::{Args, Subcommand};
 
 use crate::install::{Balancer, StoreKind};
 
-/// Port of the API, unless another one is given.
-const PORT: u16 = 7443;
-
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
     /// Ask nothing: use the defaults of what the flags leave open
@@ -24,18 +21,18 @@ pub(crate) struct InitArguments {
     /// IP address at which the other nodes and the clients reach this node
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
-    /// Port of the API
-    #[arg(long, default_value_t = PORT)]
-    pub(crate) port: u16,
+    /// Port of the API [default: 7443]
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
     /// Other node, as NAME or NAME=ADDRESS; repeat it. The command prints a join token for each
     #[arg(long = "node", value_name = "NAME[=ADDRESS]", value_parser = node)]
     pub(crate) nodes: Vec<(String, Option<IpAddr>)>,
     /// Virtual address or DNS name of all nodes [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) endpoint: Option<String>,
-    /// Place of the objects
-    #[arg(long, value_enum, default_value_t = StoreKind::Etcd)]
-    pub(crate) store: StoreKind,
+    /// Place of the objects [default: etcd]
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<StoreKind>,
     /// Endpoints of the etcd of --store external-etcd, separated by commas
     #[arg(long, value_name = "URL,...", value_delimiter = ',')]
     pub(crate) etcd_endpoints: Vec<String>,

@@ -13,6 +13,9 @@ use super::{Layout, keys, recovery, rendered, tokens};
 use crate::cli::InitArguments;
 use crate::{kubeconfig, output, pki};
 
+/// Port of the API, unless another one is given.
+const PORT: u16 = 7443;
+
 /// User of the first kubeconfig.
 const ADMIN: &str = "capstan-admin";
 
@@ -170,9 +173,9 @@ fn settings(arguments: &InitArguments) -> anyhow::Result<Installation> {
         name,
         node,
         address,
-        port: arguments.port,
+        port: arguments.port.unwrap_or(PORT),
         endpoint,
-        store: arguments.store,
+        store: arguments.store.unwrap_or(StoreKind::Etcd),
         etcd_endpoints: arguments.etcd_endpoints.clone(),
         has_host: arguments.host_kubeconfig.is_some(),
         issuer: String::new(),
@@ -192,8 +195,8 @@ fn unchanged(arguments: &InitArguments, found: Installation) -> anyhow::Result<I
         ("--node-name", same(&arguments.node_name, &found.node)),
         ("--address", arguments.address.is_none_or(|given| given == found.address)),
         ("--endpoint", same(&arguments.endpoint, &endpoint)),
-        ("--store", arguments.store == found.store),
-        ("--port", arguments.port == found.port),
+        ("--store", arguments.store.is_none_or(|given| given == found.store)),
+        ("--port", arguments.port.is_none_or(|given| given == found.port)),
     ];
     match differs.iter().find(|(_, is_same)| !is_same) {
         None => Ok(found),
@@ -218,7 +221,7 @@ fn nodes(arguments: &InitArguments, found: Option<&Installation>) -> anyhow::Res
         }
     }
     let endpoint = arguments.endpoint.clone().or_else(|| found.and_then(|it| it.endpoint.clone()));
-    let port = found.map_or(arguments.port, |it| it.port);
+    let port = found.map_or_else(|| arguments.port.unwrap_or(PORT), |it| it.port);
     Ok(Nodes { nodes, endpoint, port, interface: arguments.interface.clone() })
 }
 

@@ -59,6 +59,11 @@ fn a_second_run_changes_nothing_and_other_settings_are_refused() {
     let error = run(&[&INIT[..], &["--endpoint", "192.0.2.9"]].concat(), root.path()).unwrap_err();
     assert!(error.to_string().starts_with("--endpoint: "), "{error}");
     assert_eq!(first, files(root.path()));
+    // Settings with a default count only if they are given.
+    let root = tempfile::tempdir().unwrap();
+    run(&[&INIT[..], &["--store", "embedded", "--port", "8443"]].concat(), root.path()).unwrap();
+    run(&INIT, root.path()).unwrap();
+    assert!(run(&[&INIT[..], &["--store", "etcd"]].concat(), root.path()).is_err());
 }
 
 #[test]

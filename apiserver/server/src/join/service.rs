@@ -164,7 +164,7 @@ impl TokenEndpoint for JoinService {
     }
 
     async fn post(&self, from: Option<IpAddr>, body: &[u8]) -> ApiResult<Value> {
-        let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let from = from.unwrap_or_else(|| Ipv4Addr::UNSPECIFIED.into());
         let is_admitted = self.throttle.admits(from, Instant::now());
         let Some(_seat) = self.seats.try_acquire().ok().filter(|_| is_admitted) else {
             return Err(ApiError::untyped(429, "too many joins; try again in a minute"));
