@@ -1,5 +1,6 @@
 //! An installation without a host, on three machines: `capstan init`, two times `capstan join`, and the death of each node.
 
+mod addresses;
 mod load;
 mod network;
 mod node;
@@ -12,13 +13,13 @@ use anyhow::{Context, bail, ensure};
 
 use super::balancer::Balancer;
 use super::{Tools, until};
-use crate::run;
+use crate::{prerequisites, run};
 use load::Load;
 use network::Network;
 use node::Node;
 
 /// Number of checks.
-pub(super) const COUNT: usize = 5;
+pub(super) const COUNT: usize = 7;
 
 /// Longest time of `init` and two joins.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -36,6 +37,7 @@ pub(super) fn is_possible() -> bool {
 
 /// Runs all checks.
 pub(super) fn run(tools: &Tools) -> anyhow::Result<()> {
+    prerequisites::balancers()?;
     let home = std::env::temp_dir().join(format!("capstan-install-{}", std::process::id()));
     std::fs::create_dir_all(&home)?;
     let network = Network::create(4).context("the network namespaces cannot be created")?;
@@ -50,6 +52,12 @@ pub(super) fn run(tools: &Tools) -> anyhow::Result<()> {
     lab.check("a join token is for one node", || lab.used_token(&nodes))?;
     lab.check("no write is lost while each node dies in turn, and a name of all three works", || {
         lab.deaths(&mut nodes)
+    })?;
+    lab.check("HAProxy with the printed configuration uses the nodes that are ready", || {
+        addresses::haproxy(&lab, &mut nodes)
+    })?;
+    lab.check("keepalived with the printed configuration moves the address to a node that is ready", || {
+        addresses::keepalived(&lab, &mut nodes)
     })?;
     lab.check("a node leaves and joins again, and a lost one is replaced", || {
         lab.leave(&mut nodes)?;
@@ -72,6 +80,13 @@ impl Lab<'_> {
         run().with_context(|| format!("{sentence}; the logs are in {}", self.home.display()))?;
         eprintln!("ok      {sentence} ({:.1} s)", started.elapsed().as_secs_f64());
         Ok(())
+    }
+
+    /// Writes a file in the directory of the lab.
+    fn file(&self, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+        let path = self.home.join(name);
+        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+        Ok(path)
     }
 
     fn install(&self, nodes: &mut [Node<'_>]) -> anyhow::Result<()> {
