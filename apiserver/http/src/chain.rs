@@ -4,6 +4,8 @@
 //! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → authorize
 //!   → queue → refuse without storage → read body → deadline → handler → compress → metrics, audit log
 //! ```
+//!
+//! A request to the token endpoint proves its right by a token in its body, and leaves the chain before authentication.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use crate::response::compression;
 use crate::response::negotiation::{self, OfErrors};
 use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
+use crate::token_endpoint;
 
 /// Serves one request: passes it through all filters to its handler.
 pub async fn handle<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> HttpResponse
@@ -154,6 +157,10 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    if let Some(endpoint) = token_endpoint::find(server.settings.token_endpoint.as_ref(), &info, connection) {
+        scope.rejected_early();
+        return Served::Answered(token_endpoint::serve(endpoint, request, connection).await);
+    }
     match admit(server, request, connection, query, info, scope).await {
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, admission)) => {

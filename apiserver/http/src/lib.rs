@@ -16,6 +16,7 @@ mod request;
 mod response;
 mod settings;
 mod state;
+mod token_endpoint;
 
 pub use apiserver_executor::Supervisor;
 pub use chain::handle;
@@ -29,3 +30,4 @@ pub use request::request_info::{RequestInfo, Subject};
 pub use response::body::ResponseBody;
 pub use settings::Settings;
 pub use state::{ApiServer, Check, Parts};
+pub use token_endpoint::TokenEndpoint;

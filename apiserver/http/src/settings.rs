@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::documents::IssuerDocuments;
 use crate::observe::audit::AuditLog;
+use crate::token_endpoint::TokenEndpoint;
 
 /// Read requests in flight: upstream's limit, proved on control planes of every size.
 const READS_AT_ONCE: usize = 400;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub force: CancellationToken,
     /// Documents of the issuer of the service accounts' tokens. Default: none.
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
+    /// Endpoint that admits requests by a token in their body. Default: none.
+    pub token_endpoint: Option<Arc<dyn TokenEndpoint>>,
     /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
@@ -53,6 +56,7 @@ impl Default for Settings {
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),
             issuer: None,
+            token_endpoint: None,
             metrics: Registry::default(),
         }
     }

@@ -1,7 +1,12 @@
 //! Command line of `capstan`, with its help texts.
 
 pub(crate) mod backup;
+pub(crate) mod install;
 
+pub(crate) use self::install::{
+    DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
+    TokenCreateArguments,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,6 +97,51 @@ pub(crate) enum Command {
     /// Move all objects between the embedded store and etcd
     #[command(subcommand)]
     Storage(StorageCommand),
+    /// Install Capstan on the first of one or more machines, without a host cluster
+    ///
+    /// The command creates the CA, the keys, the configurations of Capstan and of its etcd, the units, and the
+    /// kubeconfig of the first administrator. With systemd, it starts both services. Then it prints the recovery
+    /// key once, and the command with which another machine joins. Each step prints a line. A second run changes
+    /// nothing. On a terminal, the command asks about settings without a flag, unless --yes is given.
+    ///
+    /// With --print, it prints the configuration of a program that gives all machines one address.
+    ///
+    /// Example: capstan init --yes --name prod --address 192.0.2.1 --endpoint 192.0.2.9
+    /// Example: capstan init --print keepalived --endpoint 192.0.2.9 --node a=192.0.2.1 --node b=192.0.2.2
+    #[command(verbatim_doc_comment)]
+    Init(InitArguments),
+    /// Add this machine to an installation
+    ///
+    /// The token names the CA of the installation. If the server has another CA, nothing is sent to it. The machine
+    /// receives the CA and the encryption key, joins etcd as a learner, and gets a vote when it has all data. Each
+    /// step prints a line. If the command is interrupted, run it again: it continues.
+    ///
+    /// Example: capstan join https://192.0.2.1:7443 --token cap1.…
+    #[command(verbatim_doc_comment)]
+    Join(JoinArguments),
+    /// Create a token with which another machine joins
+    #[command(subcommand)]
+    JoinToken(JoinTokenCommand),
+    /// Check this machine and its installation: certificates, keys, disk, server, etcd, host cluster, backups
+    ///
+    /// Each check prints a line with a remedy. The exit code is 1 if a check has found an error.
+    ///
+    /// Example: capstan doctor --json
+    #[command(verbatim_doc_comment)]
+    Doctor(DoctorArguments),
+    /// Remove this machine from its installation, and all files of Capstan from this machine
+    ///
+    /// The command first removes the member of etcd, while the others are healthy. Then it does what `capstan reset`
+    /// does. With --lost, it removes the member of a lost machine, and nothing of this one.
+    ///
+    /// Example: capstan leave --lost c
+    #[command(verbatim_doc_comment)]
+    Leave(LeaveArguments),
+    /// Remove all files of Capstan and of its etcd from this machine, the objects included
+    ///
+    /// The other machines are not contacted. If there are any, use `capstan leave`.
+    #[command(verbatim_doc_comment)]
+    Reset(ResetArguments),
     /// Create the keys that several replicas share
     #[command(subcommand)]
     Keys(KeysCommand),

@@ -99,11 +99,24 @@ impl EncryptionFile {
 }
 
 fn generate() -> anyhow::Result<String> {
+    Ok(with_key(&new_key()?))
+}
+
+/// Generates a key.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn new_key() -> anyhow::Result<[u8; 32]> {
     let mut key = [0_u8; 32];
     aws_lc_rs::rand::fill(&mut key)
         .map_err(|_| anyhow::anyhow!("cannot generate an encryption key: the system has no randomness"))?;
-    let (name, secret) = (fingerprint(&key), STANDARD.encode(key));
-    Ok(format!(
+    Ok(key)
+}
+
+/// Returns the configuration that encrypts Secrets with this key.
+pub(crate) fn with_key(key: &[u8; 32]) -> String {
+    let (name, secret) = (fingerprint(key), STANDARD.encode(key));
+    format!(
         "# Key that encrypts Secrets. Without it, they cannot be read: back it up, apart from the\n\
          # store. To rotate, add a new key before the old one, and keep the old one.\n\
          apiVersion: apiserver.config.k8s.io/v1\n\
@@ -116,7 +129,7 @@ fn generate() -> anyhow::Result<String> {
          \x20     - name: {name}\n\
          \x20       secret: {secret}\n\
          \x20 - identity: {{}}\n"
-    ))
+    )
 }
 
 /// Parses a configuration. Errors name the field, never a key.

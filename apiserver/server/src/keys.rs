@@ -11,10 +11,10 @@ use crate::{encryption, output};
 const ETCD: &str = "capstan-etcd";
 
 /// CN of the members' certificate. etcd admits only peers with this name.
-const MEMBER: &str = "capstan-etcd";
+pub(crate) const MEMBER: &str = "capstan-etcd";
 
 /// CN of Capstan's client certificate.
-const CLIENT: &str = "capstan";
+pub(crate) const CLIENT: &str = "capstan";
 
 /// Creates the keys in a directory, and keeps those that exist.
 ///
@@ -42,7 +42,7 @@ pub(crate) fn create(arguments: &KeysCreateArguments) -> anyhow::Result<()> {
 
 /// Creates a CA for etcd, a certificate for its members and one for Capstan.
 fn create_etcd(directory: &Path, namespace: &str, text: &mut String) -> anyhow::Result<()> {
-    let authority = Authority::open_named(directory, "capstan-etcd-ca")?;
+    let authority = etcd_authority(directory)?;
     let members = format!("{ETCD}.{namespace}.svc");
     let names = [
         "localhost".to_owned(),
@@ -66,8 +66,13 @@ fn create_etcd(directory: &Path, namespace: &str, text: &mut String) -> anyhow::
     Ok(())
 }
 
+/// Opens the CA of etcd, and creates it if there is none.
+pub(crate) fn etcd_authority(directory: &Path) -> anyhow::Result<Authority> {
+    Authority::open_named(directory, "capstan-etcd-ca")
+}
+
 /// Writes a certificate, its key and its CA. The names of the files are those of cert-manager's Secrets.
-fn save(directory: &Path, authority: &Authority, pair: &Pair) -> anyhow::Result<()> {
+pub(crate) fn save(directory: &Path, authority: &Authority, pair: &Pair) -> anyhow::Result<()> {
     pki::private_directory(directory)?;
     pki::write_private(&directory.join("ca.crt"), authority.certificate())?;
     pki::write_private(&directory.join("tls.key"), &pair.key)?;

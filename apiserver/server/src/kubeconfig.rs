@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments};
 use crate::config::{self, ServerConfiguration};
-use crate::pki::{Authority, write_private};
+use crate::pki::{Authority, Pair, write_private};
 use crate::{output, serve};
 
 /// Prints the kubeconfig of Capstan or of a workload cluster, or writes it to a file.
@@ -44,19 +44,24 @@ fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Resul
         None => url(configuration.listen.as_deref().unwrap_or(serve::LISTEN))?,
     };
     let pair = authority.client(&arguments.user, &arguments.group, arguments.expires)?;
-    let encode = |text: &str| STANDARD.encode(text);
-    let document = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "capstan",
-        "clusters": [{"name": "capstan", "cluster": {
-            "server": server, "certificate-authority-data": encode(authority.certificate())}}],
-        "users": [{"name": arguments.user, "user": {
-            "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
-        "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": arguments.user}}]});
-    let text = serde_saphyr::to_string(&document)?;
+    let text = document(&server, authority.certificate(), &arguments.user, &pair)?;
     match file {
         Some(path) => write_private(path, &text),
         None => Ok(output::print(&text)?),
     }
+}
+
+/// Returns a kubeconfig with a client certificate.
+pub(crate) fn document(server: &str, ca: &str, user: &str, pair: &Pair) -> anyhow::Result<String> {
+    let encode = |text: &str| STANDARD.encode(text);
+    let document = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "capstan",
+        "clusters": [{"name": "capstan", "cluster": {
+            "server": server, "certificate-authority-data": encode(ca)}}],
+        "users": [{"name": user, "user": {
+            "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
+        "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": user}}]});
+    Ok(serde_saphyr::to_string(&document)?)
 }
 
 /// Returns the URL at which a client on the same machine reaches a server with this listen address.

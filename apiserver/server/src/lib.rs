@@ -10,6 +10,7 @@ mod cli;
 mod compaction;
 mod config;
 mod controllers;
+mod doctor;
 mod election;
 mod encryption;
 mod encryption_keys;
@@ -18,6 +19,8 @@ mod host;
 mod host_copies;
 mod host_manifests;
 mod host_wait;
+mod install;
+mod join;
 mod keys;
 mod kubeconfig;
 mod output;
@@ -67,6 +70,14 @@ pub fn run(
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
+        cli::Command::Init(arguments) => install::init(&arguments),
+        cli::Command::Join(arguments) => install::join(&arguments),
+        cli::Command::JoinToken(cli::JoinTokenCommand::Create(arguments)) => {
+            install::create_token(&arguments)
+        }
+        cli::Command::Doctor(arguments) => doctor::doctor(&arguments),
+        cli::Command::Leave(arguments) => install::leave(&arguments),
+        cli::Command::Reset(arguments) => install::reset(&arguments),
         cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
         cli::Command::Version => version::run(),
     }

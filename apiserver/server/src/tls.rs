@@ -93,7 +93,8 @@ impl Sources {
             Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
             None => {
                 let pair = authority.serving(&self.names())?;
-                (pair.certificate, pair.key)
+                // A node that joins finds the CA in the chain, by the hash in its token.
+                (format!("{}{}", pair.certificate, authority.certificate()), pair.key)
             }
         };
         let named = match &self.configuration.tls {

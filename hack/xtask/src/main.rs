@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod conformance;
+mod deb;
 mod dev;
 mod e2e;
 mod fuzz;
@@ -49,6 +50,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Build the container image as an OCI layout, with an SBOM
     Image(image::Arguments),
+    /// Build the Debian packages of Capstan and of its etcd
+    Deb(deb::Arguments),
     /// Check format, lints, docs, layers, modules, language, dependencies and generated files
     Check,
     /// Write the generated files
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Guests => guests(),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
+        Command::Deb(arguments) => deb::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => generate(),
     };

@@ -39,6 +39,17 @@ const VALGRIND: Package = Package { name: "valgrind", file: "/usr/bin/valgrind" 
 const IMAGES: [Package; 2] =
     [Package { name: "skopeo", file: "/usr/bin/skopeo" }, Package { name: "umoci", file: "/usr/bin/umoci" }];
 
+/// Programs that give several nodes one address.
+const BALANCERS: [Package; 2] = [
+    Package { name: "haproxy", file: "/usr/sbin/haproxy" },
+    Package { name: "keepalived", file: "/usr/sbin/keepalived" },
+];
+
+/// Installs programs that give several nodes one address.
+pub(crate) fn balancers() -> anyhow::Result<()> {
+    install(&BALANCERS)
+}
+
 /// Installs programs that read container images.
 pub(crate) fn image_tools() -> anyhow::Result<()> {
     install(&IMAGES)

@@ -121,6 +121,15 @@ pub(crate) fn read(operation: &'static str, error: Error) -> StoreError {
     }
 }
 
+/// Converts the error of a change of the cluster. etcd refuses some changes for a moment with a code of its own.
+pub(crate) fn change(operation: &'static str, error: Error) -> StoreError {
+    if !is_refused(&error) {
+        return read(operation, error);
+    }
+    let reason = status(&error).map_or_else(|| error.to_string(), |(_, text)| text.to_owned());
+    StoreError::Refused { operation, reason }
+}
+
 /// Converts the error of a write: it is certainly without effect only where etcd, or the lack of a connection, shows
 /// it.
 pub(crate) fn write(write: &Write, error: &Arc<Error>) -> StoreError {

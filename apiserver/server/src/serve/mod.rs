@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
-use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
+use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor, TokenEndpoint};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
@@ -31,8 +31,10 @@ use crate::config::{Keystone, ServerConfiguration};
 use crate::controllers::ControllerParts;
 use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
+use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
+use crate::join::{self, JoinTokens};
 use crate::pki::Authority;
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
@@ -196,6 +198,7 @@ impl Started {
         let issuer = issuer(configuration, &store, &encryption)?;
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
+        settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
         let objects =
@@ -261,6 +264,18 @@ fn authenticator(configuration: &ServerConfiguration, host: Option<&Host>) -> an
     let authenticator = Authenticator::new(headers, host.map(Host::tokens).transpose()?);
     let keystone = configuration.keystone.as_ref().map(Keystone::tokens).transpose()?;
     Ok(authenticator.with_keystone(keystone))
+}
+
+/// Returns the endpoint by which nodes join, if `capstan init` or `capstan join` has made this one.
+fn join_endpoint(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    store: &Arc<dyn Store>,
+    encryption: &EncryptionKeys,
+) -> Option<Arc<dyn TokenEndpoint>> {
+    let tokens = JoinTokens::new(Arc::clone(store), encryption.encryption());
+    let etcd = configuration.storage.etcd.clone().map(|etcd| EtcdFiles::new(etcd, configuration.force));
+    join::open(data, tokens, etcd)
 }
 
 /// Returns the issuer of the tokens of service accounts.

@@ -9,6 +9,7 @@ mod etcd;
 mod failover;
 mod history;
 mod host_down;
+mod join;
 mod keystone;
 mod metrics;
 mod oidc;

@@ -10,6 +10,7 @@ pub(crate) mod guests;
 mod hollow;
 mod host_data;
 mod host_outage;
+mod install;
 mod keystone;
 mod lab;
 mod octavia;
@@ -131,8 +132,9 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 /// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Run only one part: boot documents, hollow clusters, manifests and chart, workflows behind a host cluster, client
-    /// programs, comparison with a kube-apiserver, an outage of the host, a real OpenStack, or real nodes in it
+    /// Run only one part: boot documents, hollow clusters, manifests and chart, three machines without a host, an outage
+    /// of the host, workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real OpenStack,
+    /// or real nodes in it
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -156,6 +158,7 @@ enum Part {
     Bootstrap,
     Hollow,
     Package,
+    Install,
     Host,
     Clients,
     Conformance,
@@ -170,6 +173,7 @@ impl Part {
             Self::Bootstrap => "bootstrap",
             Self::Hollow => "hollow",
             Self::Package => "package",
+            Self::Install => "install",
             Self::Host => "host",
             Self::Clients => "clients",
             Self::Conformance => "conformance",
@@ -194,10 +198,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         hollow_clusters(&[], &mut outcome)?;
         return outcome.finish();
     }
-    if arguments.only == Some(Part::Package) {
+    if let Some(part @ (Part::Package | Part::Install)) = arguments.only {
         let capstan = ["build", "--locked", "--package", "apiserver-server", "--bin", "capstan"];
         run::shown(&mut run::cargo(&capstan)?)?;
-        packaged(&mut outcome)?;
+        if part == Part::Package {
+            packaged(&mut outcome)?
+        } else {
+            installed(&mut outcome)?
+        }
         return outcome.finish();
     }
     if arguments.only == Some(Part::Outage) {
@@ -212,6 +220,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         hollow_clusters(&programs, &mut outcome)?;
         packaged(&mut outcome)?;
         outage(&mut outcome)?;
+        installed(&mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
@@ -279,6 +288,25 @@ fn outage(outcome: &mut Outcome) -> anyhow::Result<()> {
     outage::run(tools()?)?;
     outcome.passed += outage::COUNT;
     outcome.add(Part::Outage.name(), started.elapsed());
+    Ok(())
+}
+
+/// Installs Capstan on three machines without a host. The machines are network namespaces, which need root.
+fn installed(outcome: &mut Outcome) -> anyhow::Result<()> {
+    if !install::is_possible() {
+        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        anyhow::ensure!(
+            !in_ci,
+            "the part install needs network namespaces: run it as root, with the program ip"
+        );
+        eprintln!("skipped {} checks of the part install: they need root and the program ip", install::COUNT);
+        outcome.skipped += install::COUNT;
+        return Ok(());
+    }
+    let started = Instant::now();
+    install::run(&tools()?)?;
+    outcome.passed += install::COUNT;
+    outcome.add(Part::Install.name(), started.elapsed());
     Ok(())
 }
 
@@ -377,7 +405,7 @@ fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -> anyhow::R
     if in_ci || arguments.only.is_some() {
         return Err(reason.context("cannot run scenarios in a real OpenStack"));
     }
-    outcome.skipped = CLOUD_SCENARIOS.len() + CLOUD_PROGRAMS.len() + guests::COUNT;
+    outcome.skipped += CLOUD_SCENARIOS.len() + CLOUD_PROGRAMS.len() + guests::COUNT;
     eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
     Ok(false)
 }

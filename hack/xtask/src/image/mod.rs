@@ -75,7 +75,7 @@ pub(crate) struct Image {
 }
 
 /// Builds the program: static if the target is installed, else for glibc.
-fn release() -> anyhow::Result<PathBuf> {
+pub(crate) fn release() -> anyhow::Result<PathBuf> {
     prerequisites::build()?;
     let host = run::host()?;
     let musl = host.replace("-gnu", "-musl");
@@ -159,8 +159,8 @@ fn config(diff_id: &str, labels: &Value) -> anyhow::Result<Value> {
     }))
 }
 
-/// Returns the name that OCI has for the architecture of this machine.
-fn architecture() -> anyhow::Result<&'static str> {
+/// Returns the name that OCI and Debian have for the architecture of this machine.
+pub(crate) fn architecture() -> anyhow::Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
         "aarch64" => Ok("arm64"),
@@ -169,7 +169,7 @@ fn architecture() -> anyhow::Result<&'static str> {
 }
 
 /// Returns the version of the workspace.
-fn version() -> anyhow::Result<String> {
+pub(crate) fn version() -> anyhow::Result<String> {
     let text = std::fs::read_to_string(run::root()?.join("Cargo.toml"))?;
     let manifest: toml::Value = toml::from_str(&text).context("Cargo.toml")?;
     let version = manifest.get("workspace").and_then(|it| it.get("package")).and_then(|it| it.get("version"));

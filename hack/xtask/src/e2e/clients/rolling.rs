@@ -33,7 +33,8 @@ fn under_load(lab: &Lab) -> anyhow::Result<()> {
         .into_iter()
         .map(|(name, port)| Ok((name, port, lab.replica(name, port, SHUTDOWN_DELAY)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let _balancer = Balancer::start(lab.capstan_port, &[one, other])?;
+    let at = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let _balancer = Balancer::start(at(lab.capstan_port), &[at(one), at(other)])?;
     until("the host reaches Capstan again", || {
         Ok(lab.try_kubectl(HOST.user, &["get", "machines", "-n", "rolling"])?.0)
     })?;

@@ -1,0 +1,246 @@
+//! Command `capstan init`: the first node of an installation.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::ask::Ask;
+use super::balancers::{self, Nodes};
+use super::installation::{Installation, StoreKind};
+use super::services::Services;
+use super::steps::{Steps, line};
+use super::{Layout, keys, recovery, rendered, tokens};
+use crate::cli::InitArguments;
+use crate::{kubeconfig, output, pki};
+
+/// Port of the API, unless another one is given.
+const PORT: u16 = 7443;
+
+/// User of the first kubeconfig.
+const ADMIN: &str = "capstan-admin";
+
+/// Group of that user, which may do everything.
+const MASTERS: &str = "system:masters";
+
+/// Lifetime of the first kubeconfig. `capstan kubeconfig` makes another one.
+const ADMIN_LIFETIME: std::time::Duration = std::time::Duration::from_secs(365 * 86_400);
+
+/// Makes the first node of an installation. Each step is skipped if its result is there.
+///
+/// # Errors
+/// Settings that do not fit together, or that differ from those of an earlier run; the error of a step.
+pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
+    let layout = Layout::new(&arguments.root)?;
+    let record = layout.record();
+    let found = record.exists().then(|| Installation::read_file(&record)).transpose()?;
+    if let Some(balancer) = arguments.print {
+        let nodes = nodes(arguments, found.as_ref())?;
+        return Ok(output::print(&balancers::configuration(balancer, &nodes, &layout)?)?);
+    }
+    let is_new = found.is_none();
+    let installation = match found {
+        Some(found) => unchanged(arguments, found)?,
+        None => settings(arguments)?,
+    };
+    let services = Services::new(&layout, arguments.etcd.as_deref(), installation.store, arguments.no_start)?;
+    let mut steps = Steps::default();
+    let recovery = files(&mut steps, arguments, &layout, &installation)?;
+    services.write(&mut steps, &layout, &installation)?;
+    let text = installation.text()?;
+    steps.file(&record, "record of the installation", &text)?;
+    let is_started = start(&mut steps, &services, &layout, &installation)?;
+    if let Some(key) = recovery {
+        line("recovery", &format!("{key}   # keep it apart from the nodes: it is not printed again"))?;
+    }
+    if steps.changes == 0 {
+        return line("done", "nothing had to be changed");
+    }
+    if installation.store == StoreKind::Embedded {
+        return line("done", &format!("export KUBECONFIG={}", layout.admin().display()));
+    }
+    match (is_started, is_new) {
+        (false, _) => line("then", &format!("{} join-token create{}", program(), root(arguments))),
+        (true, true) => print_tokens(arguments, &layout, &installation),
+        (true, false) => Ok(()),
+    }
+}
+
+/// Creates the keys and the configurations. Returns the recovery key, if it is new.
+fn files(
+    steps: &mut Steps,
+    arguments: &InitArguments,
+    layout: &Layout,
+    installation: &Installation,
+) -> anyhow::Result<Option<String>> {
+    let data = layout.data();
+    steps.create(&data, "data directory", || pki::private_directory(&data))?;
+    let authority = keys::authority(steps, &data)?;
+    let mut recovery = None;
+    steps.create(&data.join("encryption.yaml"), "key that encrypts Secrets", || {
+        recovery = Some(recovery::create(&data, arguments.recovery_key_file.as_deref())?);
+        Ok(())
+    })?;
+    keys::of_etcd(steps, &data, installation)?;
+    copy(steps, &data, arguments, installation)?;
+    if installation.store == StoreKind::Etcd {
+        let text = rendered::etcd(installation, layout, &[])?;
+        steps.file(&layout.etcd_config(), "configuration of etcd", &text)?;
+    }
+    let text = rendered::configuration(installation, layout)?;
+    steps.configuration(&layout.config(), "configuration of Capstan", &text)?;
+    steps.create(&layout.admin(), "kubeconfig of the first administrator", || {
+        let groups = [MASTERS.to_owned()];
+        let pair = authority.client(ADMIN, &groups, ADMIN_LIFETIME)?;
+        let text = kubeconfig::document(&installation.server(), authority.certificate(), ADMIN, &pair)?;
+        pki::write_private(&layout.admin(), &text)
+    })?;
+    Ok(recovery)
+}
+
+/// Copies the files that the flags name: the kubeconfig of the host, and the certificates of an etcd.
+fn copy(
+    steps: &mut Steps,
+    data: &Path,
+    arguments: &InitArguments,
+    installation: &Installation,
+) -> anyhow::Result<()> {
+    let client = data.join("etcd/client");
+    let files = [
+        (&arguments.host_kubeconfig, data.join("host.kubeconfig"), "kubeconfig of the host"),
+        (&arguments.etcd_ca, client.join("ca.crt"), "CA of etcd"),
+        (&arguments.etcd_cert, client.join("tls.crt"), "certificate of Capstan for etcd"),
+        (&arguments.etcd_key, client.join("tls.key"), "key of that certificate"),
+    ];
+    for (from, to, purpose) in files {
+        let Some(from) = from else { continue };
+        if installation.store != StoreKind::ExternalEtcd && to.starts_with(&client) {
+            bail!("--etcd-ca, --etcd-cert and --etcd-key: give them with --store external-etcd only");
+        }
+        let text = pki::read(from)?;
+        steps.file(&to, purpose, &text)?;
+    }
+    Ok(())
+}
+
+/// Starts the services, or prints how. Returns true if they run.
+fn start(
+    steps: &mut Steps,
+    services: &Services,
+    layout: &Layout,
+    installation: &Installation,
+) -> anyhow::Result<bool> {
+    if installation.store == StoreKind::Etcd {
+        services.start_etcd(steps, layout)?;
+    }
+    if !services.start_capstan(steps, layout)? {
+        return Ok(false);
+    }
+    services.await_ready(installation, &pki::read(&layout.data().join("pki/ca.crt"))?)?;
+    Ok(true)
+}
+
+/// Prints the command with which each of the other nodes joins.
+fn print_tokens(
+    arguments: &InitArguments,
+    layout: &Layout,
+    installation: &Installation,
+) -> anyhow::Result<()> {
+    let others: Vec<Option<&str>> = match arguments.nodes.as_slice() {
+        [] => vec![None],
+        nodes => nodes.iter().map(|(name, _)| Some(name.as_str())).collect(),
+    };
+    for node in others.into_iter().filter(|node| *node != Some(&installation.node)) {
+        let token = tokens::create(layout, installation, node)?;
+        let of = node.map_or_else(|| "another node".to_owned(), |name| format!("node {name}"));
+        line("join", &format!("on {of}: {}", tokens::command(installation, &token)))?;
+    }
+    Ok(())
+}
+
+/// Returns the settings of a new installation.
+fn settings(arguments: &InitArguments) -> anyhow::Result<Installation> {
+    let ask = Ask::new(arguments.yes);
+    let name =
+        ask.setting("--name", "Name of the installation", arguments.name.clone(), Some("capstan".into()))?;
+    let given = arguments.node_name.clone();
+    let node = ask.setting("--node-name", "Name of this node", given, Some(host_name()))?;
+    let given = arguments.address.map(|address| address.to_string());
+    let address = ask.setting("--address", "Address of this node", given, None)?;
+    let address = address.parse().with_context(|| format!("--address: {address:?} is no IP address"))?;
+    let endpoint =
+        ask.optional("Virtual address or DNS name of all nodes (empty: none)", arguments.endpoint.clone())?;
+    let mut installation = Installation {
+        name,
+        node,
+        address,
+        port: arguments.port.unwrap_or(PORT),
+        endpoint,
+        store: arguments.store.unwrap_or(StoreKind::Etcd),
+        etcd_endpoints: arguments.etcd_endpoints.clone(),
+        has_host: arguments.host_kubeconfig.is_some(),
+        issuer: String::new(),
+        peers: Vec::new(),
+    };
+    installation.issuer = installation.server();
+    installation.check()?;
+    Ok(installation)
+}
+
+/// Refuses flags that differ from the settings of an earlier run: no step would apply them.
+fn unchanged(arguments: &InitArguments, found: Installation) -> anyhow::Result<Installation> {
+    let same = |given: &Option<String>, found: &str| given.as_deref().is_none_or(|given| given == found);
+    let endpoint = found.endpoint.clone().unwrap_or_default();
+    let differs = [
+        ("--name", same(&arguments.name, &found.name)),
+        ("--node-name", same(&arguments.node_name, &found.node)),
+        ("--address", arguments.address.is_none_or(|given| given == found.address)),
+        ("--endpoint", same(&arguments.endpoint, &endpoint)),
+        ("--store", arguments.store.is_none_or(|given| given == found.store)),
+        ("--port", arguments.port.is_none_or(|given| given == found.port)),
+    ];
+    match differs.iter().find(|(_, is_same)| !is_same) {
+        None => Ok(found),
+        Some((flag, _)) => bail!(
+            "{flag}: differs from the installation {:?} that this node has. `capstan reset` removes it",
+            found.name
+        ),
+    }
+}
+
+/// Returns the nodes for the configuration of a load balancer.
+fn nodes(arguments: &InitArguments, found: Option<&Installation>) -> anyhow::Result<Nodes> {
+    let mut nodes = Vec::new();
+    if let Some(found) = found {
+        nodes.push((found.node.clone(), found.address));
+    }
+    for (name, address) in &arguments.nodes {
+        let address =
+            address.with_context(|| format!("--node: give the address of {name}: {name}=ADDRESS"))?;
+        if nodes.iter().all(|(known, _)| known != name) {
+            nodes.push((name.clone(), address));
+        }
+    }
+    let endpoint = arguments.endpoint.clone().or_else(|| found.and_then(|it| it.endpoint.clone()));
+    let port = found.map_or_else(|| arguments.port.unwrap_or(PORT), |it| it.port);
+    Ok(Nodes { nodes, endpoint, port, interface: arguments.interface.clone() })
+}
+
+/// Returns the name with which this program was started.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "capstan".to_owned())
+}
+
+/// Returns the flag for another root folder.
+fn root(arguments: &InitArguments) -> String {
+    if arguments.root == Path::new("/") {
+        String::new()
+    } else {
+        format!(" --root {}", arguments.root.display())
+    }
+}
+
+/// Returns the first label of the machine's name.
+pub(super) fn host_name() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+    host.split('.').next().unwrap_or_default().to_owned()
+}

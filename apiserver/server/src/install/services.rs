@@ -1,0 +1,199 @@
+//! Services of a node: started by systemd, or by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::Layout;
+use super::installation::{Installation, StoreKind};
+use super::steps::{Steps, line};
+use super::{rendered, run_async};
+use crate::join;
+
+/// Unit of Capstan.
+const CAPSTAN: &str = "capstan";
+
+/// Unit of etcd.
+const ETCD: &str = "capstan-etcd";
+
+/// Etcd of the package `capstan-etcd`.
+const PACKAGED_ETCD: &str = "/usr/lib/capstan/etcd";
+
+/// Longest wait until a service is ready: a new member of etcd receives all data first.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Programs of the services, and the way in which they are started.
+#[derive(Debug, Clone)]
+pub(super) struct Services {
+    capstan: PathBuf,
+    etcd: PathBuf,
+    /// True if systemd starts them.
+    pub(super) by_systemd: bool,
+}
+
+impl Services {
+    /// Returns the services. `etcd` is the program; by default it is looked up.
+    ///
+    /// # Errors
+    /// There is no etcd, but the store needs one.
+    pub(super) fn new(
+        layout: &Layout,
+        etcd: Option<&Path>,
+        store: StoreKind,
+        no_start: bool,
+    ) -> anyhow::Result<Self> {
+        let packaged = || Some(PathBuf::from(PACKAGED_ETCD)).filter(|path| path.exists());
+        let found = etcd.map(Path::to_owned).or_else(packaged).or_else(|| in_path("etcd"));
+        if store == StoreKind::Etcd && found.is_none() {
+            bail!("--etcd: there is no program etcd; install the package capstan-etcd, or name the program");
+        }
+        let capstan = std::env::current_exe().context("cannot find the program capstan itself")?;
+        let by_systemd = !no_start && layout.is_machine() && Path::new("/run/systemd/system").is_dir();
+        Ok(Self { capstan, etcd: found.unwrap_or_default(), by_systemd })
+    }
+
+    /// Writes the units, and creates the user of the services.
+    pub(super) fn write(
+        &self,
+        steps: &mut Steps,
+        layout: &Layout,
+        installation: &Installation,
+    ) -> anyhow::Result<()> {
+        let is_packaged = layout.packaged_unit(ETCD).exists() && self.etcd == Path::new(PACKAGED_ETCD);
+        if installation.store == StoreKind::Etcd && !is_packaged {
+            let text = rendered::etcd_unit(&self.etcd, layout);
+            steps.public_file(&layout.unit(ETCD), "unit of etcd", &text)?;
+        }
+        if !layout.packaged_unit(CAPSTAN).exists() {
+            let text = rendered::unit(&self.capstan, layout);
+            steps.public_file(&layout.unit(CAPSTAN), "unit of Capstan", &text)?;
+            steps.public_file(&layout.sysusers(), "user of the services", rendered::SYSUSERS)?;
+        }
+        if self.by_systemd && user().is_none() {
+            command(Command::new("systemd-sysusers").arg(layout.sysusers()))?;
+            steps.changed("created", "user capstan")?;
+        }
+        Ok(())
+    }
+
+    /// Starts etcd. Returns false if that is left to the caller.
+    pub(super) fn start_etcd(&self, steps: &mut Steps, layout: &Layout) -> anyhow::Result<bool> {
+        let by_hand = format!("{} --config-file {}", self.etcd.display(), layout.etcd_config().display());
+        self.start(steps, layout, ETCD, &by_hand)
+    }
+
+    /// Starts Capstan. Returns false if that is left to the caller.
+    pub(super) fn start_capstan(&self, steps: &mut Steps, layout: &Layout) -> anyhow::Result<bool> {
+        let (program, config) = (self.capstan.display(), layout.config());
+        let by_hand = format!("{program} serve --config {}", config.display());
+        self.start(steps, layout, CAPSTAN, &by_hand)
+    }
+
+    fn start(&self, steps: &mut Steps, layout: &Layout, unit: &str, by_hand: &str) -> anyhow::Result<bool> {
+        if !self.by_systemd {
+            line("start", by_hand)?;
+            return Ok(false);
+        }
+        if is_active(unit) {
+            Steps::kept(&format!("{unit}.service  is running"))?;
+            return Ok(true);
+        }
+        give_to_user(layout)?;
+        command(Command::new("systemctl").arg("daemon-reload"))?;
+        command(Command::new("systemctl").args(["enable", "--now", unit]))?;
+        steps.changed("started", &format!("{unit}.service"))?;
+        Ok(true)
+    }
+
+    /// Waits until Capstan is ready.
+    pub(super) fn await_ready(&self, installation: &Installation, ca: &str) -> anyhow::Result<()> {
+        let url = rendered::readiness(installation);
+        let client = join::client(&join::hash_of_ca(ca)?)?;
+        let end = Instant::now() + PATIENCE;
+        let is_ready = run_async(async {
+            loop {
+                if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                    return true;
+                }
+                if Instant::now() > end {
+                    return false;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        })?;
+        if !is_ready {
+            bail!("{url} does not answer within {} s; see `journalctl -u {CAPSTAN}`", PATIENCE.as_secs());
+        }
+        line("ready", &url)
+    }
+}
+
+/// Stops the services, if systemd runs them.
+pub(super) fn stop(steps: &mut Steps, layout: &Layout) -> anyhow::Result<()> {
+    for unit in [CAPSTAN, ETCD].into_iter().filter(|unit| layout.is_machine() && is_active(unit)) {
+        command(Command::new("systemctl").args(["disable", "--now", unit]))?;
+        steps.changed("stopped", &format!("{unit}.service"))?;
+    }
+    Ok(())
+}
+
+/// Returns the files of the services: units, and the user.
+pub(super) fn files(layout: &Layout) -> [PathBuf; 3] {
+    [layout.unit(CAPSTAN), layout.unit(ETCD), layout.sysusers()]
+}
+
+fn is_active(unit: &str) -> bool {
+    let mut command = Command::new("systemctl");
+    command.args(["is-active", "--quiet", unit]).status().is_ok_and(|status| status.success())
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// Runs a program. The error has its messages.
+fn command(command: &mut Command) -> anyhow::Result<()> {
+    let name = format!("{command:?}").replace('"', "");
+    let output = command.output().with_context(|| format!("{name}: cannot be started"))?;
+    if !output.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Returns the numbers of the user `capstan` and of its group.
+fn user() -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = text.lines().find(|line| line.starts_with("capstan:"))?;
+    let mut fields = line.split(':').skip(2).map(str::parse);
+    Some((fields.next()?.ok()?, fields.next()?.ok()?))
+}
+
+/// Gives the files of the services to their user.
+fn give_to_user(layout: &Layout) -> anyhow::Result<()> {
+    let (user, group) =
+        user().context("there is no user capstan: install the package, or run systemd-sysusers")?;
+    std::fs::create_dir_all(layout.etcd_data())?;
+    for path in [layout.data(), layout.etcd_data(), layout.config(), layout.etcd_config()] {
+        give(&path, user, group)?;
+    }
+    Ok(())
+}
+
+fn give(path: &Path, user: u32, group: u32) -> anyhow::Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    std::os::unix::fs::lchown(path, Some(user), Some(group))
+        .with_context(|| format!("{}: cannot be given to user capstan; run this as root", path.display()))?;
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), user, group)?;
+        }
+    }
+    Ok(())
+}

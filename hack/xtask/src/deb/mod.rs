@@ -1,0 +1,64 @@
+//! Command `cargo xtask deb`: Debian packages of Capstan and of its etcd.
+
+mod archive;
+mod check;
+mod package;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{image, prerequisites, run};
+use package::Package;
+
+/// Directory of the packages, below the target directory of cargo.
+const DIRECTORY: &str = "debian";
+
+/// Builds the Debian packages capstan and capstan-etcd in target/debian.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Build the packages twice, compare both, verify them, and install and purge them in a root folder
+    #[arg(long)]
+    check: bool,
+    /// Use this program instead of a release build
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Directory of the packages [default: target/debian]
+    #[arg(long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+}
+
+/// Builds both packages. Prints their paths.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let binary = match &arguments.binary {
+        Some(binary) => binary.clone(),
+        None => image::release()?,
+    };
+    let output = match &arguments.output {
+        Some(output) => output.clone(),
+        None => run::target()?.join(DIRECTORY),
+    };
+    std::fs::create_dir_all(&output)?;
+    let architecture = image::architecture()?;
+    let etcd = prerequisites::version("etcd", "go.etcd.io/etcd/server/v3")?;
+    let packages = [
+        Package::capstan(&binary, &image::version()?, architecture)?,
+        Package::etcd(&prerequisites::built_etcd()?, &etcd, architecture)?,
+    ];
+    let mut paths = Vec::new();
+    for package in &packages {
+        let bytes = package.pack()?;
+        let path = output.join(package.file_name());
+        std::fs::write(&path, &bytes)?;
+        eprintln!("package {} ({} MiB)", path.display(), bytes.len() >> 20);
+        paths.push((path, bytes));
+    }
+    if arguments.check {
+        for (package, (_, bytes)) in packages.iter().zip(&paths) {
+            anyhow::ensure!(package.pack()? == *bytes, "two builds of {} differ", package.file_name());
+        }
+        eprintln!("ok      two builds have the same bytes");
+        check::run(&paths.into_iter().map(|(path, _)| path).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
