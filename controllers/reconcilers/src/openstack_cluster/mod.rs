@@ -27,6 +27,8 @@ mod report;
 mod rules;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_endpoint;
 mod watch;
 mod zones;
 

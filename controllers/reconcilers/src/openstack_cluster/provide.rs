@@ -231,7 +231,7 @@ fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
         }
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
-            balancer::PENDING => Some(BUILDING),
+            balancer::PENDING | balancer::BEING_DELETED => Some(BUILDING),
             balancer::DEGRADED | balancer::STUCK => Some(DEGRADED),
             _ => None,
         },

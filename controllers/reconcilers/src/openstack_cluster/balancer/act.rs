@@ -477,10 +477,13 @@ fn broken(operation: &str, message: String) -> ReconcileError {
     CloudError::new(ErrorClass::Broken, operation, message).into()
 }
 
-/// Notes the state that a change of the load balancer leads to.
-fn set_status(observed: &mut Observed, status: &str) {
+/// Notes the state that a change of the load balancer leads to, and the time of the change: with that of an earlier one,
+/// the change would count as stuck.
+pub(in super::super) fn set_status(observed: &mut Observed, status: &str) {
+    let now = observed.balancing.now.to_string();
     if let Some(balancer) = &mut observed.balancing.balancer {
         status.clone_into(&mut balancer.provisioning_status);
+        balancer.changed_at = now;
     }
 }
 

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::super::observe::Observed;
 use super::repairs::PartRepairs;
 use super::{
-    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, PENDING, PoolView, allowed_cidrs,
-    health, members, none_fits, passes_clients,
+    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, LOST, NAME_TAKEN, PENDING, PoolView,
+    allowed_cidrs, health, members, none_fits, passes_clients, unusable,
 };
 use crate::applied_tags;
 
@@ -147,7 +147,12 @@ const CONFIG_FAILED: &str = "APIEndpointConfigFailed";
 pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
     if view.balancer.is_some() {
-        return None;
+        // Another port with the address comes with another load balancer.
+        let lost = unusable::lost_port(view).filter(|_| view.recreate.is_none());
+        return lost.map(|message| Step::Wait { reason: LOST, message });
+    }
+    if let Some(message) = view.taken.clone() {
+        return Some(Step::Wait { reason: NAME_TAKEN, message });
     }
     if view.vip_port.is_none() {
         if let Some(message) = view.misplaced.clone() {
@@ -184,7 +189,7 @@ pub(in super::super) fn floating_ip(
     tag: &OwnershipTag,
     observed: &Observed,
 ) -> Option<Step> {
-    let ip = observed.floating_ip.as_ref().filter(|_| wish.floating)?;
+    let ip = observed.floating_ip.as_ref().filter(|_| wish.floating && !observed.balancing.is_port_lost)?;
     let port = observed.balancing.vip_port_id()?;
     match ip.port_id.as_deref() {
         Some(known) if known == port => None,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::super::act::gone;
 use super::super::observe::Observer;
-use super::health;
+use super::{NAME_TAKEN, health};
 
 /// Deletes the load balancer with its parts. Waits until Octavia has finished.
 pub(in super::super) async fn balancer(
@@ -14,7 +14,7 @@ pub(in super::super) async fn balancer(
 ) -> Result<Option<String>, ReconcileError> {
     let found = match observer.owned_balancer(entry.id.as_deref(), &entry.name, None).await {
         // One of the same name is another owner's.
-        Err(ReconcileError::Waiting { reason: "NameTaken", .. }) => None,
+        Err(ReconcileError::Waiting { reason: NAME_TAKEN, .. }) => None,
         result => result?,
     };
     let Some(found) = found else { return Ok(None) };

@@ -17,6 +17,7 @@ pub(super) mod observe;
 mod repairs;
 #[cfg(test)]
 mod tests;
+mod unusable;
 pub(super) mod wish;
 
 use std::net::IpAddr;
@@ -33,6 +34,7 @@ use clients::none_fits;
 pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 use repairs::{PartRepairs, Recreations};
+pub(super) use unusable::unusable;
 pub(super) use wish::BalancerWish;
 
 /// Annotation with the time of the last failover that was requested.
@@ -68,6 +70,18 @@ pub(super) const PENDING: &str = "LoadBalancerPending";
 /// Reason of a load balancer that Octavia has been changing for too long.
 pub(super) const STUCK: &str = "LoadBalancerStuck";
 
+/// Reason of a load balancer that another client deletes.
+pub(super) const BEING_DELETED: &str = "LoadBalancerBeingDeleted";
+
+/// Reason of a load balancer that another client has switched off.
+pub(super) const DISABLED: &str = "LoadBalancerDisabled";
+
+/// Reason of an endpoint that has lost its address.
+pub(super) const LOST: &str = "VIPLost";
+
+/// Reason of a name or port that another owner has.
+pub(super) const NAME_TAKEN: &str = "NameTaken";
+
 /// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
 pub(super) const IDLE_TIMEOUT: i32 = 600_000;
 
@@ -95,6 +109,10 @@ pub(super) struct BalancerView {
     /// Why that network or subnet cannot be used.
     pub misplaced: Option<String>,
     pub balancer: Option<LoadBalancer>,
+    /// Message about a load balancer of another owner with our name.
+    pub taken: Option<String>,
+    /// Our port does not exist any more, and the load balancer still has it.
+    pub is_port_lost: bool,
     /// Network of the address with its subnets, if the spec names it.
     pub network: Option<(Network, Vec<Subnet>)>,
     pub listeners: Vec<Listener>,
@@ -123,6 +141,8 @@ pub(super) struct BalancerView {
     pub given_up: Option<String>,
     /// The user requests another load balancer.
     pub recreate: Option<String>,
+    /// The endpoint worked once, and did not when the last pass ended.
+    pub was_unusable: bool,
     /// A broken load balancer still forwards connections.
     pub answers: bool,
     /// Start of the time in which it did not.
@@ -140,10 +160,11 @@ impl BalancerView {
         let annotation = |key: &str| object.annotations().get(key).cloned();
         let status = object.status.as_ref();
         let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
-        let silent = object
-            .condition("APIEndpointReady")
-            .filter(|it| !it.holds() && it.reason == BROKEN)
-            .and_then(|it| it.last_transition_time.0.parse().ok());
+        let unusable = object.condition("APIEndpointReady").filter(|it| !it.holds());
+        let silent =
+            unusable.filter(|it| it.reason == BROKEN).and_then(|it| it.last_transition_time.0.parse().ok());
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        let is_provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
         Self {
             backends,
             last_address: known.map(|known| known.internal_ip.clone()),
@@ -155,6 +176,7 @@ impl BalancerView {
             recreations: Recreations::of(object),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,
+            was_unusable: is_provisioned && unusable.is_some(),
             now: Timestamp::now(),
             ..Self::default()
         }
