@@ -407,6 +407,14 @@ impl Cloud for OpenStackCloud {
         load_balancer::create_pool(&self.0, new).await
     }
 
+    async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits> {
+        Ok(load_balancer::limits(&self.0).await)
+    }
+
+    async fn set_pool_algorithm(&self, id: &str, algorithm: &str) -> CloudResult<()> {
+        load_balancer::set_pool_algorithm(&self.0, id, algorithm).await
+    }
+
     async fn delete_pool(&self, id: &str) -> CloudResult<()> {
         load_balancer::delete_pool(&self.0, id).await
     }

@@ -113,6 +113,7 @@ forward! {
         load_balancer_providers() -> Vec<String>;
         load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
         load_balancer_zones() -> Vec<String>;
+        load_balancer_limits() -> LoadBalancerLimits;
         listeners(load_balancer: &str) -> Vec<Listener>;
         pools(load_balancer: &str) -> Vec<Pool>;
         members(pool: &str) -> Vec<Member>;
@@ -169,6 +170,7 @@ forward! {
         set_idle_timeout(listener: &str, timeout: i32) -> ();
         delete_listener(id: &str) -> ();
         create_pool(new: &NewPool) -> Pool;
+        set_pool_algorithm(id: &str, algorithm: &str) -> ();
         delete_pool(id: &str) -> ();
         create_member(pool: &str, new: &NewMember) -> Member;
         create_members(pool: &str, new: &[NewMember]) -> usize;

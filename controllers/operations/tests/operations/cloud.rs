@@ -446,6 +446,14 @@ impl Cloud for FakeCloud {
         unused("create_pool")
     }
 
+    async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits> {
+        unused("load_balancer_limits")
+    }
+
+    async fn set_pool_algorithm(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("set_pool_algorithm")
+    }
+
     async fn delete_pool(&self, _: &str) -> CloudResult<()> {
         unused("delete_pool")
     }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::{Listener, LoadBalancer, LoadBalancerPart, Pool};
+use controllers_infrastructure::{Listener, LoadBalancer, LoadBalancerPart, Member, Pool};
 use controllers_runtime::OwnershipTag;
 
 use super::repairs::Repair;
 use super::wish::BalancerWish;
 use super::{
     ACTIVE, BEING_DELETED, BROKEN, BalancerView, DEGRADED, DISABLED, ERROR, PENDING, RECREATE, STUCK, Step,
+    others,
 };
 
 /// Reason of a replacement.
@@ -181,19 +182,18 @@ pub(super) fn is_port_broken(view: &BalancerView, port: i32) -> bool {
     listener.provisioning_status == ERROR || pool.is_some_and(|it| it.pool.provisioning_status == ERROR)
 }
 
-/// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay: those without our tag that do not serve
-/// a port of the spec.
+/// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay.
 fn broken_parts(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Vec<Broken> {
-    let mark = tag.text();
     let is_broken = |status: &str| status == ERROR;
-    let listeners: Vec<&Listener> = (view.listeners.iter())
-        .filter(|it| it.tags.contains(&mark) || wish.ports.contains(&it.protocol_port))
-        .collect();
+    let ours = |it: &&Listener| others::is_our_listener(wish, tag, it);
+    let listeners: Vec<&Listener> = view.listeners.iter().filter(ours).collect();
     let serves = |pool: &Pool| listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(&pool.id));
-    let pools = || view.pools.iter().filter(|it| it.pool.tags.contains(&mark) || serves(&it.pool));
+    let is_our_pool = |pool: &Pool| others::is_our_pool(wish, tag, view, pool);
+    let pools = || view.pools.iter().filter(|it| is_our_pool(&it.pool) || serves(&it.pool));
     let broken = |kind: &str, name: &str, part| Broken { key: format!("{kind}/{name}"), part };
     let members = pools().flat_map(|pool| pool.members.iter().map(|member| (pool.pool.id.clone(), member)));
-    let members = members.filter(|(_, it)| it.tags.contains(&mark) && is_broken(&it.provisioning_status));
+    let is_our_member = |it: &Member| others::is_our_member(wish, tag, view, it);
+    let members = members.filter(|(_, it)| is_our_member(it) && is_broken(&it.provisioning_status));
     let members = members
         .map(|(pool, it)| broken("member", &it.name, LoadBalancerPart::Member { pool, id: it.id.clone() }));
     let monitors = pools().filter_map(|pool| Some((&pool.pool.name, pool.monitor.as_ref()?)));

@@ -11,9 +11,11 @@ mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
 pub(super) mod health;
+mod limits;
 mod lost_address;
 mod members;
 pub(super) mod observe;
+pub(super) mod others;
 mod repairs;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,7 @@ use std::net::IpAddr;
 
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
-    HealthMonitor, Listener, LoadBalancer, Member, Network, Pool, Port, Subnet,
+    HealthMonitor, Listener, LoadBalancer, LoadBalancerLimits, Member, Network, Pool, Port, Subnet,
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -150,6 +152,8 @@ pub(super) struct BalancerView {
     pub now: Timestamp,
     /// Address from which this process reaches the load balancer, as far as it is known.
     pub egress: Option<IpAddr>,
+    /// Attributes that Octavia does not have.
+    pub limits: LoadBalancerLimits,
     /// The provider has no health monitors.
     pub no_monitors: bool,
 }
@@ -206,9 +210,10 @@ impl BalancerView {
         found.is_some_and(|it| it.members.iter().all(|known| known.id == member))
     }
 
-    /// Returns the listener of a port.
+    /// Returns the listener of a TCP port. Octavia has one for all protocols above TCP, and others beside it.
     pub(super) fn listener(&self, port: i32) -> Option<&Listener> {
-        self.listeners.iter().find(|listener| listener.protocol_port == port)
+        let is_tcp = |listener: &&Listener| !matches!(listener.protocol.as_str(), "UDP" | "SCTP");
+        self.listeners.iter().filter(is_tcp).find(|listener| listener.protocol_port == port)
     }
 
     /// Returns the pool of a listener.

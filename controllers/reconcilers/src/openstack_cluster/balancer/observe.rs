@@ -28,6 +28,7 @@ impl Observer<'_> {
         let vip_port = observed.adopt(names::VIP_PORT, &wish.vip_name(), found);
         let port_id = observed.journal.id(names::VIP_PORT, &wish.vip_name()).map(str::to_owned);
         let view = &mut observed.balancing;
+        view.limits = self.cloud.load_balancer_limits().await?;
         view.vip_port = vip_port;
         view.balancer = match self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await {
             // The other parts of the cluster are created anyway.

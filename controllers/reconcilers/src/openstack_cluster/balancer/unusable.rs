@@ -4,8 +4,8 @@ use controllers_runtime::OwnershipTag;
 
 use super::super::observe::Observed;
 use super::{
-    ACTIVE, BROKEN, BalancerView, BalancerWish, DEGRADED, DISABLED, ERROR, LOST, PENDING, RECREATE, Step,
-    decide, health,
+    ACTIVE, BROKEN, BalancerView, BalancerWish, DEGRADED, DISABLED, ERROR, LOST, NAME_TAKEN, PENDING,
+    RECREATE, Step, decide, health, others,
 };
 
 /// Returns why the API cannot be reached through a load balancer that exists: reason and message. The reason `DEGRADED` is
@@ -45,6 +45,9 @@ pub(in super::super) fn unusable(
     let stopped = decide::floating_ip(wish, tag, observed).filter(|_| wish.floating);
     if let Some(Step::Wait { reason, message }) = stopped {
         return Some((reason, message));
+    }
+    if let Some(message) = others::taken(wish, tag, view) {
+        return Some((NAME_TAKEN, message));
     }
     let port = wish.ports.first().filter(|port| view.listener(**port).is_none())?;
     Some((PENDING, format!("{title} has no listener for port {port} of the API yet. Capstan creates it")))
