@@ -39,6 +39,9 @@ const ORDER: [&str; 8] = [
 /// Reason of the Event and the condition that name the load balancers and volumes of the workload cluster.
 const LEFTOVERS: &str = "LeftoversFound";
 
+/// Reason of the Event about a resource that the user leaves in the cloud.
+const FORGOTTEN: &str = "DeletionForgotten";
+
 impl OpenStackClusterReconciler {
     /// Deletes the resources, then the finalizer.
     pub(super) async fn delete(
@@ -122,7 +125,15 @@ impl OpenStackClusterReconciler {
             let deleted = match delete_entry(&observer, &entry).await {
                 Err(error) => {
                     let error = leftovers::blocked(&observer, &observed.journal, error).await;
-                    Err(resource_events::deletion_error(&entry.kind, &entry.name, error))
+                    let error = resource_events::deletion_error(&entry.kind, &entry.name, error);
+                    if leftovers::is_forgotten(object, &error) {
+                        let message = format!("left {} {}: {error}", entry.kind, entry.name);
+                        self.context.events.record(object, Severity::Warning, FORGOTTEN, &message).await;
+                        observed.journal.strike(&entry.kind, &entry.name);
+                        actor.write_journal(object, &observed).await?;
+                        continue;
+                    }
+                    Err(error)
                 }
                 result => result,
             };
@@ -161,9 +172,12 @@ impl OpenStackClusterReconciler {
         let found = leftovers::find(observer, object, journal).await;
         let found = found.inspect_err(|_| self.announced.forget(&uid))?;
         let balancers: Vec<_> = found.leftovers().collect();
-        let plan = deletion_plan::text(journal, orphans.titles(), &balancers, volumes);
+        let others = balancer::delete::parts_of_others(observer, journal).await;
+        let others = others.inspect_err(|_| self.announced.forget(&uid))?;
+        let titles = orphans.titles().into_iter().chain(others.iter().cloned()).collect();
+        let plan = deletion_plan::text(journal, titles, &balancers, volumes);
         self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &plan).await;
-        if balancers.is_empty() && *volumes == CsiVolumes::default() {
+        if balancers.is_empty() && others.is_empty() && *volumes == CsiVolumes::default() {
             return Ok(());
         }
         let before = object.clone();

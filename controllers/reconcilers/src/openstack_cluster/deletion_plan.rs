@@ -46,17 +46,17 @@ fn lock(known: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the plan in words. Pure.
+/// Returns the plan in words. `titles` are those of resources beside the journal. Pure.
 pub(super) fn text(
     journal: &Journal,
-    orphans: Vec<String>,
+    titles: Vec<String>,
     balancers: &[&LoadBalancer],
     volumes: &CsiVolumes,
 ) -> String {
     let own = journal.entries().iter().map(|entry| format!("{} {}", entry.kind, entry.name));
     let of_services =
         balancers.iter().map(|it| format!("load balancer {} ({}) of a Service", it.name, it.id));
-    let mut deleted: Vec<String> = orphans.into_iter().chain(own).chain(of_services).collect();
+    let mut deleted: Vec<String> = titles.into_iter().chain(own).chain(of_services).collect();
     if !volumes.deleted.is_empty() {
         deleted.push(format!("volumes {}", csi_volumes::describe(&volumes.deleted)));
     }

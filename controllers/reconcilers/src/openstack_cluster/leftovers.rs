@@ -24,6 +24,9 @@ use crate::resource_events::deletion_error;
 /// Annotation with the ids of load balancers that are deleted with the cluster, separated by commas.
 const DELETE: &str = "capstan.dev/delete-leftovers";
 
+/// Annotation by which the user leaves resources in the cloud whose deletion is blocked.
+const FORGET: &str = "capstan.dev/forget-blocked";
+
 /// Reason of a deletion that resources of another owner prevent.
 pub(super) const BLOCKED: &str = "DeletionBlocked";
 
@@ -66,6 +69,16 @@ fn is_leftover(balancer: &LoadBalancer, network: Option<&str>, named: &[String])
 fn named(object: &OpenStackCluster) -> Vec<String> {
     let text = object.annotations().get(DELETE).map(String::as_str).unwrap_or_default();
     text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns true for the error of a resource in use, if the user leaves such resources in the cloud. Pure.
+pub(super) fn is_forgotten(object: &OpenStackCluster, error: &ReconcileError) -> bool {
+    let is_blocked = match error {
+        ReconcileError::Waiting { reason, .. } => *reason == BLOCKED,
+        ReconcileError::Cloud(error) => error.class == ErrorClass::Conflict,
+        ReconcileError::Api(_) => false,
+    };
+    is_blocked && object.annotations().get(FORGET).map(String::as_str) == Some("true")
 }
 
 /// Returns true if the user names load balancers.

@@ -199,7 +199,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
+    pub(super) async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
         let Some(balancer) = &view.balancer else { return Ok(()) };
         view.listeners = self.cloud.listeners(&balancer.id).await?;
         for pool in self.cloud.pools(&balancer.id).await? {

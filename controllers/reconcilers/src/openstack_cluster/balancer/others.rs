@@ -74,6 +74,24 @@ pub(in super::super) fn titles(wish: &BalancerWish, tag: &OwnershipTag, view: &B
     listeners.chain(members).collect()
 }
 
+/// Returns our first listener. Pure.
+pub(super) fn first_listener<'a>(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    view: &'a BalancerView,
+) -> Option<&'a Listener> {
+    view.listeners.iter().find(|it| is_our_listener(wish, tag, it))
+}
+
+/// Returns our first pool. Pure.
+pub(super) fn first_pool<'a>(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    view: &'a BalancerView,
+) -> Option<&'a Pool> {
+    view.pools.iter().map(|it| &it.pool).find(|it| is_our_pool(wish, tag, view, it))
+}
+
 /// Returns the tags by which another owner uses our load balancer, too: those of Services, and of other clusters. Pure.
 pub(in super::super) fn other_tags(tag: &OwnershipTag, tags: &[String]) -> Vec<String> {
     let is_other = |held: &&String| {
