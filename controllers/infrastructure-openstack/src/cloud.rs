@@ -92,6 +92,10 @@ impl Cloud for OpenStackCloud {
         self.1.flavors(compute::flavors(&self.0)).await
     }
 
+    async fn flavor_extra_specs(&self, flavor: &str) -> CloudResult<BTreeMap<String, String>> {
+        compute::flavor_extra_specs(&self.0, flavor).await
+    }
+
     async fn compute_zones(&self) -> CloudResult<Vec<String>> {
         compute::compute_zones(&self.0).await
     }
@@ -150,6 +154,10 @@ impl Cloud for OpenStackCloud {
 
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router> {
         network::create_router(&self.0, new).await
+    }
+
+    async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()> {
+        network::set_routes(&self.0, router, routes).await
     }
 
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()> {

@@ -87,6 +87,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_image(&self, id: &str) -> CloudResult<()>;
     /// Lists every flavor that the project sees.
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
+    /// Reads the extra specs of a flavor in a Nova whose list of flavors does not have them; else none.
+    async fn flavor_extra_specs(&self, flavor: &str) -> CloudResult<BTreeMap<String, String>>;
+
     /// Lists the names of Nova's available availability zones.
     async fn compute_zones(&self) -> CloudResult<Vec<String>>;
     /// Returns true if the user has a key pair of this name.
@@ -118,6 +121,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>>;
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
+    /// Replaces the static routes of a router: destination and next hop.
+    async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()>;
+
     /// Connects a subnet to a router; one that is connected already is an error of class `Conflict`.
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;
     /// Disconnects a subnet from a router.

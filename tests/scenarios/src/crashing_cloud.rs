@@ -89,6 +89,7 @@ forward! {
         images(query: &ImageQuery) -> Vec<Image>;
         image_import_methods() -> Vec<String>;
         flavors() -> Vec<Flavor>;
+        flavor_extra_specs(flavor: &str) -> BTreeMap<String, String>;
         compute_zones() -> Vec<String>;
         server_groups() -> Vec<ServerGroup>;
         networks(query: &NetworkQuery) -> Vec<Network>;
@@ -130,6 +131,7 @@ forward! {
         set_allocation_pools(subnet: &str, pools: &[(String, String)]) -> ();
         delete_subnet(id: &str) -> ();
         create_router(new: &NewRouter) -> Router;
+        set_routes(router: &str, routes: &[(String, String)]) -> ();
         add_router_interface(router: &str, subnet: &str) -> ();
         remove_router_interface(router: &str, subnet: &str) -> ();
         delete_router(id: &str) -> ();

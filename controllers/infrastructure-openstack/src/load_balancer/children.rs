@@ -171,6 +171,8 @@ struct MemberBody {
     tags: Vec<String>,
     provisioning_status: String,
     address: String,
+    #[serde(default)]
+    subnet_id: Option<String>,
     protocol_port: i32,
     #[serde(default)]
     weight: Option<i32>,
@@ -188,6 +190,7 @@ impl From<MemberBody> for Member {
             tags: body.tags,
             provisioning_status: body.provisioning_status,
             address: body.address,
+            subnet_id: body.subnet_id,
             protocol_port: body.protocol_port,
             weight: body.weight.unwrap_or(1),
             changed_at: changed_at(body.updated_at, body.created_at),

@@ -184,6 +184,8 @@ plain! {
         provisioning_status: String,
         /// Address.
         address: String,
+        /// Subnet of the address, if it was named.
+        subnet_id: Option<String>,
         /// Port.
         protocol_port: i32,
         /// Share of the connections; 0 if it receives no new ones.
