@@ -232,3 +232,37 @@ async fn r8_9_a_load_balancer_with_the_tag_of_a_service_keeps_the_listeners_of_t
     let forgotten = events.iter().filter(|event| event.reason.as_deref() == Some("DeletionForgotten"));
     assert!(forgotten.count() >= 2, "{events:#?}");
 }
+
+/// The plan of a deletion was shown when all Machines were gone, and with them the volumes that it was about to keep.
+#[tokio::test]
+async fn r17_5_the_plan_of_a_deletion_is_shown_before_the_machines_are_gone() {
+    let scene = Scene::start().await;
+    scene.provisioned().await;
+    let machines: Api<Machine> = Api::namespaced(scene.world.admin(), NAMESPACE);
+    let hook = |value: serde_json::Value| {
+        json!({"metadata": {"annotations": {
+        "pre-terminate.delete.hook.machine.cluster.x-k8s.io/test": value}}})
+    };
+    let held = Patch::Merge(hook(json!("")));
+    machines.patch("m", &PatchParams::default(), &held).await.unwrap();
+    delete(&scene).await;
+    let is_shown = |client: Client| async move {
+        let events = Api::<Event>::namespaced(client, NAMESPACE).list(&ListParams::default()).await?;
+        let plans = events.iter().filter(|event| event.reason.as_deref() == Some("DeletionPlanned"));
+        let mut texts = plans.filter_map(|event| event.message.as_deref());
+        Ok(texts.any(|text| {
+            text.contains("machine m with its server, ports and volumes")
+                && text.contains("load-balancer k8s-")
+        }))
+    };
+    scene.controllers.until("the plan is shown", is_shown).await.unwrap();
+    assert_eq!(scene.cluster().await.metadata.deletion_timestamp, None);
+    assert_eq!(scene.world.cloud.inventory("demo").servers.len(), 1, "nothing is deleted yet");
+    let free = Patch::Merge(hook(serde_json::Value::Null));
+    machines.patch("m", &PatchParams::default(), &free).await.unwrap();
+    let gone = |client: Client| async move {
+        Ok(Api::<Cluster>::namespaced(client, NAMESPACE).get_opt("c").await?.is_none())
+    };
+    scene.controllers.until("the cluster is gone", gone).await.unwrap();
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}

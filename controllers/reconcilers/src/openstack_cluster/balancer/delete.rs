@@ -5,7 +5,7 @@ use controllers_runtime::{Entry, Journal, ReconcileError};
 use jiff::Timestamp;
 
 use super::super::act::gone;
-use super::super::leftovers::BLOCKED;
+use super::super::blockers::BLOCKED;
 use super::super::observe::Observer;
 use super::{BalancerView, BalancerWish, NAME_TAKEN, PENDING, health, others};
 use crate::names;

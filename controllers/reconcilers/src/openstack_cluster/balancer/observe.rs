@@ -57,7 +57,10 @@ impl Observer<'_> {
             self.network_of_address(&mut observed.balancing).await?;
         }
         if !wish.allowed_cidrs.is_empty() {
-            observed.balancing.egress = egress(observed.endpoint.as_ref()).await;
+            // Before the first listener, the endpoint is not known yet; its address is.
+            let port = wish.ports.first().copied().unwrap_or_default();
+            let target = observed.balanced_host(wish).map(|host| (host, port));
+            observed.balancing.egress = egress(observed.endpoint.as_ref().or(target.as_ref())).await;
         }
         self.parts(&mut observed.balancing).await?;
         observed.balancing.given_up = health::given_up(wish, self.tag, &observed.balancing);
