@@ -251,3 +251,15 @@ fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of clients of a load balancer kept the old address for the ten minutes of a settled cluster.
+    #[test]
+    fn r8_19_a_new_address_of_the_bastion_makes_the_next_pass_due() {
+        assert_eq!(after_bastion(RESYNC, false), RESYNC);
+        assert_eq!(after_bastion(RESYNC, true), BUILDING);
+    }
+}

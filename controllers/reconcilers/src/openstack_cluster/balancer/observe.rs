@@ -57,10 +57,7 @@ impl Observer<'_> {
             self.network_of_address(&mut observed.balancing).await?;
         }
         if !wish.allowed_cidrs.is_empty() {
-            // Before the first listener, the endpoint is not known yet; its address is.
-            let port = wish.ports.first().copied().unwrap_or_default();
-            let target = observed.balanced_host(wish).map(|host| (host, port));
-            observed.balancing.egress = egress(observed.endpoint.as_ref().or(target.as_ref())).await;
+            observed.balancing.egress = egress(target(wish, observed).as_ref()).await;
         }
         self.parts(&mut observed.balancing).await?;
         observed.balancing.given_up = health::given_up(wish, self.tag, &observed.balancing);
@@ -265,6 +262,12 @@ fn taken(other: &LoadBalancer, noted: Option<&str>, tag: &str) -> String {
 /// Returns the message about a host name that has no address.
 fn unresolvable(why: &str) -> String {
     format!("{why}. Correct spec.controlPlaneEndpoint.host")
+}
+
+/// Returns where clients reach the API. Before the first listener, the endpoint is not known yet; its address is.
+pub(super) fn target(wish: &BalancerWish, observed: &Observed) -> Option<(String, i32)> {
+    let known = observed.endpoint.clone().filter(|(_, port)| *port > 0);
+    known.or_else(|| Some((observed.balanced_host(wish)?, *wish.ports.first()?)))
 }
 
 /// Returns the address of this process on the way to the endpoint. Nothing is sent. A router on the way may replace it.

@@ -277,3 +277,15 @@ fn parts_of_other_owners_and_their_tags_are_named_before_the_load_balancer_goes(
     let held: Vec<String> = held.iter().map(|tag| (*tag).to_owned()).collect();
     assert_eq!(super::super::others::other_tags(&tag(), &held), held[2..]);
 }
+
+/// The warning came only with a later change of the list, because the endpoint was not known at the first listener.
+#[test]
+fn r8_17_the_way_to_the_api_is_known_before_the_first_listener() {
+    let target = super::super::observe::target;
+    let mut observed = Observed { balancing: view(Vec::new(), Vec::new()), ..Observed::default() };
+    let (inside, floating) = (wish(json!({}), false), wish(json!({}), true));
+    assert_eq!(target(&inside, &observed), Some(("10.6.0.5".to_owned(), 6443)));
+    assert_eq!(target(&floating, &observed), None, "its floating IP is not known yet");
+    observed.endpoint = Some(("203.0.113.9".to_owned(), 443));
+    assert_eq!(target(&floating, &observed), Some(("203.0.113.9".to_owned(), 443)));
+}
