@@ -354,7 +354,7 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
 }
 
 #[tokio::test]
-async fn r13_2_a_nova_whose_flavors_lack_extra_specs_is_asked_for_those_of_one_flavor() {
+async fn r13_2_a_nova_whose_flavors_lack_extra_specs_shows_those_of_one_flavor() {
     let (stub, cloud) = connected().await;
     assert!(cloud.flavor_extra_specs("f").await.unwrap().is_empty(), "2.79: the list of flavors has them");
     let (old, cloud) = connected().await;

@@ -10,7 +10,7 @@ use super::super::observe::Observed;
 use super::repairs::PartRepairs;
 use super::{
     ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, LOST, NAME_TAKEN, OVN, PENDING,
-    PoolView, allowed_cidrs, clients, health, members, none_fits, others, passes_clients, unusable,
+    PoolView, allowed_cidrs, clients, foreign_parts, health, members, none_fits, passes_clients, unusable,
 };
 use crate::applied_tags;
 
@@ -238,8 +238,8 @@ pub(in super::super) fn first_listener(
     observed: &Observed,
 ) -> Option<Step> {
     let port = *wish.ports.first()?;
-    if others::taken_port(wish, tag, &observed.balancing, port).is_some() {
-        return others::wait(wish, tag, &observed.balancing);
+    if foreign_parts::taken_port(wish, tag, &observed.balancing, port).is_some() {
+        return foreign_parts::wait(wish, tag, &observed.balancing);
     }
     listener(wish, observed, port)
 }
@@ -263,7 +263,7 @@ fn no_client(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
 pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
     let is_ours = |port: &i32| {
-        !health::is_port_broken(view, *port) && others::taken_port(wish, tag, view, *port).is_none()
+        !health::is_port_broken(view, *port) && foreign_parts::taken_port(wish, tag, view, *port).is_none()
     };
     let ports = || wish.ports.iter().copied().filter(is_ours);
     health::broken_part(wish, tag, view)
@@ -274,7 +274,7 @@ pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed:
         .or_else(|| surplus(wish, tag, view))
         .or_else(|| ports().find_map(|port| members::taken(wish, tag, view, port)))
         .or_else(|| no_client(wish, observed))
-        .or_else(|| others::wait(wish, tag, view))
+        .or_else(|| foreign_parts::wait(wish, tag, view))
 }
 
 fn pool(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed, port: i32) -> Option<Step> {
@@ -302,7 +302,8 @@ fn set_algorithm(
     pool: &Pool,
     port: i32,
 ) -> Option<Step> {
-    let ours = pool.name == wish.part_name(port) || others::is_our_pool(wish, tag, &observed.balancing, pool);
+    let ours =
+        pool.name == wish.part_name(port) || foreign_parts::is_our_pool(wish, tag, &observed.balancing, pool);
     let desired = algorithm(observed);
     let differs = !pool.algorithm.is_empty() && pool.algorithm != desired;
     (ours && differs).then(|| Step::SetAlgorithm { pool: pool.id.clone(), algorithm: desired })
@@ -337,7 +338,7 @@ fn idle_timeout(
 ) -> Option<Step> {
     let has_none =
         clients::passes_connections(wish, observed) || observed.balancing.limits.lacks_idle_timeouts;
-    if has_none || !others::is_our_listener(wish, tag, listener) {
+    if has_none || !foreign_parts::is_our_listener(wish, tag, listener) {
         return None;
     }
     let known = [Some(listener.idle_timeout?), listener.member_timeout];
@@ -360,12 +361,12 @@ fn surplus(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Opti
     let listener = view
         .listeners
         .iter()
-        .find(|it| others::is_our_listener(wish, tag, it) && !wish.ports.contains(&it.protocol_port))
+        .find(|it| foreign_parts::is_our_listener(wish, tag, it) && !wish.ports.contains(&it.protocol_port))
         .map(|listener| Step::RemoveListener(listener.id.clone()));
     let used = |id: &String| view.listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(id));
     listener.or_else(|| {
         let pool = view.pools.iter().map(|view| &view.pool);
-        let ours = |pool: &Pool| others::is_our_pool(wish, tag, view, pool);
+        let ours = |pool: &Pool| foreign_parts::is_our_pool(wish, tag, view, pool);
         let unused = pool.into_iter().find(|pool| ours(pool) && !used(&pool.id));
         unused.map(|pool| Step::RemovePool(pool.id.clone()))
     })

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::super::act::gone;
 use super::super::blockers::BLOCKED;
 use super::super::observe::Observer;
-use super::{BalancerView, BalancerWish, NAME_TAKEN, PENDING, health, others};
+use super::{BalancerView, BalancerWish, NAME_TAKEN, PENDING, foreign_parts, health};
 use crate::names;
 
 /// Deletes the load balancer with its parts. Waits until Octavia has finished.
@@ -20,7 +20,7 @@ pub(in super::super) async fn balancer(
         let (reason, message) = health::pending(Timestamp::now(), &found);
         return Err(ReconcileError::waiting(reason, message));
     }
-    let tags = others::other_tags(observer.tag, &found.tags);
+    let tags = foreign_parts::other_tags(observer.tag, &found.tags);
     if !tags.is_empty() {
         return Err(leave(observer, entry, found, &tags).await?);
     }
@@ -57,9 +57,9 @@ pub(in super::super) async fn parts_of_others(
     let mut titles = Vec::new();
     for entry in journal.of_kind(names::LOAD_BALANCER) {
         let Some(found) = ours(observer, entry).await? else { continue };
-        if others::other_tags(observer.tag, &found.tags).is_empty() {
+        if foreign_parts::other_tags(observer.tag, &found.tags).is_empty() {
             let (wish, view) = view(observer, entry, found).await?;
-            titles.extend(others::titles(&wish, observer.tag, &view));
+            titles.extend(foreign_parts::titles(&wish, observer.tag, &view));
         }
     }
     Ok(titles)
@@ -75,10 +75,10 @@ async fn leave(
 ) -> Result<ReconcileError, ReconcileError> {
     let title = format!("load balancer {} ({})", found.name, found.id);
     let (wish, view) = view(observer, entry, found).await?;
-    let removed = if let Some(own) = others::first_listener(&wish, observer.tag, &view) {
+    let removed = if let Some(own) = foreign_parts::first_listener(&wish, observer.tag, &view) {
         gone(observer.cloud.delete_listener(&own.id).await).map_err(super::busy::busy)?;
         format!("listener {} ({})", own.name, own.id)
-    } else if let Some(own) = others::first_pool(&wish, observer.tag, &view) {
+    } else if let Some(own) = foreign_parts::first_pool(&wish, observer.tag, &view) {
         gone(observer.cloud.delete_pool(&own.id).await).map_err(super::busy::busy)?;
         format!("pool {} ({})", own.name, own.id)
     } else {

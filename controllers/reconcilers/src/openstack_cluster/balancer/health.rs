@@ -9,7 +9,7 @@ use super::repairs::Repair;
 use super::wish::BalancerWish;
 use super::{
     ACTIVE, BEING_DELETED, BROKEN, BalancerView, DEGRADED, DISABLED, ERROR, PENDING, RECREATE, STUCK, Step,
-    others,
+    foreign_parts,
 };
 
 /// Reason of a replacement.
@@ -185,14 +185,14 @@ pub(super) fn is_port_broken(view: &BalancerView, port: i32) -> bool {
 /// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay.
 fn broken_parts(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Vec<Broken> {
     let is_broken = |status: &str| status == ERROR;
-    let ours = |it: &&Listener| others::is_our_listener(wish, tag, it);
+    let ours = |it: &&Listener| foreign_parts::is_our_listener(wish, tag, it);
     let listeners: Vec<&Listener> = view.listeners.iter().filter(ours).collect();
     let serves = |pool: &Pool| listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(&pool.id));
-    let is_our_pool = |pool: &Pool| others::is_our_pool(wish, tag, view, pool);
+    let is_our_pool = |pool: &Pool| foreign_parts::is_our_pool(wish, tag, view, pool);
     let pools = || view.pools.iter().filter(|it| is_our_pool(&it.pool) || serves(&it.pool));
     let broken = |kind: &str, name: &str, part| Broken { key: format!("{kind}/{name}"), part };
     let members = pools().flat_map(|pool| pool.members.iter().map(|member| (pool.pool.id.clone(), member)));
-    let is_our_member = |it: &Member| others::is_our_member(wish, tag, view, it);
+    let is_our_member = |it: &Member| foreign_parts::is_our_member(wish, tag, view, it);
     let members = members.filter(|(_, it)| is_our_member(it) && is_broken(&it.provisioning_status));
     let members = members
         .map(|(pool, it)| broken("member", &it.name, LoadBalancerPart::Member { pool, id: it.id.clone() }));

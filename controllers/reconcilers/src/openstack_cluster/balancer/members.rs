@@ -6,7 +6,7 @@ use controllers_infrastructure::{Member, NewMember};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
-use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step, others};
+use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step, foreign_parts};
 
 /// Time in which connections of a member that leaves can end. Requests to the API are shorter, except watches, which
 /// clients begin again. Unit: seconds.
@@ -21,7 +21,7 @@ pub(super) fn next(
     port: i32,
 ) -> Option<Step> {
     let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
-    let ours = |member: &&Member| others::is_our_member(wish, tag, view, member);
+    let ours = |member: &&Member| foreign_parts::is_our_member(wish, tag, view, member);
     let is_of =
         |member: &Member, backend: &Backend| view.limits.lacks_tags || member.tags.contains(&backend.tag());
     let stays = |member: &Member| {
@@ -63,7 +63,7 @@ pub(super) fn taken(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView
     let pool = view.pool_of(view.listener(port)?)?;
     view.backends.iter().find_map(|backend| {
         let held = holder(pool, port, backend);
-        let held = held.filter(|member| !others::is_our_member(wish, tag, view, member))?;
+        let held = held.filter(|member| !foreign_parts::is_our_member(wish, tag, view, member))?;
         let message = format!(
             "member {} ({}) of load balancer {} is of another owner and has the address {}:{port} of {}. Remove it",
             held.name, held.id, wish.name, held.address, backend.machine

@@ -10,12 +10,12 @@ pub(super) mod busy;
 mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
+pub(super) mod foreign_parts;
 pub(super) mod health;
 mod limits;
 mod lost_address;
 mod members;
 pub(super) mod observe;
-pub(super) mod others;
 mod repairs;
 #[cfg(test)]
 mod tests;

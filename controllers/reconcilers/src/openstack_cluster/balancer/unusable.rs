@@ -5,7 +5,7 @@ use controllers_runtime::OwnershipTag;
 use super::super::observe::Observed;
 use super::{
     ACTIVE, BROKEN, BalancerView, BalancerWish, DEGRADED, DISABLED, ERROR, LOST, NAME_TAKEN, PENDING,
-    RECREATE, Step, decide, health, others,
+    RECREATE, Step, decide, foreign_parts, health,
 };
 
 /// Returns why the API cannot be reached through a load balancer that exists: reason and message. The reason `DEGRADED` is
@@ -46,7 +46,7 @@ pub(in super::super) fn unusable(
     if let Some(Step::Wait { reason, message }) = stopped {
         return Some((reason, message));
     }
-    if let Some(message) = others::taken(wish, tag, view) {
+    if let Some(message) = foreign_parts::taken(wish, tag, view) {
         return Some((NAME_TAKEN, message));
     }
     let port = wish.ports.first().filter(|port| view.listener(**port).is_none())?;

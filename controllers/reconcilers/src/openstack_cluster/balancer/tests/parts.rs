@@ -267,7 +267,7 @@ fn parts_of_other_owners_and_their_tags_are_named_before_the_load_balancer_goes(
         protocol_port: 80,
         ..Listener::default()
     });
-    let titles = super::super::others::titles(&wish(json!({}), true), &tag(), &balancing);
+    let titles = super::super::foreign_parts::titles(&wish(json!({}), true), &tag(), &balancing);
     let expected = [
         "listener web (l2, port 80) of another owner on load balancer base-kubeapi",
         "member theirs (id-x, 10.6.0.99:6443) of another owner on load balancer base-kubeapi",
@@ -275,7 +275,7 @@ fn parts_of_other_owners_and_their_tags_are_named_before_the_load_balancer_goes(
     assert_eq!(titles, expected);
     let held = ["capstan-u", "blue", "kube_service_kubernetes_default_web", "capstan-other"];
     let held: Vec<String> = held.iter().map(|tag| (*tag).to_owned()).collect();
-    assert_eq!(super::super::others::other_tags(&tag(), &held), held[2..]);
+    assert_eq!(super::super::foreign_parts::other_tags(&tag(), &held), held[2..]);
 }
 
 /// The warning came only with a later change of the list, because the endpoint was not known at the first listener.
