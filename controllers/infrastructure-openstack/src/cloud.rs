@@ -92,6 +92,10 @@ impl Cloud for OpenStackCloud {
         self.1.flavors(compute::flavors(&self.0)).await
     }
 
+    async fn flavor_extra_specs(&self, flavor: &str) -> CloudResult<BTreeMap<String, String>> {
+        compute::flavor_extra_specs(&self.0, flavor).await
+    }
+
     async fn compute_zones(&self) -> CloudResult<Vec<String>> {
         compute::compute_zones(&self.0).await
     }
@@ -150,6 +154,10 @@ impl Cloud for OpenStackCloud {
 
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router> {
         network::create_router(&self.0, new).await
+    }
+
+    async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()> {
+        network::set_routes(&self.0, router, routes).await
     }
 
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()> {
@@ -405,6 +413,14 @@ impl Cloud for OpenStackCloud {
 
     async fn create_pool(&self, new: &NewPool) -> CloudResult<Pool> {
         load_balancer::create_pool(&self.0, new).await
+    }
+
+    async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits> {
+        Ok(load_balancer::limits(&self.0).await)
+    }
+
+    async fn set_pool_algorithm(&self, id: &str, algorithm: &str) -> CloudResult<()> {
+        load_balancer::set_pool_algorithm(&self.0, id, algorithm).await
     }
 
     async fn delete_pool(&self, id: &str) -> CloudResult<()> {

@@ -5,7 +5,7 @@ mod children;
 pub(crate) use children::*;
 
 use controllers_infrastructure::{
-    CloudResult, LoadBalancer, LoadBalancerFlavor, LoadBalancerQuery, NewLoadBalancer,
+    CloudResult, LoadBalancer, LoadBalancerFlavor, LoadBalancerLimits, LoadBalancerQuery, NewLoadBalancer,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -89,6 +89,32 @@ fn text(value: Option<&String>) -> Option<Value> {
     value.map(|text| json!(text))
 }
 
+/// First minor version of Octavia with timeouts of listeners.
+const TIMEOUTS: u32 = 1;
+
+/// First minor version of Octavia with tags.
+const TAGS: u32 = 5;
+
+/// First minor version of Octavia with the clients that may connect.
+const ALLOWED_CIDRS: u32 = 12;
+
+/// Returns which attributes Octavia does not have. One that does not show its versions counts as new: the list of clients
+/// must not be left out by mistake, and an old Octavia refuses it.
+pub(crate) async fn limits(session: &Session) -> LoadBalancerLimits {
+    let minor = session.octavia_minor().await.ok().flatten();
+    let lacks = |since: u32| minor.is_some_and(|minor| minor < since);
+    LoadBalancerLimits {
+        lacks_tags: lacks(TAGS),
+        lacks_idle_timeouts: lacks(TIMEOUTS),
+        lacks_allowed_cidrs: lacks(ALLOWED_CIDRS),
+    }
+}
+
+/// Returns tags for a body, if Octavia has tags.
+async fn tags(session: &Session, tags: &[String]) -> Option<Value> {
+    (!limits(session).await.lacks_tags).then(|| json!(tags))
+}
+
 pub(crate) async fn load_balancers(
     session: &Session,
     query: &LoadBalancerQuery,
@@ -108,7 +134,7 @@ pub(crate) async fn create_load_balancer(
     let body = object([
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
-        ("tags", Some(json!(new.tags))),
+        ("tags", tags(session, &new.tags).await),
         ("admin_state_up", Some(json!(true))),
         ("vip_port_id", text(new.vip_port_id.as_ref())),
         ("vip_subnet_id", text(new.vip_subnet_id.as_ref())),

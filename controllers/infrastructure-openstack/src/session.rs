@@ -48,7 +48,7 @@ pub(crate) struct Session {
     project: String,
     gates: [RateLimit; 5],
     nova_minor: OnceCell<u32>,
-    octavia_minor: OnceCell<u32>,
+    octavia_minor: OnceCell<Option<u32>>,
     network_extensions: OnceCell<Vec<String>>,
     refused: AtomicBool,
     credentials_expire_at: Option<String>,
@@ -226,8 +226,8 @@ impl Session {
         self.network_extensions.get_or_try_init(read).await.map(Vec::as_slice)
     }
 
-    /// Returns the newest minor version of Octavia; 0 if it does not say, which is the oldest.
-    pub(crate) async fn octavia_minor(&self) -> CloudResult<u32> {
+    /// Returns the newest minor version of Octavia; `None` if it does not say.
+    pub(crate) async fn octavia_minor(&self) -> CloudResult<Option<u32>> {
         let read = || async {
             let request = Request::get(Service::LoadBalancer, "/");
             let url = self.endpoints.load_balancer_versions()?;
@@ -236,7 +236,7 @@ impl Session {
             let versions = found.get("versions").and_then(Value::as_array);
             let ids = versions.into_iter().flatten().filter_map(|version| version.get("id")?.as_str());
             let minors = ids.filter_map(|id| id.strip_prefix("v2.")?.parse().ok());
-            Ok(minors.max().unwrap_or_default())
+            Ok(minors.max())
         };
         self.octavia_minor.get_or_try_init(read).await.copied()
     }

@@ -352,3 +352,16 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
     let recorded = r#"capstan_cloud_requests_total{service="Nova",method="POST",code="202"} 1"#;
     assert!(text.contains(recorded), "{text}");
 }
+
+#[tokio::test]
+async fn r13_2_a_nova_whose_flavors_lack_extra_specs_shows_those_of_one_flavor() {
+    let (stub, cloud) = connected().await;
+    assert!(cloud.flavor_extra_specs("f").await.unwrap().is_empty(), "2.79: the list of flavors has them");
+    let (old, cloud) = connected().await;
+    old.enqueue("GET /compute/v2.1/ ", response(200, r#"{"version":{"version":"2.60"}}"#));
+    let call = "GET /compute/v2.1/flavors/f/os-extra_specs";
+    old.enqueue(call, response(200, r#"{"extra_specs":{"resources:VGPU":"1"}}"#));
+    let found = cloud.flavor_extra_specs("f").await.unwrap();
+    assert_eq!(found["resources:VGPU"], "1");
+    assert_eq!((old.received(call).len(), stub.received(call).len()), (1, 0));
+}

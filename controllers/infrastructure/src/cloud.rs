@@ -7,12 +7,13 @@ use async_trait::async_trait;
 
 use crate::{
     ActionRecord, AddressUse, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery,
-    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerPart,
-    LoadBalancerQuery, Member, MonitorTimes, Network, NetworkQuery, NewFloatingIp, NewHealthMonitor,
-    NewImage, NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewRouter,
-    NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery, PortUpdate,
-    PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery, Server,
-    ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
+    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerLimits,
+    LoadBalancerPart, LoadBalancerQuery, Member, MonitorTimes, Network, NetworkQuery, NewFloatingIp,
+    NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort,
+    NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery,
+    PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
+    SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery,
+    Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -86,6 +87,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_image(&self, id: &str) -> CloudResult<()>;
     /// Lists every flavor that the project sees.
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
+    /// Reads the extra specs of a flavor in a Nova whose list of flavors does not have them; else none.
+    async fn flavor_extra_specs(&self, flavor: &str) -> CloudResult<BTreeMap<String, String>>;
+
     /// Lists the names of Nova's available availability zones.
     async fn compute_zones(&self) -> CloudResult<Vec<String>>;
     /// Returns true if the user has a key pair of this name.
@@ -117,6 +121,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>>;
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
+    /// Replaces the static routes of a router: destination and next hop.
+    async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()>;
+
     /// Connects a subnet to a router; one that is connected already is an error of class `Conflict`.
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;
     /// Disconnects a subnet from a router.
@@ -225,6 +232,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn load_balancer_flavors(&self) -> CloudResult<Vec<LoadBalancerFlavor>>;
     /// Lists the names of Octavia's availability zones.
     async fn load_balancer_zones(&self) -> CloudResult<Vec<String>>;
+    /// Returns which attributes Octavia does not have.
+    async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits>;
+
     /// Lists the listeners of a load balancer.
     async fn listeners(&self, load_balancer: &str) -> CloudResult<Vec<Listener>>;
     /// Lists the pools of a load balancer.
@@ -252,6 +262,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_listener(&self, id: &str) -> CloudResult<()>;
     /// Adds a pool.
     async fn create_pool(&self, new: &NewPool) -> CloudResult<Pool>;
+    /// Changes how a pool chooses a member for a connection.
+    async fn set_pool_algorithm(&self, id: &str, algorithm: &str) -> CloudResult<()>;
+
     /// Removes a pool with its members and monitor.
     async fn delete_pool(&self, id: &str) -> CloudResult<()>;
     /// Adds a member; one at the same address and port is an error of class `Conflict`.

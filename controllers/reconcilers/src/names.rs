@@ -2,6 +2,7 @@
 
 use apiserver_types::OpenStackCluster;
 use aws_lc_rs::digest::{SHA256, digest};
+use controllers_infrastructure::Member;
 use controllers_runtime::OwnershipTag;
 use kube::ResourceExt;
 
@@ -101,9 +102,34 @@ pub(crate) fn member_tag(uid: &str) -> String {
     format!("machine-{uid}")
 }
 
+/// Returns true if a load balancer member is that of an OpenStackMachine: by its tag, and in an Octavia without tags by its
+/// name.
+pub(crate) fn is_member_of(member: &Member, uid: &str, machine: &str) -> bool {
+    let is_named = || member.name.ends_with(&format!("-{}-{machine}", member.protocol_port));
+    member.tags.contains(&member_tag(uid)) || (member.tags.is_empty() && is_named())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_without_tags_is_known_by_port_and_machine() {
+        let member = |tags: &[String], name: &str| Member {
+            name: name.to_owned(),
+            tags: tags.to_vec(),
+            protocol_port: 6443,
+            ..Member::default()
+        };
+        let name = "k8s-clusterapi-cluster-n-c-kubeapi-6443-m";
+        assert!(is_member_of(&member(&[member_tag("u")], ""), "u", "m"));
+        assert!(is_member_of(&member(&[], name), "u", "m"));
+        assert!(!is_member_of(&member(&[], name), "u", "other"));
+        assert!(
+            !is_member_of(&member(&[member_tag("v")], name), "u", "m"),
+            "of an earlier machine of that name"
+        );
+    }
 
     #[test]
     fn r2_8_a_long_name_is_shortened_and_stays_one_of_its_own() {

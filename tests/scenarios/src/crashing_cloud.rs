@@ -89,6 +89,7 @@ forward! {
         images(query: &ImageQuery) -> Vec<Image>;
         image_import_methods() -> Vec<String>;
         flavors() -> Vec<Flavor>;
+        flavor_extra_specs(flavor: &str) -> BTreeMap<String, String>;
         compute_zones() -> Vec<String>;
         server_groups() -> Vec<ServerGroup>;
         networks(query: &NetworkQuery) -> Vec<Network>;
@@ -113,6 +114,7 @@ forward! {
         load_balancer_providers() -> Vec<String>;
         load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
         load_balancer_zones() -> Vec<String>;
+        load_balancer_limits() -> LoadBalancerLimits;
         listeners(load_balancer: &str) -> Vec<Listener>;
         pools(load_balancer: &str) -> Vec<Pool>;
         members(pool: &str) -> Vec<Member>;
@@ -129,6 +131,7 @@ forward! {
         set_allocation_pools(subnet: &str, pools: &[(String, String)]) -> ();
         delete_subnet(id: &str) -> ();
         create_router(new: &NewRouter) -> Router;
+        set_routes(router: &str, routes: &[(String, String)]) -> ();
         add_router_interface(router: &str, subnet: &str) -> ();
         remove_router_interface(router: &str, subnet: &str) -> ();
         delete_router(id: &str) -> ();
@@ -169,6 +172,7 @@ forward! {
         set_idle_timeout(listener: &str, timeout: i32) -> ();
         delete_listener(id: &str) -> ();
         create_pool(new: &NewPool) -> Pool;
+        set_pool_algorithm(id: &str, algorithm: &str) -> ();
         delete_pool(id: &str) -> ();
         create_member(pool: &str, new: &NewMember) -> Member;
         create_members(pool: &str, new: &[NewMember]) -> usize;

@@ -83,6 +83,15 @@ impl World {
         Self::start_on(SimulatorOptions { build_time, ..options(instantly) }).await
     }
 
+    /// Starts both, with an Octavia whose newest version is 2 and this minor one.
+    ///
+    /// # Errors
+    /// The failure of a start.
+    pub async fn start_with_octavia(load_balancer_minor: u32) -> anyhow::Result<Self> {
+        let instantly = Duration::from_millis(1);
+        Self::start_on(SimulatorOptions { load_balancer_minor, ..options(instantly) }).await
+    }
+
     async fn start_on(options: SimulatorOptions) -> anyhow::Result<Self> {
         // Another test of the same process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

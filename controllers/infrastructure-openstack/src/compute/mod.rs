@@ -6,6 +6,8 @@ mod bodies;
 
 pub(crate) use actions::actions;
 
+use std::collections::BTreeMap;
+
 use controllers_infrastructure::{
     CloudError, CloudResult, ErrorClass, Flavor, NewServer, PowerState, RebootKind, Rebuild, Server,
     ServerGroup,
@@ -22,6 +24,21 @@ pub(crate) async fn flavors(session: &Session) -> CloudResult<Vec<Flavor>> {
     let found: Vec<answers::Flavor> =
         list(session, Request::get(Service::Compute, "/flavors/detail"), "flavors").await?;
     Ok(found.into_iter().map(Flavor::from).collect())
+}
+
+/// First microversion of Nova whose flavors have their extra specs.
+const EXTRA_SPECS: u32 = 61;
+
+/// Reads the extra specs of a flavor, if the list of flavors does not have them.
+pub(crate) async fn flavor_extra_specs(
+    session: &Session,
+    flavor: &str,
+) -> CloudResult<BTreeMap<String, String>> {
+    if session.nova_minor().await? >= EXTRA_SPECS {
+        return Ok(BTreeMap::new());
+    }
+    let path = format!("/flavors/{}/os-extra_specs", encode(flavor));
+    session.under(&Request::get(Service::Compute, path), "extra_specs").await
 }
 
 pub(crate) async fn compute_zones(session: &Session) -> CloudResult<Vec<String>> {

@@ -7,7 +7,7 @@ use controllers_infrastructure::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{changed_at, get, object, path, post, text};
+use super::{changed_at, get, limits, object, path, post, tags, text};
 use crate::{
     paging::list,
     request::{Request, Service, encode},
@@ -22,6 +22,8 @@ struct ListenerBody {
     #[serde(default)]
     tags: Vec<String>,
     provisioning_status: String,
+    #[serde(default)]
+    protocol: Option<String>,
     protocol_port: i32,
     #[serde(default)]
     default_pool_id: Option<String>,
@@ -30,6 +32,8 @@ struct ListenerBody {
     /// Absent before version 2.1.
     #[serde(default)]
     timeout_client_data: Option<i32>,
+    #[serde(default)]
+    timeout_member_data: Option<i32>,
 }
 
 impl From<ListenerBody> for Listener {
@@ -39,10 +43,12 @@ impl From<ListenerBody> for Listener {
             name: body.name.unwrap_or_default(),
             tags: body.tags,
             provisioning_status: body.provisioning_status,
+            protocol: body.protocol.unwrap_or_default(),
             protocol_port: body.protocol_port,
             default_pool_id: body.default_pool_id,
             allowed_cidrs: body.allowed_cidrs.unwrap_or_default(),
             idle_timeout: body.timeout_client_data,
+            member_timeout: body.timeout_member_data,
         }
     }
 }
@@ -54,13 +60,15 @@ pub(crate) async fn listeners(session: &Session, load_balancer: &str) -> CloudRe
 }
 
 pub(crate) async fn create_listener(session: &Session, new: &NewListener) -> CloudResult<Listener> {
-    let timeout = new.idle_timeout.map(|timeout| json!(timeout));
-    let cidrs = (!new.allowed_cidrs.is_empty()).then(|| json!(new.allowed_cidrs));
+    let limits = limits(session).await;
+    let timeout = new.idle_timeout.filter(|_| !limits.lacks_idle_timeouts).map(|timeout| json!(timeout));
+    let has_cidrs = !new.allowed_cidrs.is_empty() && !limits.lacks_allowed_cidrs;
+    let cidrs = has_cidrs.then(|| json!(new.allowed_cidrs));
     let body = object([
         ("loadbalancer_id", Some(json!(new.load_balancer_id))),
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
-        ("tags", Some(json!(new.tags))),
+        ("tags", (!limits.lacks_tags).then(|| json!(new.tags))),
         ("protocol", Some(json!("TCP"))),
         ("protocol_port", Some(json!(new.protocol_port))),
         ("allowed_cidrs", cidrs),
@@ -111,6 +119,8 @@ struct PoolBody {
     provisioning_status: String,
     #[serde(default)]
     healthmonitor_id: Option<String>,
+    #[serde(default)]
+    lb_algorithm: Option<String>,
 }
 
 impl From<PoolBody> for Pool {
@@ -121,6 +131,7 @@ impl From<PoolBody> for Pool {
             tags: body.tags,
             provisioning_status: body.provisioning_status,
             health_monitor_id: body.healthmonitor_id.filter(|id| !id.is_empty()),
+            algorithm: body.lb_algorithm.unwrap_or_default(),
         }
     }
 }
@@ -135,11 +146,16 @@ pub(crate) async fn create_pool(session: &Session, new: &NewPool) -> CloudResult
     let body = object([
         ("listener_id", Some(json!(new.listener_id))),
         ("name", Some(json!(new.name))),
-        ("tags", Some(json!(new.tags))),
+        ("tags", tags(session, &new.tags).await),
         ("protocol", Some(json!("TCP"))),
         ("lb_algorithm", Some(json!(new.algorithm))),
     ]);
     Ok(session.under::<PoolBody>(&post("pools", "pool", &body), "pool").await?.into())
+}
+
+pub(crate) async fn set_pool_algorithm(session: &Session, id: &str, algorithm: &str) -> CloudResult<()> {
+    let body = json!({"pool": {"lb_algorithm": algorithm}});
+    session.done(&Request::put(Service::LoadBalancer, path("pools", id), body)).await.map(drop)
 }
 
 pub(crate) async fn delete_pool(session: &Session, id: &str) -> CloudResult<()> {
@@ -155,6 +171,8 @@ struct MemberBody {
     tags: Vec<String>,
     provisioning_status: String,
     address: String,
+    #[serde(default)]
+    subnet_id: Option<String>,
     protocol_port: i32,
     #[serde(default)]
     weight: Option<i32>,
@@ -172,6 +190,7 @@ impl From<MemberBody> for Member {
             tags: body.tags,
             provisioning_status: body.provisioning_status,
             address: body.address,
+            subnet_id: body.subnet_id,
             protocol_port: body.protocol_port,
             weight: body.weight.unwrap_or(1),
             changed_at: changed_at(body.updated_at, body.created_at),
@@ -188,10 +207,10 @@ pub(crate) async fn members(session: &Session, pool: &str) -> CloudResult<Vec<Me
     Ok(found.into_iter().map(Member::from).collect())
 }
 
-fn new_member(new: &NewMember) -> Map<String, Value> {
+fn new_member(new: &NewMember, tags: Option<Value>) -> Map<String, Value> {
     object([
         ("name", Some(json!(new.name))),
-        ("tags", Some(json!(new.tags))),
+        ("tags", tags),
         ("address", Some(json!(new.address))),
         ("protocol_port", Some(json!(new.protocol_port))),
         ("subnet_id", text(new.subnet_id.as_ref())),
@@ -200,7 +219,8 @@ fn new_member(new: &NewMember) -> Map<String, Value> {
 }
 
 pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember) -> CloudResult<Member> {
-    let request = post(&members_of(pool), "member", &new_member(new));
+    let tags = tags(session, &new.tags).await;
+    let request = post(&members_of(pool), "member", &new_member(new, tags));
     Ok(session.under::<MemberBody>(&request, "member").await?.into())
 }
 
@@ -210,12 +230,15 @@ const ADDITIVE: u32 = 11;
 /// Adds members. An older Octavia would take the list for the whole of the pool, so it gets only the first.
 pub(crate) async fn create_members(session: &Session, pool: &str, new: &[NewMember]) -> CloudResult<usize> {
     // A cloud that does not show its versions counts as old.
-    let several = new.len() > 1 && session.octavia_minor().await.unwrap_or_default() >= ADDITIVE;
+    let minor = session.octavia_minor().await.ok().flatten();
+    let several = new.len() > 1 && minor.unwrap_or_default() >= ADDITIVE;
     if !several {
         let Some(first) = new.first() else { return Ok(0) };
         return create_member(session, pool, first).await.map(|_| 1);
     }
-    let body = json!({"members": new.iter().map(new_member).collect::<Vec<_>>()});
+    // An Octavia that adds several has tags.
+    let members = new.iter().map(|new| new_member(new, Some(json!(new.tags))));
+    let body = json!({"members": members.collect::<Vec<_>>()});
     let path = format!("/lbaas/{}", members_of(pool));
     let request = Request::put(Service::LoadBalancer, path, body).with("additive_only", "true");
     session.done(&request).await.map(|_| new.len())
@@ -282,7 +305,7 @@ pub(crate) async fn create_health_monitor(
     let mut body = object([
         ("pool_id", Some(json!(new.pool_id))),
         ("name", Some(json!(new.name))),
-        ("tags", Some(json!(new.tags))),
+        ("tags", tags(session, &new.tags).await),
         ("type", Some(json!(kind))),
         ("http_method", path.as_ref().map(|_| json!("GET"))),
         ("expected_codes", path.as_ref().map(|_| json!("200"))),

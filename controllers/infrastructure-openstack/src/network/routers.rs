@@ -20,10 +20,19 @@ struct ResponseBody {
     tags: Vec<String>,
     #[serde(default)]
     external_gateway_info: Option<Gateway>,
+    /// Absent without Neutron's extension.
+    #[serde(default)]
+    routes: Vec<Route>,
     #[serde(default)]
     description: Option<String>,
     #[serde(default)]
     created_at: String,
+}
+
+#[derive(Deserialize)]
+struct Route {
+    destination: String,
+    nexthop: String,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +60,7 @@ impl From<ResponseBody> for Router {
             tags: answer.tags,
             external_network_id: network,
             external_ips: addresses.into_iter().map(|address| address.ip_address).collect(),
+            routes: answer.routes.into_iter().map(|route| (route.destination, route.nexthop)).collect(),
             description: answer.description.unwrap_or_default(),
             created_at: utc(&answer.created_at),
         }
@@ -104,6 +114,17 @@ pub(crate) async fn remove_router_interface(
 async fn interface(session: &Session, verb: &str, router: &str, subnet: &str) -> CloudResult<()> {
     let path = format!("{}/{verb}", path("routers", router));
     session.done(&Request::put(Service::Network, path, json!({"subnet_id": subnet}))).await.map(drop)
+}
+
+pub(crate) async fn set_routes(
+    session: &Session,
+    router: &str,
+    routes: &[(String, String)],
+) -> CloudResult<()> {
+    let route = |(to, next): &(String, String)| json!({"destination": to, "nexthop": next});
+    let routes: Vec<Value> = routes.iter().map(route).collect();
+    let body = json!({"router": {"routes": routes}});
+    session.done(&Request::put(Service::Network, path("routers", router), body)).await.map(drop)
 }
 
 pub(crate) async fn delete_router(session: &Session, id: &str) -> CloudResult<()> {

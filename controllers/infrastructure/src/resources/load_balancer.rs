@@ -112,14 +112,18 @@ plain! {
         tags: Vec<String>,
         /// `ACTIVE`, `ERROR`, ...
         provisioning_status: String,
+        /// `TCP`, `UDP`, ...
+        protocol: String,
         /// Port.
         protocol_port: i32,
         /// Pool of its connections.
         default_pool_id: Option<String>,
         /// Clients that may connect; empty for all.
         allowed_cidrs: Vec<String>,
-        /// Longest silence of a connection, if the cloud says so. Unit: milliseconds.
+        /// Longest silence of a client, if the cloud says so. Unit: milliseconds.
         idle_timeout: Option<i32>,
+        /// Longest silence of a member, if the cloud says so. Unit: milliseconds.
+        member_timeout: Option<i32>,
     }
 
     /// TCP listener to create.
@@ -152,6 +156,8 @@ plain! {
         provisioning_status: String,
         /// Its health monitor, if it has one.
         health_monitor_id: Option<String>,
+        /// `ROUND_ROBIN`, `SOURCE_IP_PORT`, ...; empty if the cloud does not say.
+        algorithm: String,
     }
 
     /// TCP pool to create.
@@ -178,6 +184,8 @@ plain! {
         provisioning_status: String,
         /// Address.
         address: String,
+        /// Subnet of the address, if it was named.
+        subnet_id: Option<String>,
         /// Port.
         protocol_port: i32,
         /// Share of the connections; 0 if it receives no new ones.
@@ -236,6 +244,16 @@ plain! {
         check: MonitorCheck,
         /// Its numbers.
         times: MonitorTimes,
+    }
+
+    /// Attributes that an old Octavia does not have. A call leaves them out.
+    LoadBalancerLimits {
+        /// No tags, before version 2.5.
+        lacks_tags: bool,
+        /// No timeouts of listeners, before version 2.1.
+        lacks_idle_timeouts: bool,
+        /// No list of the clients that may connect, before version 2.12.
+        lacks_allowed_cidrs: bool,
     }
 
     /// Kind of load balancers.

@@ -142,6 +142,8 @@ plain! {
         external_network_id: Option<String>,
         /// Addresses of its gateway.
         external_ips: Vec<String>,
+        /// Static routes: destination and next hop.
+        routes: Vec<(String, String)>,
         /// Description.
         description: String,
         /// Time of creation.

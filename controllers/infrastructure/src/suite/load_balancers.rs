@@ -148,9 +148,13 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     assert_eq!(seen[0].default_pool_id.as_deref(), Some(pool.id.as_str()));
     cloud.set_idle_timeout(&listener.id, 600_000).await.unwrap();
     settled(cloud, id).await;
-    assert_eq!(cloud.listeners(id).await.unwrap()[0].idle_timeout, Some(600_000));
+    let seen = cloud.listeners(id).await.unwrap();
+    assert_eq!((seen[0].idle_timeout, seen[0].member_timeout), (Some(600_000), Some(600_000)));
     cloud.set_tags(TaggedKind::LoadBalancer, id, &["blue".into()]).await.unwrap();
     assert_eq!(settled(cloud, id).await.tags, ["blue"]);
+    cloud.set_pool_algorithm(&pool.id, "LEAST_CONNECTIONS").await.unwrap();
+    settled(cloud, id).await;
+    assert_eq!(cloud.pools(id).await.unwrap()[0].algorithm, "LEAST_CONNECTIONS");
     cloud.delete_listener(&listener.id).await.unwrap();
     settled(cloud, id).await;
     cloud.delete_pool(&pool.id).await.unwrap();

@@ -44,6 +44,17 @@ pub(super) async fn routers(world: World) {
     refused(cloud.delete_router(&router.id).await, ErrorClass::Conflict);
     refused(cloud.delete_subnet(&site.subnet.id).await, ErrorClass::Conflict);
 
+    let gateway = ports[0].fixed_ips[0].ip_address.clone().unwrap();
+    let (prefix, _) = gateway.rsplit_once('.').unwrap();
+    let next = [("192.0.2.0/24".to_owned(), format!("{prefix}.9"))];
+    cloud.set_routes(&router.id, &next).await.unwrap();
+    assert_eq!(cloud.routers(&named).await.unwrap()[0].routes, next);
+    let error =
+        refused(cloud.remove_router_interface(&router.id, &site.subnet.id).await, ErrorClass::Conflict);
+    assert!(error.message.contains("required by one or more routes"), "{error}");
+    cloud.set_routes(&router.id, &[]).await.unwrap();
+    assert!(cloud.routers(&named).await.unwrap()[0].routes.is_empty());
+
     cloud.remove_router_interface(&router.id, &site.subnet.id).await.unwrap();
     refused(cloud.remove_router_interface(&router.id, &site.subnet.id).await, ErrorClass::NotFound);
     cloud.delete_router(&router.id).await.unwrap();

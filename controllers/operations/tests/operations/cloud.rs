@@ -104,6 +104,10 @@ impl Cloud for FakeCloud {
         Ok(Vec::new())
     }
 
+    async fn flavor_extra_specs(&self, _: &str) -> CloudResult<BTreeMap<String, String>> {
+        unused("flavor_extra_specs")
+    }
+
     async fn compute_zones(&self) -> CloudResult<Vec<String>> {
         unused("compute_zones")
     }
@@ -186,6 +190,10 @@ impl Cloud for FakeCloud {
 
     async fn create_router(&self, _: &NewRouter) -> CloudResult<Router> {
         unused("create_router")
+    }
+
+    async fn set_routes(&self, _: &str, _: &[(String, String)]) -> CloudResult<()> {
+        unused("set_routes")
     }
 
     async fn add_router_interface(&self, _: &str, _: &str) -> CloudResult<()> {
@@ -444,6 +452,14 @@ impl Cloud for FakeCloud {
 
     async fn create_pool(&self, _: &NewPool) -> CloudResult<Pool> {
         unused("create_pool")
+    }
+
+    async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits> {
+        unused("load_balancer_limits")
+    }
+
+    async fn set_pool_algorithm(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("set_pool_algorithm")
     }
 
     async fn delete_pool(&self, _: &str) -> CloudResult<()> {

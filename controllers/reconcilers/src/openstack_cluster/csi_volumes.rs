@@ -4,25 +4,18 @@
 //! Several workload clusters of a project may have the same name, so a volume is the cluster's only if it was seen on
 //! one of its servers.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use apiserver_types::{OpenStackCluster, OpenStackMachine};
+use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Snapshot, Volume};
-use controllers_runtime::{Journal, ReconcileError, ServerLists};
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use controllers_runtime::ReconcileError;
+use kube::ResourceExt;
 
 use super::act::gone;
-use super::leftovers::BLOCKED;
+use super::blockers::BLOCKED;
+use super::workload_notes::WorkloadNotes;
 use crate::names;
 use crate::resource_events::deletion_error;
-
-/// Annotation with what is known of the workload cluster only while it lives.
-pub(super) const WORKLOAD: &str = "capstan.dev/workload";
 
 /// Annotation with the volumes that are deleted with the cluster: `all`, or their ids, separated by commas.
 pub(super) const DELETE: &str = "capstan.dev/delete-volumes";
@@ -33,30 +26,8 @@ pub(super) const WAITING: &str = "WaitingForVolumes";
 /// Metadata of the driver's volumes: the name that it has for the workload cluster.
 const CLUSTER: &str = "cinder.csi.openstack.org/cluster";
 
-/// Most volumes that are noted, so that the annotation stays small.
-const NOTED: usize = 200;
-
-/// Age of the list of servers that is good enough: a volume is attached for longer.
-const LIST_AGE: Duration = Duration::from_mins(5);
-
 /// Number of volumes that a message lists.
 const LISTED: usize = 10;
-
-/// Contents of the annotation. Fields of other versions stay.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Workload {
-    #[serde(default)]
-    volumes: Vec<String>,
-    #[serde(flatten)]
-    other: BTreeMap<String, Value>,
-}
-
-impl Workload {
-    fn read(object: &OpenStackCluster) -> Self {
-        let text = object.annotations().get(WORKLOAD).map(String::as_str).unwrap_or_default();
-        serde_json::from_str(text).unwrap_or_default()
-    }
-}
 
 /// Volumes of a cluster that is being deleted.
 #[derive(Debug, Default, PartialEq)]
@@ -65,59 +36,13 @@ pub(super) struct CsiVolumes {
     pub deleted: Vec<Volume>,
     /// These stay.
     pub kept: Vec<Volume>,
+    /// Snapshots of both.
+    pub snapshots: Vec<Snapshot>,
 }
 
 /// Returns true if volumes of the cluster may exist.
 pub(super) fn may_exist(object: &OpenStackCluster) -> bool {
-    object.annotations().contains_key(DELETE) || !Workload::read(object).volumes.is_empty()
-}
-
-/// Notes the volumes that are attached to the cluster's servers and that no machine of the cluster made.
-pub(super) async fn note(
-    api: &Api<OpenStackCluster>,
-    object: &mut OpenStackCluster,
-    cluster: &str,
-    servers: &ServerLists,
-    cloud: &Arc<dyn Cloud>,
-) -> Result<(), ReconcileError> {
-    let namespace = object.namespace().unwrap_or_default();
-    let machines: Api<OpenStackMachine> = Api::namespaced(api.clone().into_client(), &namespace);
-    let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
-    let machines = machines.list(&params).await?;
-    let ids = machines.iter().filter_map(|machine| machine.status.as_ref()?.instance_id.as_deref());
-    let ids: BTreeSet<&str> = ids.collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let listed = servers.list(cloud, LIST_AGE).await?;
-    let attached = ids.into_iter().filter_map(|id| listed.get(id)).flat_map(|server| &server.volumes);
-    let journals: Vec<Journal> = machines.iter().map(Journal::of).collect();
-    let own: BTreeSet<&str> = journals
-        .iter()
-        .flat_map(|journal| journal.of_kind(names::VOLUME))
-        .filter_map(|entry| entry.id.as_deref())
-        .collect();
-    let workload = Workload::read(object);
-    let foreign = attached.map(String::as_str).filter(|id| !own.contains(id));
-    let Some(volumes) = with(&workload.volumes, foreign) else { return Ok(()) };
-    let text = serde_json::to_string(&Workload { volumes, ..workload }).unwrap_or_default();
-    let change = json!({"metadata": {
-        "resourceVersion": object.resource_version(), "annotations": {WORKLOAD: text},
-    }});
-    *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
-    Ok(())
-}
-
-/// Returns the noted volumes with further ones; `None` if nothing is new. The oldest give way.
-fn with<'a>(noted: &[String], attached: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
-    let new: BTreeSet<&str> = attached.filter(|id| !noted.iter().any(|known| known == id)).collect();
-    if new.is_empty() {
-        return None;
-    }
-    let all = noted.iter().cloned().chain(new.into_iter().map(str::to_owned));
-    let mut all: Vec<String> = all.collect();
-    all.drain(..all.len().saturating_sub(NOTED));
-    Some(all)
+    object.annotations().contains_key(DELETE) || !WorkloadNotes::read(object).volumes.is_empty()
 }
 
 /// Finds the volumes of a cluster that is being deleted.
@@ -129,9 +54,20 @@ pub(super) async fn find(
         return Ok(CsiVolumes::default());
     }
     let requested = object.annotations().get(DELETE).map(String::as_str).unwrap_or_default();
-    match cloud.volumes().await {
-        Err(error) if is_without_cinder(&error) => Ok(CsiVolumes::default()),
-        result => Ok(sorted(result?, &Workload::read(object).volumes, requested)),
+    let mut volumes = match cloud.volumes().await {
+        Err(error) if is_without_cinder(&error) => return Ok(CsiVolumes::default()),
+        result => sorted(result?, &WorkloadNotes::read(object), requested),
+    };
+    if !volumes.deleted.is_empty() || !volumes.kept.is_empty() {
+        volumes.snapshots = snapshots(cloud).await?;
+    }
+    Ok(volumes)
+}
+
+async fn snapshots(cloud: &Arc<dyn Cloud>) -> Result<Vec<Snapshot>, ReconcileError> {
+    match cloud.snapshots().await {
+        Err(error) if is_without_cinder(&error) => Ok(Vec::new()),
+        result => Ok(result?),
     }
 }
 
@@ -141,12 +77,15 @@ fn is_without_cinder(error: &CloudError) -> bool {
     absent || matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound)
 }
 
-/// Decides which volumes of the project are deleted, and which are the cluster's and stay. Pure.
-fn sorted(found: Vec<Volume>, noted: &[String], requested: &str) -> CsiVolumes {
+/// Decides which volumes of the project are deleted, and which are the cluster's and stay: the driver has written the name of
+/// the workload cluster on them, and a server of the cluster had them. Pure.
+fn sorted(found: Vec<Volume>, notes: &WorkloadNotes, requested: &str) -> CsiVolumes {
     let requested: Vec<&str> = requested.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
     let mut volumes = CsiVolumes::default();
     for volume in found {
-        let ours = noted.contains(&volume.id) && volume.metadata.contains_key(CLUSTER);
+        let name = volume.metadata.get(CLUSTER);
+        let is_named = name.is_some_and(|name| notes.csi_name.as_ref().is_none_or(|known| known == name));
+        let ours = is_named && notes.volumes.contains(&volume.id);
         if requested.contains(&volume.id.as_str()) || (ours && requested.contains(&"all")) {
             volumes.deleted.push(volume);
         } else if ours {
@@ -156,13 +95,15 @@ fn sorted(found: Vec<Volume>, noted: &[String], requested: &str) -> CsiVolumes {
     volumes
 }
 
-/// Describes volumes, with the claims that they were made for.
-pub(super) fn describe(volumes: &[Volume]) -> String {
+/// Describes volumes, with the claims that they were made for, and their snapshots.
+pub(super) fn describe(volumes: &[Volume], snapshots: &[Snapshot]) -> String {
     let one = |volume: &Volume| {
         let of = |key: &str| volume.metadata.get(&format!("csi.storage.k8s.io/pvc/{key}"));
         let claim = of("namespace").zip(of("name"));
         let claim = claim.map(|(namespace, name)| format!(", claim {namespace}/{name}")).unwrap_or_default();
-        format!("{} ({}, {} GiB{claim})", volume.name, volume.id, volume.size_gib)
+        let own = snapshots.iter().filter(|it| it.volume_id == volume.id);
+        let own: Vec<String> = own.map(|it| format!(", snapshot {} ({})", it.name, it.id)).collect();
+        format!("{} ({}, {} GiB{claim}{})", volume.name, volume.id, volume.size_gib, own.join(""))
     };
     let more = volumes.len().saturating_sub(LISTED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -209,10 +150,7 @@ pub(super) async fn delete(
     if volumes.is_empty() {
         return Ok(());
     }
-    let snapshots = match cloud.snapshots().await {
-        Err(error) if is_without_cinder(&error) => Vec::new(),
-        result => result?,
-    };
+    let snapshots = snapshots(cloud).await?;
     let (mut waiting, mut blocked) = (None, None);
     for volume in volumes {
         let title = format!("volume {} ({})", volume.name, volume.id);
@@ -250,6 +188,8 @@ pub(super) async fn delete(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn volume(id: &str, cluster: Option<&str>) -> Volume {
@@ -264,36 +204,27 @@ mod tests {
     }
 
     #[test]
-    fn r17_2_volumes_seen_on_the_servers_are_noted_and_the_oldest_give_way() {
-        let noted: Vec<String> = (0..NOTED).map(|index| format!("v{index}")).collect();
-        assert_eq!(with(&noted, ["v0", "v199"].into_iter()), None);
-        let found = with(&noted, ["new", "v5"].into_iter()).unwrap();
-        assert_eq!((found.len(), found[0].as_str(), found[NOTED - 1].as_str()), (NOTED, "v1", "new"));
-        assert_eq!(with(&[], std::iter::empty()), None);
-    }
-
-    #[test]
-    fn r17_2_what_another_version_noted_stays_in_the_annotation() {
-        let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}});
-        let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
-        assert!(!may_exist(&object));
-        object.annotations_mut().insert(WORKLOAD.to_owned(), r#"{"ccm":"prod","volumes":["v"]}"#.to_owned());
-        assert!(may_exist(&object));
-        let text = serde_json::to_value(Workload::read(&object)).unwrap();
-        assert_eq!(text, json!({"ccm": "prod", "volumes": ["v"]}));
-    }
-
-    #[test]
     fn r17_3_a_volume_is_the_clusters_if_the_driver_made_it_and_a_server_had_it() {
         let found =
             || vec![volume("a", Some("kubernetes")), volume("b", Some("kubernetes")), volume("c", None)];
-        let noted = ["a".to_owned(), "c".to_owned()];
+        let mut notes =
+            WorkloadNotes { volumes: vec!["a".to_owned(), "c".to_owned()], ..WorkloadNotes::default() };
         let ids = |volumes: &[Volume]| volumes.iter().map(|it| it.id.clone()).collect::<Vec<_>>().join(" ");
         for (requested, deleted, kept) in [("", "", "a"), ("all", "a", ""), ("b, c", "b c", "a")] {
-            let volumes = sorted(found(), &noted, requested);
+            let volumes = sorted(found(), &notes, requested);
             assert_eq!((ids(&volumes.deleted).as_str(), ids(&volumes.kept).as_str()), (deleted, kept));
         }
-        assert_eq!(describe(&found()[..1]), "pvc-a (a, 10 GiB, claim default/data)");
+        notes.csi_name = Some("prod".to_owned());
+        assert_eq!(sorted(found(), &notes, "all"), CsiVolumes::default(), "of another workload cluster");
+        assert_eq!(describe(&found()[..1], &[]), "pvc-a (a, 10 GiB, claim default/data)");
+        let of = |id: &str, volume: &str| Snapshot {
+            id: id.to_owned(),
+            name: "daily".to_owned(),
+            volume_id: volume.to_owned(),
+            ..Snapshot::default()
+        };
+        let text = describe(&found()[..1], &[of("s", "a"), of("t", "b")]);
+        assert_eq!(text, "pvc-a (a, 10 GiB, claim default/data, snapshot daily (s))");
     }
 
     #[test]

@@ -239,7 +239,7 @@ pub(super) fn clients(desired: &Desired, observed: &Observed) -> Vec<String> {
 fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     let EndpointWish::LoadBalancer(wish) = &desired.endpoint else { return None };
     let ready = balancer::decide::state(observed);
-    if let Some(step) = ready.or_else(|| balancer::decide::first_listener(wish, observed)) {
+    if let Some(step) = ready.or_else(|| balancer::decide::first_listener(wish, tag, observed)) {
         return Some(Step::Balance(step));
     }
     let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);

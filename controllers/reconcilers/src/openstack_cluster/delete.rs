@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{Cloud, ErrorClass, FloatingIpQuery, Port, PortQuery, ServerGroup};
+use controllers_infrastructure::{
+    Cloud, ErrorClass, FloatingIpQuery, NetworkQuery, Port, PortQuery, ServerGroup,
+};
 use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
 use jiff::Timestamp;
 use kube::api::ListParams;
@@ -13,16 +15,18 @@ use kube::{Api, ResourceExt};
 use super::act::{Actor, gone};
 use super::bastion::{self, Progress};
 use super::csi_volumes::{self, CsiVolumes};
+use super::deletion_plan::Stage;
 use super::desired::Desired;
+use super::leftovers::LEFTOVERS;
 use super::observe::{self, Observed, Observer, intended};
 use super::orphans::Orphans;
 use super::{
-    BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, cluster_name, deletion_plan, leftovers,
-    orphans, report,
+    BUILDING, FINALIZER, OpenStackClusterReconciler, balancer, blockers, cluster_name, deletion_plan,
+    leftovers, orphans, report,
 };
 use crate::login::Login;
 use crate::lost_calls::LostCalls;
-use crate::{names, project, resource_events};
+use crate::{cidrs, names, project, resource_events};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
 const ORDER: [&str; 8] = [
@@ -36,8 +40,8 @@ const ORDER: [&str; 8] = [
     names::NETWORK,
 ];
 
-/// Reason of the Event and the condition that name the load balancers and volumes of the workload cluster.
-const LEFTOVERS: &str = "LeftoversFound";
+/// Reason of the Event about a resource that the user leaves in the cloud.
+const FORGOTTEN: &str = "DeletionForgotten";
 
 impl OpenStackClusterReconciler {
     /// Deletes the resources, then the finalizer.
@@ -86,7 +90,7 @@ impl OpenStackClusterReconciler {
                 observed.journal.intend(kind, &name);
             }
         }
-        let may_leave = csi_volumes::may_exist(object) || leftovers::are_named(object);
+        let may_leave = csi_volumes::may_exist(object) || leftovers::may_exist(object);
         let is_empty = observed.journal.entries().is_empty() && !has_bastion && !may_leave;
         if is_empty && !was_provisioned(object) {
             return Ok(());
@@ -115,14 +119,36 @@ impl OpenStackClusterReconciler {
             return Err(ReconcileError::waiting(reason, message));
         }
         self.delete_orphans(&cloud, object, &orphans).await?;
-        self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
+        let kept = self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
         self.delete_volumes(&cloud, object, &volumes).await?;
         self.delete_server_groups(&observer, object, &cluster).await?;
+        self.delete_journaled(&observer, &actor, object, &mut observed).await?;
+        self.name_kept(object, &volumes, &kept).await;
+        self.announced.forget(&object.uid().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Deletes the resources of the journal, and strikes each that is gone, or that the user leaves in the cloud.
+    async fn delete_journaled(
+        &self,
+        observer: &Observer<'_>,
+        actor: &Actor<'_>,
+        object: &mut OpenStackCluster,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
         while let Some(entry) = next_entry(&observed.journal) {
-            let deleted = match delete_entry(&observer, &entry).await {
+            let deleted = match delete_entry(observer, &entry).await {
                 Err(error) => {
-                    let error = leftovers::blocked(&observer, &observed.journal, error).await;
-                    Err(resource_events::deletion_error(&entry.kind, &entry.name, error))
+                    let error = blockers::blocked(observer, &observed.journal, error).await;
+                    let error = resource_events::deletion_error(&entry.kind, &entry.name, error);
+                    if blockers::is_forgotten(object, &error) {
+                        let message = format!("left {} {}: {error}", entry.kind, entry.name);
+                        self.context.events.record(object, Severity::Warning, FORGOTTEN, &message).await;
+                        observed.journal.strike(&entry.kind, &entry.name);
+                        actor.write_journal(object, observed).await?;
+                        continue;
+                    }
+                    Err(error)
                 }
                 result => result,
             };
@@ -136,40 +162,21 @@ impl OpenStackClusterReconciler {
                 observed.lost_calls.check_absence(Timestamp::now())?;
             }
             observed.journal.strike(&entry.kind, &entry.name);
-            actor.write_journal(object, &observed).await?;
+            actor.write_journal(object, observed).await?;
         }
-        if !volumes.kept.is_empty() {
-            let message = format!("kept {}", deletion_plan::kept_text(&volumes.kept));
-            self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
-        }
-        self.announced.forget(&object.uid().unwrap_or_default());
         Ok(())
     }
 
-    /// Tells the plan once, in an Event, and in a condition if something is left of the workload cluster.
-    async fn announce(
-        &self,
-        observer: &Observer<'_>,
-        object: &mut OpenStackCluster,
-        journal: &Journal,
-        (orphans, volumes): (&Orphans, &CsiVolumes),
-    ) -> Result<(), ReconcileError> {
-        let uid = object.uid().unwrap_or_default();
-        if !self.announced.is_new(&uid) {
-            return Ok(());
+    /// Names what stays in the cloud, in Events.
+    async fn name_kept(&self, object: &OpenStackCluster, volumes: &CsiVolumes, kept: &[String]) {
+        if !volumes.kept.is_empty() {
+            let message = format!("kept {}", deletion_plan::kept_text(&volumes.kept, &volumes.snapshots));
+            self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
         }
-        let found = leftovers::find(observer, object, journal).await;
-        let found = found.inspect_err(|_| self.announced.forget(&uid))?;
-        let balancers: Vec<_> = found.leftovers().collect();
-        let plan = deletion_plan::text(journal, orphans.titles(), &balancers, volumes);
-        self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &plan).await;
-        if balancers.is_empty() && *volumes == CsiVolumes::default() {
-            return Ok(());
+        if !kept.is_empty() {
+            let message = format!("kept {}", leftovers::kept_text(kept));
+            self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
         }
-        let before = object.clone();
-        report::report_leftovers(object, LEFTOVERS, &plan, &now());
-        *object = write_status(&self.api(&before), &before, object).await?;
-        Ok(())
     }
 
     /// Finds what machines of the cluster left. Once nothing is left, later passes do not look again.
@@ -179,11 +186,12 @@ impl OpenStackClusterReconciler {
         object: &OpenStackCluster,
     ) -> Result<Orphans, ReconcileError> {
         let uid = object.uid().unwrap_or_default();
-        let tag = names::cluster_tag(object).filter(|_| !self.announced.is_clean(&uid));
+        let is_clean = self.announced.has(&uid, Stage::WithoutOrphans);
+        let tag = names::cluster_tag(object).filter(|_| !is_clean);
         let Some(tag) = tag else { return Ok(Orphans::default()) };
         let orphans = orphans::find(cloud, &tag).await?;
         if orphans.titles().is_empty() {
-            self.announced.note_clean(&uid);
+            self.announced.is_new(&uid, Stage::WithoutOrphans);
         }
         Ok(orphans)
     }
@@ -252,17 +260,33 @@ impl OpenStackClusterReconciler {
         actor: &Actor<'_>,
         object: &mut OpenStackCluster,
         observed: &mut Observed,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Vec<String>, ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        let is_thorough = !self.announced.has(&uid, Stage::WithoutServices);
         let mut made = Vec::new();
-        let result = leftovers::delete(observer, actor, object, observed, &mut made).await;
+        let result = leftovers::delete(observer, actor, object, (observed, is_thorough), &mut made).await;
         self.record_all(object, made).await;
         actor.write_journal(object, observed).await?;
-        result
+        let kept = result?;
+        self.announced.is_new(&uid, Stage::WithoutServices);
+        Ok(kept)
     }
 
     /// Waits for the servers, which use the network.
     async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), ReconcileError> {
-        let Some(cluster) = cluster_name(object) else { return Ok(()) };
+        let left = self.machines(object).await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::waiting(
+            "WaitingForMachines",
+            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
+        ))
+    }
+
+    /// Returns the names of the OpenStackMachines that have resources in the cloud.
+    pub(super) async fn machines(&self, object: &OpenStackCluster) -> Result<Vec<String>, ReconcileError> {
+        let Some(cluster) = cluster_name(object) else { return Ok(Vec::new()) };
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
@@ -271,14 +295,7 @@ impl OpenStackClusterReconciler {
             machine.finalizers().iter().any(|finalizer| finalizer == crate::openstack_machine::FINALIZER)
         };
         let found = api.list(&params).await?;
-        let left: Vec<String> = found.iter().filter(holds).map(ResourceExt::name_any).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        Err(ReconcileError::waiting(
-            "WaitingForMachines",
-            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
-        ))
+        Ok(found.iter().filter(holds).map(ResourceExt::name_any).collect())
     }
 }
 
@@ -383,6 +400,7 @@ async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Opti
             |port: &Port| port.fixed_ips.iter().any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id));
         let ports = observer.cloud.ports(&query).await?;
         for port in ports.iter().filter(|port| !port.device_id.is_empty() && on_subnet(port)) {
+            remove_routes(observer, &port.device_id, &subnet.cidr).await?;
             match observer.cloud.remove_router_interface(&port.device_id, &subnet.id).await {
                 Ok(()) => {
                     let (subnet, router) = (subnet.id, &port.device_id);
@@ -397,9 +415,26 @@ async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Opti
     Ok(None)
 }
 
+/// Removes the routes of a router to addresses of our subnet. They keep its interface.
+async fn remove_routes(observer: &Observer<'_>, router: &str, cidr: &str) -> Result<(), ReconcileError> {
+    let query = NetworkQuery { id: Some(router.to_owned()), ..NetworkQuery::default() };
+    // It may be no router.
+    let Some(found) = observer.cloud.routers(&query).await?.into_iter().next() else { return Ok(()) };
+    let is_within = |next: &str| next.parse().is_ok_and(|next| cidrs::contains(cidr, next));
+    let stays: Vec<_> = found.routes.iter().filter(|(_, next)| !is_within(next)).cloned().collect();
+    if stays.len() < found.routes.len() {
+        observer.cloud.set_routes(router, &stays).await?;
+    }
+    Ok(())
+}
+
 async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     let found = observer.owned_routers(entry.id.as_deref(), &entry.name).await?;
     let Some(router) = found.first() else { return Ok(None) };
+    if !router.routes.is_empty() {
+        // The cloud provider of the workload cluster added them. They keep the interfaces.
+        observer.cloud.set_routes(&router.id, &[]).await?;
+    }
     // The router is ours, so are its interfaces.
     let query = PortQuery { device_id: Some(router.id.clone()), ..PortQuery::default() };
     for port in observer.cloud.ports(&query).await? {

@@ -3,105 +3,152 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use controllers_infrastructure::LoadBalancer;
+use controllers_infrastructure::{LoadBalancer, Snapshot, Volume};
 use controllers_runtime::Journal;
 
 use super::csi_volumes::{self, CsiVolumes};
+use super::leftovers;
 
 /// Reason of the Event with the plan.
 pub(super) const REASON: &str = "DeletionPlanned";
 
-/// Clusters for which this process has recorded the Event, by uid.
+/// Stages of the deletions that this process has seen, by uid.
 #[derive(Debug, Default)]
-pub(super) struct Announced {
-    told: Mutex<HashSet<String>>,
-    /// Clusters whose machines have left nothing.
-    clean: Mutex<HashSet<String>>,
+pub(super) struct Announced(Mutex<HashSet<(String, Stage)>>);
+
+/// Stage of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// The plan was shown while the Machines existed.
+    ShownEarly,
+    /// The plan was shown before the deletion of the first resource.
+    Shown,
+    /// The machines have left nothing. No machine comes then.
+    WithoutOrphans,
+    /// The load balancers of Services are gone.
+    WithoutServices,
 }
 
 impl Announced {
-    /// Returns true for the first pass over a cluster.
-    pub(super) fn is_new(&self, uid: &str) -> bool {
-        lock(&self.told).insert(uid.to_owned())
+    /// Returns true the first time that a cluster reaches a stage.
+    pub(super) fn is_new(&self, uid: &str, stage: Stage) -> bool {
+        self.lock().insert((uid.to_owned(), stage))
     }
 
-    /// Returns true if the machines of a cluster have left nothing, as an earlier pass has seen. No machine comes then.
-    pub(super) fn is_clean(&self, uid: &str) -> bool {
-        lock(&self.clean).contains(uid)
+    /// Returns true if a cluster has reached a stage.
+    pub(super) fn has(&self, uid: &str, stage: Stage) -> bool {
+        self.lock().contains(&(uid.to_owned(), stage))
     }
 
-    /// Notes that the machines of a cluster have left nothing.
-    pub(super) fn note_clean(&self, uid: &str) {
-        lock(&self.clean).insert(uid.to_owned());
+    /// Forgets that a cluster has reached a stage.
+    pub(super) fn undo(&self, uid: &str, stage: Stage) {
+        self.lock().remove(&(uid.to_owned(), stage));
     }
 
     /// Forgets a cluster that does not exist any more.
     pub(super) fn forget(&self, uid: &str) {
-        lock(&self.told).remove(uid);
-        lock(&self.clean).remove(uid);
+        self.lock().retain(|(known, _)| known != uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<(String, Stage)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lock(known: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+/// Contents of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Plan<'a> {
+    /// Titles of resources beside the journal that are deleted.
+    pub titles: Vec<String>,
+    /// Load balancers of Services that are deleted.
+    pub balancers: Vec<&'a LoadBalancer>,
+    /// Volumes of the workload cluster.
+    pub volumes: Option<&'a CsiVolumes>,
+    /// Titles of what may be another cluster's, and stays.
+    pub kept: &'a [String],
 }
 
-/// Returns the plan in words. Pure.
-pub(super) fn text(
-    journal: &Journal,
-    orphans: Vec<String>,
-    balancers: &[&LoadBalancer],
-    volumes: &CsiVolumes,
-) -> String {
-    let own = journal.entries().iter().map(|entry| format!("{} {}", entry.kind, entry.name));
-    let of_services =
-        balancers.iter().map(|it| format!("load balancer {} ({}) of a Service", it.name, it.id));
-    let mut deleted: Vec<String> = orphans.into_iter().chain(own).chain(of_services).collect();
-    if !volumes.deleted.is_empty() {
-        deleted.push(format!("volumes {}", csi_volumes::describe(&volumes.deleted)));
+impl Plan<'_> {
+    /// Returns true if something is left of the workload cluster.
+    pub(super) fn has_leftovers(&self) -> bool {
+        let has_volumes = self.volumes.is_some_and(|it| *it != CsiVolumes::default());
+        !self.balancers.is_empty() || !self.kept.is_empty() || has_volumes
     }
-    let kept = match volumes.kept.as_slice() {
-        [] => String::new(),
-        kept => format!(". Will keep {}", kept_text(kept)),
-    };
-    let deleted = if deleted.is_empty() { "nothing".to_owned() } else { deleted.join(", ") };
-    format!("will delete {deleted}{kept}")
+
+    /// Returns the plan in words. Pure.
+    pub(super) fn text(self, journal: &Journal) -> String {
+        let own = journal.entries().iter().map(|entry| format!("{} {}", entry.kind, entry.name));
+        let of_services =
+            self.balancers.iter().map(|it| format!("load balancer {} ({}) of a Service", it.name, it.id));
+        let mut deleted: Vec<String> = self.titles.into_iter().chain(own).chain(of_services).collect();
+        let none = CsiVolumes::default();
+        let volumes = self.volumes.unwrap_or(&none);
+        if !volumes.deleted.is_empty() {
+            let text = csi_volumes::describe(&volumes.deleted, &volumes.snapshots);
+            deleted.push(format!("volumes {text}"));
+        }
+        let mut kept = String::new();
+        if !volumes.kept.is_empty() {
+            kept = format!(". Will keep {}", kept_text(&volumes.kept, &volumes.snapshots));
+        }
+        if !self.kept.is_empty() {
+            kept = format!("{kept}. Will keep {}", leftovers::kept_text(self.kept));
+        }
+        let deleted = if deleted.is_empty() { "nothing".to_owned() } else { deleted.join(", ") };
+        format!("will delete {deleted}{kept}")
+    }
 }
 
 /// Describes volumes that stay, and how they can be deleted.
-pub(super) fn kept_text(kept: &[controllers_infrastructure::Volume]) -> String {
+pub(super) fn kept_text(kept: &[Volume], snapshots: &[Snapshot]) -> String {
     format!(
         "volumes of the workload cluster: {}. They hold data. Delete them in the cloud, or name them in the annotation {} \
          of the OpenStackCluster",
-        csi_volumes::describe(kept),
+        csi_volumes::describe(kept, snapshots),
         csi_volumes::DELETE
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use controllers_infrastructure::Volume;
-
     use super::*;
 
     #[test]
     fn r17_5_the_plan_names_what_goes_and_what_stays() {
         let mut journal = Journal::default();
-        assert_eq!(text(&journal, Vec::new(), &[], &CsiVolumes::default()), "will delete nothing");
+        assert_eq!(Plan::default().text(&journal), "will delete nothing");
+        assert!(!Plan::default().has_leftovers());
         journal.intend("network", "k8s-a");
         journal.intend("router", "k8s-a");
         let balancer =
             LoadBalancer { name: "kube_service_x".to_owned(), id: "b".to_owned(), ..LoadBalancer::default() };
         let volume = |name: &str| Volume { name: name.to_owned(), id: "v".to_owned(), ..Volume::default() };
-        let volumes = CsiVolumes { deleted: vec![volume("old")], kept: vec![volume("pvc")] };
-        let orphans = vec!["server m (s) of a machine that is gone".to_owned()];
-        let text = text(&journal, orphans, &[&balancer], &volumes);
-        let expected = "will delete server m (s) of a machine that is gone, network k8s-a, router k8s-a, load balancer kube_service_x (b) of a Service, \
-            volumes old (v, 0 GiB). Will keep volumes of the workload cluster: pvc (v, 0 GiB). They hold data.";
+        let volumes =
+            CsiVolumes { deleted: vec![volume("old")], kept: vec![volume("pvc")], ..CsiVolumes::default() };
+        let unclear = ["load balancer kube_service_y (c)".to_owned()];
+        let plan = Plan {
+            titles: vec!["server m (s) of a machine that is gone".to_owned()],
+            balancers: vec![&balancer],
+            volumes: Some(&volumes),
+            kept: &unclear,
+        };
+        assert!(plan.has_leftovers());
+        let text = plan.text(&journal);
+        let expected = "will delete server m (s) of a machine that is gone, network k8s-a, router k8s-a, \
+            load balancer kube_service_x (b) of a Service, volumes old (v, 0 GiB). Will keep volumes of the workload \
+            cluster: pvc (v, 0 GiB). They hold data.";
         assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
+    }
+
+    #[test]
+    fn a_stage_of_a_deletion_is_reached_once() {
         let announced = Announced::default();
-        assert!(announced.is_new("u") && !announced.is_new("u") && announced.is_new("w"));
+        assert!(announced.is_new("u", Stage::Shown) && !announced.is_new("u", Stage::Shown));
+        assert!(announced.is_new("w", Stage::Shown) && announced.is_new("u", Stage::ShownEarly));
+        announced.undo("u", Stage::ShownEarly);
+        assert!(!announced.has("u", Stage::ShownEarly) && announced.has("u", Stage::Shown));
         announced.forget("u");
-        assert!(announced.is_new("u"));
+        assert!(!announced.has("u", Stage::Shown) && announced.has("w", Stage::Shown));
     }
 }

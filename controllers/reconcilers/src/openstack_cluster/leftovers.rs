@@ -1,22 +1,29 @@
-//! Load balancers that OpenStack's cloud provider made in a network of the cluster for its Services.
+//! Deletion of what OpenStack's cloud provider made for Services of the workload cluster: load balancers with their
+//! floating IPs and security groups.
 //!
-//! They outlive the workload cluster, and Neutron deletes no network with them. One whose address is on a network
-//! that Capstan created serves that cluster alone. In a network of another owner, only those that the user names are
-//! deleted, because several workload clusters may have the same name.
+//! They outlive the workload cluster, and Neutron deletes no network with them. One on a network that Capstan created serves
+//! that cluster alone. On a network of another owner, the notes about the workload cluster decide. What may be another
+//! cluster's stays and is named.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
-    CloudError, ErrorClass, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, PortQuery, SecurityGroupQuery,
-    SubnetQuery, TaggedKind,
+    Cloud, CloudError, ErrorClass, LoadBalancer, LoadBalancerQuery, Member, NetworkQuery, PortQuery,
+    SubnetQuery,
 };
 use controllers_runtime::{Journal, ReconcileError};
 use kube::ResourceExt;
 
 use super::act::{Actor, gone};
 use super::balancer::PENDING;
+use super::blockers::BLOCKED;
 use super::observe::{Observed, Observer};
+use super::service_balancers::{Evidence, Members, Service, Verdict, is_shared, service, verdict, whose};
+use super::service_resources::{claim_groups, release_floating_ips};
+use super::workload_notes::WorkloadNotes;
 use crate::cidrs;
 use crate::names;
 use crate::resource_events::deletion_error;
@@ -24,43 +31,11 @@ use crate::resource_events::deletion_error;
 /// Annotation with the ids of load balancers that are deleted with the cluster, separated by commas.
 const DELETE: &str = "capstan.dev/delete-leftovers";
 
-/// Reason of a deletion that resources of another owner prevent.
-pub(super) const BLOCKED: &str = "DeletionBlocked";
+/// Reason of the Event and the condition that name what stays of the workload cluster.
+pub(super) const LEFTOVERS: &str = "LeftoversFound";
 
 /// Number of resources that a message lists.
 const LISTED: usize = 5;
-
-/// Service of a load balancer, as its description names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Service {
-    /// Namespace and name.
-    name: String,
-    /// Name that the workload cluster has for the cloud provider.
-    cluster: String,
-}
-
-/// Returns the Service of a load balancer, if it has one.
-fn service(balancer: &LoadBalancer) -> Option<Service> {
-    let text = balancer.description.strip_prefix("Kubernetes external service ")?;
-    let (name, cluster) = text.split_once(" from cluster ")?;
-    Some(Service { name: name.to_owned(), cluster: cluster.to_owned() })
-}
-
-/// Returns true if Services of other workload clusters use a load balancer, too. Its tags name all of them.
-fn is_shared(balancer: &LoadBalancer, service: Option<&Service>) -> bool {
-    let Some(service) = service else { return false };
-    let own = format!("kube_service_{}_", service.cluster);
-    balancer.tags.iter().any(|tag| tag.starts_with("kube_service_") && !tag.starts_with(&own))
-}
-
-/// Returns true if a load balancer is to be deleted with the cluster.
-fn is_leftover(balancer: &LoadBalancer, network: Option<&str>, named: &[String]) -> bool {
-    let of_kubernetes = service(balancer).is_some()
-        || ["kube_service_", "kube_ingress"].iter().any(|prefix| balancer.name.starts_with(prefix));
-    let is_within = network.is_some_and(|network| balancer.vip_network_id == network);
-    balancer.provisioning_status != "DELETED"
-        && ((of_kubernetes && is_within) || named.contains(&balancer.id))
-}
 
 /// Returns the ids of the load balancers that the user names.
 fn named(object: &OpenStackCluster) -> Vec<String> {
@@ -68,9 +43,10 @@ fn named(object: &OpenStackCluster) -> Vec<String> {
     text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns true if the user names load balancers.
-pub(super) fn are_named(object: &OpenStackCluster) -> bool {
-    !named(object).is_empty()
+/// Returns true if something may be left without a resource in the journal: the user names it, or it was noted.
+pub(super) fn may_exist(object: &OpenStackCluster) -> bool {
+    let notes = WorkloadNotes::read(object);
+    !named(object).is_empty() || !notes.load_balancers.is_empty() || !notes.addresses.is_empty()
 }
 
 /// Load balancers of the project.
@@ -79,6 +55,9 @@ pub(super) struct Found {
     balancers: Vec<LoadBalancer>,
     /// Ids of those that are deleted with the cluster.
     ids: Vec<String>,
+    /// Titles of those that may be the cluster's, and of routes to its machines. They stay.
+    pub kept: Vec<String>,
+    evidence: Evidence,
 }
 
 impl Found {
@@ -88,61 +67,172 @@ impl Found {
     }
 }
 
-/// Finds the load balancers that are deleted with the cluster.
+/// Finds the load balancers that are deleted with the cluster, and those that may be the cluster's.
+///
+/// `is_thorough`: also the members of load balancers on other networks are read, which takes calls for each of the project.
 pub(super) async fn find(
     observer: &Observer<'_>,
     object: &OpenStackCluster,
     journal: &Journal,
+    is_thorough: bool,
 ) -> Result<Found, ReconcileError> {
-    let named = named(object);
-    let name = &observer.desired.name;
-    let network = if journal.has(names::NETWORK, name) {
-        observer.owned_networks(journal.id(names::NETWORK, name), name).await?.into_iter().next()
-    } else {
-        None
-    };
-    if network.is_none() && named.is_empty() {
+    let evidence = evidence(observer, object, journal).await?;
+    if evidence.is_empty() {
         return Ok(Found::default());
     }
-    let network = network.map(|network| network.id);
     let balancers = match observer.cloud.load_balancers(&LoadBalancerQuery::default()).await {
         Err(error) if is_without_octavia(&error) => Vec::new(),
         result => result?,
     };
     let ours = |it: &LoadBalancer| observer.tag.is_on(&it.tags, &it.description);
-    let leftovers = balancers.iter().filter(|it| is_leftover(it, network.as_deref(), &named) && !ours(it));
-    let ids = leftovers.map(|it| it.id.clone()).collect();
-    Ok(Found { balancers, ids })
+    let (mut ids, mut kept) = (Vec::new(), Vec::new());
+    for balancer in balancers.iter().filter(|it| !ours(it)) {
+        match verdict(balancer, &evidence) {
+            Verdict::Deleted => ids.push(balancer.id.clone()),
+            Verdict::ByMembers if is_thorough && is_behind(observer, balancer, &evidence).await? => {
+                ids.push(balancer.id.clone());
+            }
+            Verdict::Unclear if !serves_others(observer, balancer, &evidence).await? => {
+                kept.push(format!("load balancer {} ({})", balancer.name, balancer.id));
+            }
+            Verdict::ByMembers | Verdict::Unclear | Verdict::Other => {}
+        }
+    }
+    kept.extend(routes(observer, object, journal, &evidence).await?);
+    Ok(Found { balancers, ids, kept, evidence })
+}
+
+/// Returns the sentence about what stays, with the remedy.
+pub(super) fn kept_text(kept: &[String]) -> String {
+    let more = kept.len().saturating_sub(LISTED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let listed = kept.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    format!(
+        "{listed}{rest}. They may belong to this workload cluster or to another one. Delete them in the cloud, or name load \
+         balancers in the annotation {DELETE} of the OpenStackCluster"
+    )
+}
+
+async fn evidence(
+    observer: &Observer<'_>,
+    object: &OpenStackCluster,
+    journal: &Journal,
+) -> Result<Evidence, ReconcileError> {
+    let name = &observer.desired.name;
+    let created = if journal.has(names::NETWORK, name) {
+        observer.owned_networks(journal.id(names::NETWORK, name), name).await?.into_iter().next()
+    } else {
+        None
+    };
+    let status = object.status.as_ref();
+    let existing = status.and_then(|it| it.network.as_ref()).map(|network| network.id.clone());
+    Ok(Evidence {
+        existing: existing.filter(|_| !journal.has(names::NETWORK, name)),
+        created: created.map(|network| network.id),
+        named: named(object),
+        notes: WorkloadNotes::read(object),
+    })
+}
+
+/// Returns the members of all pools of a load balancer.
+async fn members(cloud: &Arc<dyn Cloud>, balancer: &str) -> Result<Vec<Member>, CloudError> {
+    let mut all = Vec::new();
+    // Another client may delete it between two reads.
+    for pool in unless_gone(cloud.pools(balancer).await)? {
+        all.extend(unless_gone(cloud.members(&pool.id).await)?);
+    }
+    Ok(all)
+}
+
+fn unless_gone<T>(result: Result<Vec<T>, CloudError>) -> Result<Vec<T>, CloudError> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        result => result,
+    }
+}
+
+/// Returns the addresses of the members of a load balancer.
+pub(super) async fn member_addresses(
+    cloud: &Arc<dyn Cloud>,
+    balancer: &str,
+) -> Result<Vec<String>, CloudError> {
+    Ok(members(cloud, balancer).await?.into_iter().map(|member| member.address).collect())
+}
+
+/// Returns true if all members of a load balancer are on the subnets that Capstan created. Other clusters may have the
+/// same addresses on other subnets.
+async fn is_behind(
+    observer: &Observer<'_>,
+    balancer: &LoadBalancer,
+    evidence: &Evidence,
+) -> Result<bool, ReconcileError> {
+    let Some(network) = &evidence.created else { return Ok(false) };
+    let members = members(observer.cloud, &balancer.id).await?;
+    if members.is_empty() || members.iter().any(|member| member.subnet_id.is_none()) {
+        return Ok(false);
+    }
+    let query = SubnetQuery { network_id: Some(network.clone()), ..SubnetQuery::default() };
+    let own: BTreeSet<String> = observer.cloud.subnets(&query).await?.into_iter().map(|it| it.id).collect();
+    Ok(members.iter().all(|member| member.subnet_id.as_ref().is_some_and(|id| own.contains(id))))
+}
+
+/// Returns true if a machine of another owner is behind a load balancer. Those of the cluster are gone, or noted.
+async fn serves_others(
+    observer: &Observer<'_>,
+    balancer: &LoadBalancer,
+    evidence: &Evidence,
+) -> Result<bool, ReconcileError> {
+    let Some(network) = &evidence.existing else { return Ok(false) };
+    let addresses = member_addresses(observer.cloud, &balancer.id).await?;
+    let query = PortQuery { network_id: Some(network.clone()), ..PortQuery::default() };
+    let ports = observer.cloud.ports(&query).await?.into_iter();
+    let others = ports.flat_map(|port| port.fixed_ips).filter_map(|ip| ip.ip_address);
+    let noted: BTreeSet<String> = evidence.notes.addresses.iter().cloned().collect();
+    let others: BTreeSet<String> = others.filter(|address| !noted.contains(address)).collect();
+    Ok(whose(&addresses, &noted, &others) == Members::Foreign)
+}
+
+/// Returns the titles of routes to machines of the cluster, in a router of another owner.
+async fn routes(
+    observer: &Observer<'_>,
+    object: &OpenStackCluster,
+    journal: &Journal,
+    evidence: &Evidence,
+) -> Result<Vec<String>, ReconcileError> {
+    let router = object.status.as_ref().and_then(|status| status.router.as_ref());
+    let is_ours = journal.has(names::ROUTER, &observer.desired.name);
+    let Some(router) = router.filter(|_| !is_ours && !evidence.notes.addresses.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let query = NetworkQuery { id: Some(router.id.clone()), ..NetworkQuery::default() };
+    let found = observer.cloud.routers(&query).await?.into_iter().flat_map(|router| router.routes);
+    let to_ours = found.filter(|(_, next)| evidence.notes.addresses.contains(next));
+    Ok(to_ours
+        .map(|(to, next)| format!("route {to} via {next} of router {} ({})", router.name, router.id))
+        .collect())
 }
 
 /// Deletes the load balancers of Services, with their floating IPs. Marks their security groups, which the journal then
-/// deletes. Describes what was done.
+/// deletes. Describes what was done, and returns the titles of what stays.
 pub(super) async fn delete(
     observer: &Observer<'_>,
     actor: &Actor<'_>,
     object: &mut OpenStackCluster,
-    observed: &mut Observed,
+    (observed, is_thorough): (&mut Observed, bool),
     made: &mut Vec<(&'static str, String)>,
-) -> Result<(), ReconcileError> {
-    let found = find(observer, object, &observed.journal).await?;
+) -> Result<Vec<String>, ReconcileError> {
+    let mut found = find(observer, object, &observed.journal, is_thorough).await?;
     let named = named(object);
     let mut pending = None;
+    let mut kept = std::mem::take(&mut found.kept);
     for balancer in found.leftovers() {
         let service = service(balancer);
         let title = format!("load balancer {} ({})", balancer.name, balancer.id);
-        if is_shared(balancer, service.as_ref()) && !named.contains(&balancer.id) {
-            let message = format!(
-                "{title} is on the cluster's network, and other workload clusters use it. Move it, or name it in the \
-                 annotation {DELETE}"
-            );
-            return Err(ReconcileError::waiting(BLOCKED, message));
-        }
         if !named.contains(&balancer.id)
-            && let Some(address) = foreign_member(observer, balancer).await?
+            && let Some(why) = blocker(observer, balancer, &found.evidence).await?
         {
             let message = format!(
-                "{title} is on the cluster's network, and its member {address} is not. Move the load balancer, or name it \
-                 in the annotation {DELETE}"
+                "{title} is that of a Service of the workload cluster, {why}. Move it, or name it in the annotation {DELETE}"
             );
             return Err(ReconcileError::waiting(BLOCKED, message));
         }
@@ -155,7 +245,7 @@ pub(super) async fn delete(
         let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
         let is_last = |own: &&Service| !alike.any(|other| other == **own);
         if let Some(service) = service.as_ref().filter(is_last) {
-            claim_groups(observer, service, &mut observed.journal).await?;
+            kept.extend(claim_groups(observer, service, balancer, &mut observed.journal).await?);
             // The groups are known only as long as their load balancer is.
             actor.write_journal(object, observed).await?;
         }
@@ -165,7 +255,24 @@ pub(super) async fn delete(
         })?;
         made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
     }
-    pending.map_or(Ok(()), |message| Err(ReconcileError::waiting(PENDING, message)))
+    pending.map_or(Ok(kept), |message| Err(ReconcileError::waiting(PENDING, message)))
+}
+
+/// Returns why a load balancer of the workload cluster cannot be deleted: others use it, too.
+async fn blocker(
+    observer: &Observer<'_>,
+    balancer: &LoadBalancer,
+    evidence: &Evidence,
+) -> Result<Option<String>, ReconcileError> {
+    if is_shared(balancer) {
+        return Ok(Some("and other workload clusters use it".to_owned()));
+    }
+    if evidence.created.as_ref() != Some(&balancer.vip_network_id) {
+        let is_shared = serves_others(observer, balancer, evidence).await?;
+        return Ok(is_shared.then(|| "and a machine of another owner is behind it".to_owned()));
+    }
+    let foreign = foreign_member(observer, balancer).await?;
+    Ok(foreign.map(|address| format!("on the cluster's network, and its member {address} is not")))
 }
 
 /// Returns the address of a member outside of the network of its load balancer: a machine that is not of this cluster,
@@ -176,141 +283,15 @@ async fn foreign_member(
 ) -> Result<Option<String>, ReconcileError> {
     let query = SubnetQuery { network_id: Some(balancer.vip_network_id.clone()), ..SubnetQuery::default() };
     let subnets = observer.cloud.subnets(&query).await?;
-    let is_foreign = |text: &str| {
+    let is_foreign = |text: &String| {
         let address: Option<IpAddr> = text.parse().ok();
         address.is_some_and(|address| !subnets.iter().any(|subnet| cidrs::contains(&subnet.cidr, address)))
     };
-    for pool in observer.cloud.pools(&balancer.id).await? {
-        let members = observer.cloud.members(&pool.id).await?;
-        if let Some(member) = members.into_iter().find(|member| is_foreign(&member.address)) {
-            return Ok(Some(member.address));
-        }
-    }
-    Ok(None)
+    Ok(member_addresses(observer.cloud, &balancer.id).await?.into_iter().find(is_foreign))
 }
 
 /// Returns true for the error of a cloud without load balancers, or of a user who may have none.
 fn is_without_octavia(error: &CloudError) -> bool {
     let absent = error.class == ErrorClass::Broken && error.status.is_none();
     absent || matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound)
-}
-
-/// Marks the security groups of a Service as ours, and writes them into the journal.
-async fn claim_groups(
-    observer: &Observer<'_>,
-    service: &Service,
-    journal: &mut Journal,
-) -> Result<(), ReconcileError> {
-    let description =
-        format!("Security Group for {} Service LoadBalancer in cluster {}", service.name, service.cluster);
-    for group in observer.cloud.security_groups(&SecurityGroupQuery::default()).await? {
-        if group.name.starts_with("lb-sg-") && group.description == description {
-            let tags = observer.tag.tags(None);
-            observer.cloud.change_tags(TaggedKind::SecurityGroup, &group.id, &tags, &[]).await?;
-            journal.learn(names::SECURITY_GROUP, &group.name, &group.id);
-        }
-    }
-    Ok(())
-}
-
-/// Deletes the floating IPs that the cloud provider allocated, and disassociates those that a user gave it.
-async fn release_floating_ips(
-    observer: &Observer<'_>,
-    balancer: &LoadBalancer,
-    made: &mut Vec<(&'static str, String)>,
-) -> Result<(), ReconcileError> {
-    if balancer.vip_port_id.is_empty() {
-        return Ok(());
-    }
-    let query = FloatingIpQuery { port_id: Some(balancer.vip_port_id.clone()), ..FloatingIpQuery::default() };
-    for ip in observer.cloud.floating_ips(&query).await? {
-        if ip.description.starts_with("Floating IP for Kubernetes external service") {
-            gone(observer.cloud.delete_floating_ip(&ip.id).await)?;
-            let message = format!("released floating IP {} ({}) of a Service", ip.address, ip.id);
-            made.push(("DeletedFloatingIP", message));
-        } else {
-            gone(observer.cloud.associate_floating_ip(&ip.id, None).await)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the error of a resource in use, with the ports that use the network. Those of Neutron itself go with it.
-pub(super) async fn blocked(
-    observer: &Observer<'_>,
-    journal: &Journal,
-    error: ReconcileError,
-) -> ReconcileError {
-    let conflict = matches!(&error, ReconcileError::Cloud(error) if error.class == ErrorClass::Conflict);
-    let Some(network) = journal.id(names::NETWORK, &observer.desired.name).filter(|_| conflict) else {
-        return error;
-    };
-    let query = PortQuery { network_id: Some(network.to_owned()), ..PortQuery::default() };
-    let Ok(ports) = observer.cloud.ports(&query).await else { return error };
-    let foreign = |port: &&controllers_infrastructure::Port| {
-        !port.device_owner.starts_with("network:") && !observer.tag.is_on(&port.tags, &port.description)
-    };
-    let ports: Vec<String> = ports
-        .iter()
-        .filter(foreign)
-        .map(|port| {
-            let used = if port.device_id.is_empty() { "nothing" } else { port.device_id.as_str() };
-            format!("port {} {:?} ({}, used by {used})", port.id, port.name, port.device_owner)
-        })
-        .collect();
-    if ports.is_empty() {
-        return error;
-    }
-    let more = ports.len().saturating_sub(LISTED);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let listed = ports.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    let message =
-        format!("{error}. These are on the network and not of this cluster: {listed}{rest}. Delete them");
-    ReconcileError::waiting(BLOCKED, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn balancer(name: &str, description: &str, network: &str) -> LoadBalancer {
-        LoadBalancer {
-            id: format!("id-{name}"),
-            name: name.to_owned(),
-            description: description.to_owned(),
-            vip_network_id: network.to_owned(),
-            provisioning_status: "ACTIVE".to_owned(),
-            ..LoadBalancer::default()
-        }
-    }
-
-    #[test]
-    fn r17_3_only_load_balancers_of_services_on_our_network_and_named_ones_are_leftovers() {
-        let text = "Kubernetes external service default/web from cluster kubernetes";
-        let table = [
-            (balancer("kube_service_kubernetes_default_web", text, "ours"), true),
-            (balancer("a0123456789abcdef", text, "ours"), true),
-            (balancer("kube_ingress_web", "", "ours"), true),
-            (balancer("kube_service_kubernetes_default_web", text, "theirs"), false),
-            (balancer("database", "of the user", "ours"), false),
-            (balancer("named", "of the user", "theirs"), true),
-        ];
-        let named = ["id-named".to_owned()];
-        for (balancer, expected) in table {
-            assert_eq!(is_leftover(&balancer, Some("ours"), &named), expected, "{}", balancer.name);
-            assert_eq!(is_leftover(&balancer, None, &named), balancer.name == "named");
-        }
-    }
-
-    #[test]
-    fn r17_3_a_load_balancer_with_services_of_two_clusters_is_shared() {
-        let text = "Kubernetes external service default/web from cluster prod";
-        let mut balancer = balancer("kube_service_prod_default_web", text, "ours");
-        let found = service(&balancer);
-        assert_eq!(found, Some(Service { name: "default/web".to_owned(), cluster: "prod".to_owned() }));
-        balancer.tags = vec!["kube_service_prod_default_web".to_owned()];
-        assert!(!is_shared(&balancer, found.as_ref()));
-        balancer.tags.push("kube_service_prod2_default_web".to_owned());
-        assert!(is_shared(&balancer, found.as_ref()));
-    }
 }

@@ -7,9 +7,11 @@
 
 mod act;
 mod adoption;
+mod announce;
 mod applied_rules;
 mod balancer;
 mod bastion;
+mod blockers;
 mod csi_volumes;
 mod decide;
 mod delete;
@@ -25,9 +27,15 @@ mod quota_needs;
 mod related;
 mod report;
 mod rules;
+mod service_balancers;
+mod service_resources;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_endpoint;
 mod watch;
+mod workload_names;
+mod workload_notes;
 mod zones;
 
 use std::time::Duration;
@@ -131,7 +139,9 @@ impl OpenStackClusterReconciler {
         let related = related::find(&self.context.client, &stored).await?;
         let due =
             related.is_some_and(|related| self.related.changed(&stored.uid().unwrap_or_default(), related));
-        if let Some(remaining) = self.requeue.remaining(&stored).filter(|_| !due) {
+        if let Some(remaining) = self.requeue.remaining(&stored).filter(|_| !due)
+            && !self.has_plan_to_show(&stored).await
+        {
             return Ok(Requeue::After(remaining));
         }
         let result = Box::pin(self.pass(&api, &mut stored)).await;
@@ -161,7 +171,10 @@ impl OpenStackClusterReconciler {
         match (object.metadata.deletion_timestamp.is_some(), cluster) {
             (true, _) => self.delete(api, object).await,
             (false, None) => Ok(None),
-            (false, Some(cluster)) => self.provide(api, object, &cluster).await,
+            (false, Some(cluster)) => {
+                self.announce_early(object, &cluster).await?;
+                self.provide(api, object, &cluster).await
+            }
         }
     }
 

@@ -18,8 +18,8 @@ use super::desired::{Desired, EndpointWish};
 use super::observe::{self, Observed, Observer};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, csi_volumes,
-    expiry, quota_needs, zones,
+    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, expiry,
+    quota_needs, workload_notes, zones,
 };
 use crate::login::Login;
 use crate::lost_calls::LostCalls;
@@ -135,10 +135,13 @@ impl OpenStackClusterReconciler {
         observed.applied_rules = applied_rules::read(object);
         observed.applied_tags = applied_tags::of(object);
         let actor = Actor { api, cloud: &cloud, desired, tag };
-        let result = self.take_steps(&actor, object, observed).await;
+        let mut result = self.take_steps(&actor, object, observed).await;
         if !matches!(result, Err(ReconcileError::Api(_))) {
+            let before = addresses(observed);
             let made = actor.work_on_bastion(object, observed).await;
             self.record_bastion(object, observed, made?).await;
+            // The clients that may connect follow with the next pass.
+            result = result.map(|interval| after_bastion(interval, before != addresses(observed)));
         }
         for (reason, message) in std::mem::take(&mut observed.warnings) {
             self.context.events.record(object, Severity::Warning, reason, &message).await;
@@ -150,7 +153,7 @@ impl OpenStackClusterReconciler {
         actor.write_journal(object, observed).await?;
         if result.is_ok() && observed.endpoint.is_some() {
             let cluster = cluster_name(object).unwrap_or_default();
-            csi_volumes::note(api, object, &cluster, &self.context.servers, &cloud).await?;
+            workload_notes::note(&self.context, object, &cluster, (desired, observed), &cloud).await?;
         }
         result
     }
@@ -221,6 +224,16 @@ fn is_provisioned(object: &OpenStackCluster) -> bool {
     initialization.and_then(|it| it.provisioned) == Some(true)
 }
 
+/// Returns the addresses of the bastion.
+fn addresses(observed: &Observed) -> Vec<String> {
+    observed.bastion.addresses().cloned().collect()
+}
+
+/// Returns the interval after a pass, which is short if the bastion has another address.
+fn after_bastion(interval: Duration, has_changed: bool) -> Duration {
+    if has_changed { interval.min(BUILDING) } else { interval }
+}
+
 /// Returns the interval after a pass that ends before this step: the cluster is complete, or Octavia changes
 /// its load balancer while that works. `None` if the step is to be made.
 fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
@@ -231,10 +244,22 @@ fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
         }
         Step::Nothing => Some(RESYNC),
         Step::Balance(balancer::Step::Wait { reason, .. }) if works => match *reason {
-            balancer::PENDING => Some(BUILDING),
+            balancer::PENDING | balancer::BEING_DELETED => Some(BUILDING),
             balancer::DEGRADED | balancer::STUCK => Some(DEGRADED),
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of clients of a load balancer kept the old address for the ten minutes of a settled cluster.
+    #[test]
+    fn r8_19_a_new_address_of_the_bastion_makes_the_next_pass_due() {
+        assert_eq!(after_bastion(RESYNC, false), RESYNC);
+        assert_eq!(after_bastion(RESYNC, true), BUILDING);
     }
 }

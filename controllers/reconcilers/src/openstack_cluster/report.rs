@@ -6,9 +6,9 @@ use apiserver_types::{
     condition, set_condition,
 };
 use controllers_infrastructure::{ErrorClass, Network, Subnet};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 
-use super::balancer::{BROKEN, DEGRADED, ERROR};
+use super::balancer::{self, BalancerWish, DEGRADED};
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
@@ -37,6 +37,7 @@ pub(super) fn report(
     let chosen = object.spec.control_plane_availability_zones.clone().unwrap_or_default();
     let omitted = object.spec.control_plane_omit_availability_zone == Some(true);
     let generation = object.metadata.generation;
+    let tag = OwnershipTag::of(object);
     let status = object.status.get_or_insert_default();
     things(status, observed);
     if let Some(balancer) = load_balancer(desired, observed) {
@@ -48,7 +49,7 @@ pub(super) fn report(
         ("NetworkReady", network(desired, observed)),
         ("RouterReady", router(desired, observed)),
         ("SecurityGroupsReady", groups(desired, observed)),
-        ("APIEndpointReady", endpoint(desired, observed)),
+        ("APIEndpointReady", endpoint(desired, &tag, observed)),
     ];
     super::bastion::report::report(status, desired, observed, generation, now);
     let conditions = status.conditions.get_or_insert_default();
@@ -209,24 +210,15 @@ fn groups(desired: &Desired, observed: &Observed) -> Part {
     }
 }
 
-fn endpoint(desired: &Desired, observed: &Observed) -> Part {
+fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Part {
+    let is_known = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
     match &desired.endpoint {
-        EndpointWish::LoadBalancer(_) if broken(observed) => {
-            let message = "the load balancer is in ERROR".to_owned();
-            if observed.balancing.answers {
-                Part::Degraded(DEGRADED, message)
-            } else {
-                Part::Wrong(BROKEN, message)
-            }
-        }
+        EndpointWish::LoadBalancer(wish) if is_known => balanced(wish, tag, observed),
         _ if observed.unresolvable.is_some() => {
             let message = observed.unresolvable.clone().unwrap_or_default();
             Part::Wrong("EndpointNotResolvable", message)
         }
-        _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => {
-            let broken = observed.balancing.given_up.clone();
-            broken.map_or(Part::Done, |message| Part::Degraded(DEGRADED, message))
-        }
+        _ if is_known => Part::Done,
         EndpointWish::Nowhere => Part::Wrong(
             UNDETERMINED,
             "the API has no address, because the spec requests no floating IP. \
@@ -248,11 +240,26 @@ fn endpoint(desired: &Desired, observed: &Observed) -> Part {
     }
 }
 
-/// Returns true if a load balancer that worked is in ERROR.
-fn broken(observed: &Observed) -> bool {
-    let balancer = observed.balancing.balancer.as_ref();
-    observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0)
-        && balancer.is_some_and(|balancer| balancer.provisioning_status == ERROR)
+/// Returns the state of an endpoint at a load balancer: whether clients reach the API there, as far as the cloud shows it.
+fn balanced(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Part {
+    let view = &observed.balancing;
+    if let Some(message) = view.taken.clone() {
+        return Part::Wrong(balancer::NAME_TAKEN, message);
+    }
+    match balancer::unusable(wish, tag, observed) {
+        Some((DEGRADED, message)) => return Part::Degraded(DEGRADED, message),
+        Some((reason, message)) => return Part::Wrong(reason, message),
+        None => {}
+    }
+    if let Some(message) = observed.unresolvable.clone() {
+        return Part::Wrong("EndpointNotResolvable", message);
+    }
+    // The error that keeps Capstan from creating another one is reported.
+    if view.balancer.is_none() || wish.floating && observed.floating_ip.is_none() {
+        return Part::Missing;
+    }
+    let left = view.given_up.clone();
+    left.map_or(Part::Done, |message| Part::Degraded(DEGRADED, message))
 }
 
 /// Returns the status of the load balancer, once all of it is known.

@@ -64,6 +64,16 @@ impl Actor<'_> {
             Step::CreateAddress { claim, address } => self.create(pool, observed, &claim, address).await,
             Step::Refer(claim) => self.refer(observed, &claim).await,
             Step::Allocate => self.allocate(pool, observed).await,
+            Step::Tag(ip) => {
+                self.change_tags(observed, &ip, &self.tag.tags(None), &[]).await?;
+                Ok(None)
+            }
+            Step::Untag { ip, tags } => {
+                self.change_tags(observed, &ip, &[], &tags).await?;
+                let message =
+                    format!("removed the tags of the pool from {}, which the spec names", ip.address);
+                Ok(Some(("FloatingIPUntagged", message)))
+            }
             Step::Nothing => Ok(None),
         }
     }
@@ -123,8 +133,26 @@ impl Actor<'_> {
         let failure = FailedStep::new(OPENSTACK_ERROR, "FailedCreateFloatingIP");
         let ip = made.map_err(|error| error.during(|| attempt).of_step(Some(failure)))?;
         let message = format!("allocated floating IP {}", ip.address);
-        observed.members.push(Member { given: false, ip });
+        observed.members.push(Member { lacks_tag: true, ip, ..Member::default() });
         Ok(Some(("CreatedFloatingIP", message)))
+    }
+
+    /// Adds and removes tags of a floating IP. A cloud without tags has no effect; then the description says whose it is.
+    async fn change_tags(
+        &self,
+        observed: &mut Observed,
+        ip: &FloatingIp,
+        added: &[String],
+        removed: &[String],
+    ) -> Result<(), ReconcileError> {
+        self.cloud.change_tags(TaggedKind::FloatingIp, &ip.id, added, removed).await?;
+        for member in observed.members.iter_mut().filter(|member| member.ip.id == ip.id) {
+            member.lacks_tag = false;
+            member.pool_tags.clear();
+            member.ip.tags.retain(|tag| !removed.contains(tag));
+            member.ip.tags.extend_from_slice(added);
+        }
+        Ok(())
     }
 
     /// Tags a floating IP of upstream's pool, so that no other pool of that name takes it.

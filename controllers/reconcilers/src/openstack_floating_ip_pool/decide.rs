@@ -1,5 +1,7 @@
 //! Decision on the next step of a pool.
 
+use std::collections::BTreeSet;
+
 use apiserver_types::{Condition, NetworkStatus, OpenStackFloatingIPPool, ReclaimPolicy};
 use controllers_infrastructure::FloatingIp;
 use controllers_runtime::Journal;
@@ -36,6 +38,10 @@ pub(super) struct HeldAddress {
 pub(super) struct Member {
     /// The spec names it, so it is never deleted.
     pub given: bool,
+    /// It was allocated for the pool, and lacks the pool's tag.
+    pub lacks_tag: bool,
+    /// Tags of pools on one that the spec names. With them, it would count as allocated once the spec does not name it.
+    pub pool_tags: Vec<String>,
     pub ip: FloatingIp,
 }
 
@@ -74,6 +80,10 @@ pub(super) enum Step {
     Refer(Claim),
     /// Allocate a floating IP.
     Allocate,
+    /// Tag a floating IP as one of the pool.
+    Tag(FloatingIp),
+    /// Remove tags of pools from a floating IP that the spec names.
+    Untag { ip: FloatingIp, tags: Vec<String> },
     /// Nothing is left to do, or no address is left.
     Nothing,
 }
@@ -85,6 +95,15 @@ impl Observed {
             || self.journal.of_kind(RESERVATION).any(|entry| entry.id.as_deref() == Some(address))
     }
 
+    /// Returns the number of addresses that count for the limit of the pool: claimed ones and available ones. One that
+    /// another owner uses is neither.
+    pub(super) fn counted(&self) -> usize {
+        let held = self.addresses.iter().map(|held| held.address.as_str());
+        let reserved = self.journal.of_kind(RESERVATION).filter_map(|entry| entry.id.as_deref());
+        let claimed: BTreeSet<&str> = held.chain(reserved).collect();
+        claimed.len() + self.available().count()
+    }
+
     /// Returns the floating IPs that no claim uses.
     pub(super) fn available(&self) -> impl Iterator<Item = &Member> {
         let free = |member: &&Member| member.ip.port_id.is_none() && !self.is_claimed(&member.ip.address);
@@ -94,7 +113,7 @@ impl Observed {
 
 /// Decides on the next step. Pure and total.
 pub(super) fn next_step(pool: &OpenStackFloatingIPPool, observed: &Observed) -> Step {
-    if let Some(step) = release(pool, observed) {
+    if let Some(step) = release(pool, observed).or_else(|| tags(observed)) {
         return step;
     }
     if pool.metadata.deletion_timestamp.is_some() {
@@ -107,6 +126,15 @@ pub(super) fn next_step(pool: &OpenStackFloatingIPPool, observed: &Observed) -> 
         .filter(|claim| !observed.unserved.contains(&claim.name))
         .find_map(|claim| serve(pool, observed, claim));
     step.unwrap_or(Step::Nothing)
+}
+
+fn tags(observed: &Observed) -> Option<Step> {
+    let tagged = observed.members.iter().find(|member| member.given && !member.pool_tags.is_empty());
+    let untag = tagged.map(|member| Step::Untag { ip: member.ip.clone(), tags: member.pool_tags.clone() });
+    untag.or_else(|| {
+        let untagged = observed.members.iter().find(|member| !member.given && member.lacks_tag);
+        untagged.map(|member| Step::Tag(member.ip.clone()))
+    })
 }
 
 fn release(pool: &OpenStackFloatingIPPool, observed: &Observed) -> Option<Step> {
@@ -138,7 +166,7 @@ fn serve(pool: &OpenStackFloatingIPPool, observed: &Observed, claim: &Claim) -> 
     if let Some(member) = observed.available().next() {
         return Some(Step::Reserve { uid: claim.uid.clone(), address: member.ip.address.clone() });
     }
-    let count = observed.members.len();
+    let count = observed.counted();
     let limit =
         pool.spec.max_ips.as_ref().map_or(usize::MAX, |limit| usize::try_from(limit.0).unwrap_or_default());
     (count < limit).then_some(Step::Allocate)
@@ -162,7 +190,7 @@ mod tests {
     fn member(address: &str, given: bool) -> Member {
         let ip =
             FloatingIp { id: format!("id-{address}"), address: address.to_owned(), ..FloatingIp::default() };
-        Member { given, ip }
+        Member { given, ip, ..Member::default() }
     }
 
     fn claim(name: &str) -> Claim {
@@ -212,6 +240,41 @@ mod tests {
         observed.claims[1].has_address = true;
         observed.claims.push(claim("c"));
         assert_eq!(next_step(&pool, &observed), Step::Nothing, "the limit is reached");
+    }
+
+    /// A floating IP that another owner used counted for the limit, and one that was deleted behind the pool did not.
+    #[test]
+    fn r11_the_limit_counts_claimed_and_available_addresses() {
+        let pool = pool(ReclaimPolicy::Retain, Some(2));
+        let used = |address: &str| {
+            let ip = FloatingIp { port_id: Some("p".to_owned()), ..member(address, false).ip };
+            Member { ip, ..Member::default() }
+        };
+        let mut observed = Observed {
+            claims: vec![claim("new")],
+            members: vec![used("192.0.2.1"), used("192.0.2.2")],
+            addresses: vec![held("a", "192.0.2.1")],
+            ..Observed::default()
+        };
+        assert_eq!(observed.counted(), 1, "no claim has 192.0.2.2, and it is not available");
+        assert_eq!(next_step(&pool, &observed), Step::Allocate);
+        observed.addresses.push(held("b", "192.0.2.9"));
+        assert_eq!(observed.counted(), 2, "claim b keeps its address, which does not exist any more");
+        assert_eq!(next_step(&pool, &observed), Step::Nothing);
+    }
+
+    #[test]
+    fn r11_1_an_allocated_address_has_the_tag_of_the_pool_and_a_given_one_has_none() {
+        let pool = pool(ReclaimPolicy::Retain, None);
+        let mut allocated = member("192.0.2.1", false);
+        allocated.lacks_tag = true;
+        let observed = Observed { members: vec![allocated.clone()], ..Observed::default() };
+        assert_eq!(next_step(&pool, &observed), Step::Tag(allocated.ip));
+        let tags = vec!["cluster-api-provider-openstack-fip-pool-pool".to_owned()];
+        let mut given = member("192.0.2.9", true);
+        given.pool_tags.clone_from(&tags);
+        let observed = Observed { members: vec![given.clone()], ..Observed::default() };
+        assert_eq!(next_step(&pool, &observed), Step::Untag { ip: given.ip, tags });
     }
 
     #[test]

@@ -130,7 +130,11 @@ impl OpenStackFloatingIPPoolReconciler {
         }
         let before = object.clone();
         report::report(object, &observed, result.as_ref().err(), &now());
+        let failed = report::newly_failed(&before, object, &observed);
         *object = write_status(api, &before, object).await?;
+        for message in failed {
+            self.context.events.record(object, Severity::Warning, "FloatingIPNotFound", &message).await;
+        }
         result?;
         if deleting && observed.addresses.is_empty() {
             crate::finalizers::remove(api, object, FINALIZER).await?;

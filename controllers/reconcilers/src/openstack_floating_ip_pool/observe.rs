@@ -84,7 +84,9 @@ pub(super) async fn cloud(
     let member = |ip: FloatingIp| {
         let given = given.contains(&ip.address);
         let ours = is_of(&ip, &pool.name_any(), tag);
-        (ip.network_id == network.id && (given || ours)).then_some(Member { given, ip })
+        let lacks_tag = !given && tag.is_on(&[], &ip.description) && !ip.tags.contains(&tag.text());
+        let pool_tags = if given { pool_tags(&ip, &pool.name_any(), tag) } else { Vec::new() };
+        (ip.network_id == network.id && (given || ours)).then_some(Member { given, lacks_tag, pool_tags, ip })
     };
     observed.members = all.into_iter().filter_map(member).collect();
     observed
@@ -92,6 +94,12 @@ pub(super) async fn cloud(
         .sort_by(|one, other| (!one.given, &one.ip.address).cmp(&(!other.given, &other.ip.address)));
     observed.network = Some(network);
     Ok(())
+}
+
+/// Returns the tags on a floating IP that make it one of the pool of this name and tag: ours and upstream's.
+fn pool_tags(ip: &FloatingIp, pool: &str, tag: &OwnershipTag) -> Vec<String> {
+    let (ours, upstream) = (tag.text(), format!("{UPSTREAM_TAG}{pool}"));
+    ip.tags.iter().filter(|held| **held == ours || **held == upstream).cloned().collect()
 }
 
 /// Returns true if a floating IP was allocated for the pool of this name and tag. Upstream's tag counts as long as no pool
@@ -155,6 +163,8 @@ mod tests {
             (with(&[&upstream, "capstan-1"]), true, false),
             (with(&["cluster-api-provider-openstack-fip-pool-another"]), false, false),
         ];
+        let given = with(&[&upstream, "capstan-1", "blue"]);
+        assert_eq!(pool_tags(&given, "pool", &one), [upstream.as_str(), "capstan-1"]);
         for (ip, of_one, of_other) in table {
             assert_eq!((is_of(&ip, "pool", &one), is_of(&ip, "pool", &other)), (of_one, of_other), "{ip:?}");
         }

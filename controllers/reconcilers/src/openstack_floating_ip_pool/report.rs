@@ -43,6 +43,31 @@ pub(super) fn report(
     set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
 }
 
+/// Returns the messages about addresses that failed since the last pass: their floating IPs do not exist. Pure.
+pub(super) fn newly_failed(
+    before: &OpenStackFloatingIPPool,
+    after: &OpenStackFloatingIPPool,
+    observed: &Observed,
+) -> Vec<String> {
+    let failed = |pool: &OpenStackFloatingIPPool| {
+        pool.status.as_ref().and_then(|status| status.failed_ips.clone()).unwrap_or_default()
+    };
+    let known = failed(before);
+    let new = failed(after).into_iter().filter(|address| !known.contains(address));
+    new.map(|address| match observed.addresses.iter().find(|held| held.address == address) {
+        Some(held) => format!(
+            "floating IP {address} of claim {} does not exist any more. The claim keeps the address. Delete the claim to \
+             get another one",
+            held.claim
+        ),
+        None => format!(
+            "floating IP {address} of spec.preAllocatedFloatingIPs does not exist on the network of the pool. Allocate it, \
+             or remove it from the spec"
+        ),
+    })
+    .collect()
+}
+
 fn ready(observed: &Observed, error: Option<&ReconcileError>) -> (ConditionStatus, &'static str, String) {
     let no = ConditionStatus::False;
     match error {
@@ -83,11 +108,24 @@ mod tests {
         let free = FloatingIp { address: "192.0.2.1".to_owned(), ..FloatingIp::default() };
         let observed = Observed {
             network: Some(apiserver_types::NetworkStatus::default()),
-            members: vec![Member { given: false, ip: free }],
-            addresses: vec![HeldAddress { address: "192.0.2.2".to_owned(), ..HeldAddress::default() }],
+            members: vec![Member { ip: free, ..Member::default() }],
+            addresses: vec![HeldAddress {
+                address: "192.0.2.2".to_owned(),
+                claim: "web".to_owned(),
+                ..HeldAddress::default()
+            }],
             ..Observed::default()
         };
+        let before = pool.clone();
         report(&mut pool, &observed, None, &now());
+        let warned = newly_failed(&before, &pool, &observed);
+        assert_eq!(warned.len(), 2);
+        assert!(
+            warned[0].starts_with("floating IP 192.0.2.2 of claim web does not exist any more"),
+            "{warned:?}"
+        );
+        assert!(warned[1].starts_with("floating IP 192.0.2.9 of spec.preAllocatedFloatingIPs"), "{warned:?}");
+        assert_eq!(newly_failed(&pool, &pool, &observed), Vec::<String>::new(), "once");
         let status = pool.status.unwrap();
         assert_eq!(status.available_ips.unwrap(), ["192.0.2.1"]);
         assert_eq!(status.claimed_ips.unwrap(), ["192.0.2.2"]);

@@ -50,7 +50,8 @@ pub(super) fn volumes(
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let zone = |zone: Option<&VolumeAvailabilityZone>| match zone {
         Some(zone) if zone.from == Some(VolumeAvailabilityZoneSource::Machine) => {
-            availability_zone(machine, cluster)
+            // Cinder has no hosts of servers.
+            availability_zone(machine, cluster).map(|zone| without_host(&zone).to_owned())
         }
         Some(zone) => zone.name.clone(),
         None => None,
@@ -106,6 +107,11 @@ pub(super) fn block_devices(
 /// Returns true if a Machine belongs to a control plane.
 pub(super) fn is_control_plane(machine: &Machine) -> bool {
     machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
+}
+
+/// Returns the zone of `zone:host` and `zone:host:node`, by which administrators name a compute host, too.
+fn without_host(zone: &str) -> &str {
+    zone.split(':').next().unwrap_or(zone)
 }
 
 /// Returns the requested availability zone of a server.
@@ -219,6 +225,9 @@ mod tests {
         };
         let text = |zone: &str| Some(zone.to_owned());
         assert_eq!(zones(&machine, &cluster), [text("z1"), text("z9")]);
+        machine.spec.failure_domain = Some("z1:host7".to_owned());
+        assert_eq!(zones(&machine, &cluster), [text("z1"), text("z9")], "R14.3: a host of Nova");
+        assert_eq!(availability_zone(&machine, &cluster), text("z1:host7"));
         machine.metadata.labels = Some([(CONTROL_PLANE_LABEL.to_owned(), String::new())].into());
         cluster.spec.control_plane_omit_availability_zone = Some(true);
         assert_eq!(zones(&machine, &cluster), [None, text("z9")]);

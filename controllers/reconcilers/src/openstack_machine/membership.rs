@@ -3,7 +3,6 @@
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::LoadBalancerQuery;
 use controllers_runtime::{ReconcileError, Severity};
-use kube::ResourceExt;
 
 use super::OpenStackMachineReconciler;
 use super::objects::ServerObjects;
@@ -23,7 +22,6 @@ impl OpenStackMachineReconciler {
         object: &OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
     ) -> Result<bool, ReconcileError> {
-        let uid = object.uid().unwrap_or_default();
         let cluster = cluster
             .filter(|cluster| cluster.metadata.deletion_timestamp.is_none() && has_load_balancer(cluster));
         let status = cluster.and_then(|cluster| cluster.status.as_ref());
@@ -37,7 +35,7 @@ impl OpenStackMachineReconciler {
         let Some(balancer) = found.iter().find(|balancer| exists(&balancer.provisioning_status)) else {
             return Ok(false);
         };
-        if !observer.is_member(&known.id, &uid).await? {
+        if !observer.is_member(&known.id, object).await? {
             return Ok(false);
         }
         if !is_given_up(jiff::Timestamp::now(), balancer) {

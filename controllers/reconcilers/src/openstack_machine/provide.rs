@@ -165,7 +165,7 @@ impl OpenStackMachineReconciler {
             let of_cluster = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
             let observer = Observer { cloud: &of_cluster, servers: &self.context.servers, tag: observer.tag };
             if leaves {
-                let is_member = observer.is_member(balancer, &object.uid().unwrap_or_default()).await?;
+                let is_member = observer.is_member(balancer, object).await?;
                 observed.membership = if is_member { Membership::Leaving } else { Membership::Removed };
             } else {
                 observer.membership(observed, balancer, ports, object).await?;

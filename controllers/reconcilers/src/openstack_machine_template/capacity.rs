@@ -41,6 +41,11 @@ pub(super) fn capacity(template: &OpenStackMachineTemplate, size: &Size) -> BTre
     capacity
 }
 
+/// Returns true if a template maps devices of its flavor to resource names.
+pub(super) fn maps_devices(template: &OpenStackMachineTemplate) -> bool {
+    template.annotations().contains_key(DEVICES)
+}
+
 /// Returns the devices of a flavor that the annotation maps to resource names.
 fn devices(template: &OpenStackMachineTemplate, flavor: &Flavor) -> BTreeMap<String, Quantity> {
     let text = template.annotations().get(DEVICES).map(String::as_str).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackIdentityReference, OpenStackMachineTemplate};
-use controllers_infrastructure::{Cloud, ImageQuery};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Flavor, ImageQuery};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, now, paused,
     write_status,
@@ -129,7 +129,10 @@ impl OpenStackMachineTemplateReconciler {
         };
         let spec = &object.spec.template.spec;
         let flavor = match resolve::flavor(&cloud, &spec.flavor).await {
-            Ok(flavor) => flavor,
+            Ok(flavor) => match with_extra_specs(&cloud, object, flavor).await {
+                Ok(flavor) => flavor,
+                Err(error) => return Ending::Stopped(error.into()),
+            },
             Err(error) if report::is_unresolved(&error) => return Ending::NoFlavor(error),
             Err(error) => return Ending::Stopped(error),
         };
@@ -175,4 +178,20 @@ impl OpenStackMachineTemplateReconciler {
             Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
         Ok(api.get_opt(&reference.name).await?.map(|found| found.spec.identity_ref))
     }
+}
+
+/// Returns a flavor with its extra specs, if the template maps devices to resource names. An old Nova lists flavors without.
+async fn with_extra_specs(
+    cloud: &Arc<dyn Cloud>,
+    object: &OpenStackMachineTemplate,
+    mut flavor: Flavor,
+) -> Result<Flavor, CloudError> {
+    if flavor.extra_specs.is_empty() && capacity::maps_devices(object) {
+        flavor.extra_specs = match cloud.flavor_extra_specs(&flavor.id).await {
+            // The user may not see them.
+            Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Default::default(),
+            result => result?,
+        };
+    }
+    Ok(flavor)
 }

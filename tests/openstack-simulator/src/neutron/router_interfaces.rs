@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::resource::{find, find_own};
 use super::routers::interface_in;
 use super::{ResourceKind, bad_request, conflict, ports, refusal};
+use crate::address::Network;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{list, set, text, touch};
@@ -106,6 +107,7 @@ pub(super) fn remove(state: &mut CloudState, context: &Context<'_>, id: &str) ->
     let summary = summary(state, id, interface);
     let port_id = text(interface, "id").to_owned();
     check_floating(state, id, &summary)?;
+    check_routes(state, id, &summary)?;
     ports::discard(state, &port_id, context.now);
     Ok(Reply::ok(&summary))
 }
@@ -129,4 +131,20 @@ fn check_floating(state: &CloudState, id: &str, summary: &Value) -> Result<(), R
          floating IPs."
     );
     Err(conflict("RouterInterfaceInUseByFloatingIP", &words))
+}
+
+/// Returns an error if a route of the router leads through this interface.
+fn check_routes(state: &CloudState, id: &str, summary: &Value) -> Result<(), Reply> {
+    let subnet = summary.get("subnet_id").and_then(Value::as_str).unwrap_or_default();
+    let range = state.find(ResourceKind::Subnet, subnet).and_then(|it| Network::parse(text(it, "cidr")));
+    let Some((range, router)) = range.zip(state.find(ResourceKind::Router, id)) else { return Ok(()) };
+    let mut hops = list(router, "routes").iter().filter_map(|route| route.get("nexthop")?.as_str());
+    if !hops.any(|hop| hop.parse().is_ok_and(|hop| range.contains(hop))) {
+        return Ok(());
+    }
+    let words = format!(
+        "Router interface for subnet {subnet} on router {id} cannot be deleted, as it is required by one or more \
+         routes."
+    );
+    Err(conflict("RouterInterfaceInUseByRoute", &words))
 }

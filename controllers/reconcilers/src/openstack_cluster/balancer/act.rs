@@ -17,8 +17,8 @@ use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
 use super::repairs::{PART_REPAIRS, RECREATIONS};
 use super::{
-    Backend, BalancerWish, ENABLED, FAILOVER, IDLE_TIMEOUT, OVN, RECREATED, REPLACED, Step, allowed_cidrs,
-    clients, members,
+    Backend, BalancerWish, ENABLED, FAILOVER, IDLE_TIMEOUT, RECREATED, REPLACED, Step, allowed_cidrs,
+    clients, decide, limits, members, passes_clients,
 };
 use crate::names;
 
@@ -196,6 +196,7 @@ impl Actor<'_> {
             result => result?,
         };
         observed.journal.learn(names::LOAD_BALANCER, &wish.name, &balancer.id);
+        observed.warnings.extend(limits::of_load_balancer(&observed.balancing.limits));
         let message = format!("created load balancer {} ({})", wish.name, balancer.id);
         observed.balancing.balancer = Some(balancer);
         Ok(Some(("CreatedLoadBalancer", message)))
@@ -313,12 +314,16 @@ impl Actor<'_> {
                 cloud.set_idle_timeout(&listener, IDLE_TIMEOUT).await?;
                 Some(("UpdatedListener", format!("set the timeouts of listener {listener}")))
             }
+            Step::SetAlgorithm { pool, algorithm } => {
+                cloud.set_pool_algorithm(&pool, algorithm).await?;
+                Some(("UpdatedPool", format!("set the algorithm of pool {pool} to {algorithm}")))
+            }
             Step::SetTags { id, tags } => {
                 cloud.set_tags(TaggedKind::LoadBalancer, &id, &tags).await?;
                 Some(("LoadBalancerTagged", format!("set the tags of load balancer {id}")))
             }
             Step::CreatePool { listener, port } => {
-                let algorithm = if is_ovn(observed) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" };
+                let algorithm = decide::algorithm(observed);
                 let (name, tags) = (wish.part_name(port), self.tag.tags(None));
                 let new = NewPool { listener_id: listener, name, tags, algorithm: algorithm.to_owned() };
                 let pool = cloud.create_pool(&new).await?;
@@ -399,7 +404,8 @@ impl Actor<'_> {
         load_balancer_id: String,
         protocol_port: i32,
     ) -> Result<EventText, ReconcileError> {
-        let ovn = is_ovn(observed);
+        let is_without = clients::passes_connections(wish, observed);
+        observed.warnings.extend(limits::of_listener(&observed.balancing.limits));
         observed.warnings.extend(clients::warnings(wish, observed));
         let name = wish.part_name(protocol_port);
         let new = NewListener {
@@ -408,8 +414,12 @@ impl Actor<'_> {
             description: self.tag.description(),
             tags: self.tag.tags(None),
             protocol_port,
-            allowed_cidrs: if ovn { Vec::new() } else { allowed_cidrs(wish, observed) },
-            idle_timeout: (!ovn).then_some(IDLE_TIMEOUT),
+            allowed_cidrs: if passes_clients(wish, observed) {
+                Vec::new()
+            } else {
+                allowed_cidrs(wish, observed)
+            },
+            idle_timeout: (!is_without).then_some(IDLE_TIMEOUT),
         };
         let listener = self.cloud.create_listener(&new).await?;
         let message = format!("created listener {name} ({})", listener.id);
@@ -477,13 +487,12 @@ fn broken(operation: &str, message: String) -> ReconcileError {
     CloudError::new(ErrorClass::Broken, operation, message).into()
 }
 
-/// Notes the state that a change of the load balancer leads to.
-fn set_status(observed: &mut Observed, status: &str) {
+/// Notes the state that a change of the load balancer leads to, and the time of the change: with that of an earlier one,
+/// the change would count as stuck.
+pub(in super::super) fn set_status(observed: &mut Observed, status: &str) {
+    let now = observed.balancing.now.to_string();
     if let Some(balancer) = &mut observed.balancing.balancer {
         status.clone_into(&mut balancer.provisioning_status);
+        balancer.changed_at = now;
     }
-}
-
-fn is_ovn(observed: &Observed) -> bool {
-    observed.balancing.balancer.as_ref().is_some_and(|balancer| balancer.provider == OVN)
 }

@@ -10,8 +10,13 @@ use crate::cidrs;
 /// Field with the clients that may connect.
 const FIELD: &str = "spec.apiServer.managedLoadBalancer.allowedCIDRs";
 
-/// Returns true if the load balancer passes connections on as they are, and so cannot check clients. Pure.
+/// Returns true if the load balancer cannot check clients: it passes connections on as they are, or Octavia is old. Pure.
 pub(in super::super) fn passes_clients(wish: &BalancerWish, observed: &Observed) -> bool {
+    observed.balancing.limits.lacks_allowed_cidrs || passes_connections(wish, observed)
+}
+
+/// Returns true if the load balancer passes connections on as they are. Pure.
+pub(super) fn passes_connections(wish: &BalancerWish, observed: &Observed) -> bool {
     match &observed.balancing.balancer {
         Some(balancer) if !balancer.provider.is_empty() => balancer.provider == OVN,
         _ => wish.provider.as_deref() == Some(OVN),
@@ -69,9 +74,13 @@ pub(super) fn warnings(wish: &BalancerWish, observed: &Observed) -> Vec<(&'stati
         return Vec::new();
     }
     if passes_clients(wish, observed) {
+        let who = if passes_connections(wish, observed) {
+            format!("load balancers of provider {OVN:?} do not check clients")
+        } else {
+            "an Octavia before version 2.12 does not check clients".to_owned()
+        };
         let message = format!(
-            "{field}: load balancers of provider {OVN:?} do not check clients. \
-             Managed security groups of control planes do; without them, any client can connect"
+            "{field}: {who}. Managed security groups of control planes do; without them, any client can connect"
         );
         return vec![("AllowedCIDRsUnsupported", message)];
     }

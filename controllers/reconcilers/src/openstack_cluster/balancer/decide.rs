@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use controllers_infrastructure::{FailedStep, Listener, LoadBalancerPart};
+use controllers_infrastructure::{FailedStep, Listener, LoadBalancerPart, Pool};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
 use super::super::observe::Observed;
 use super::repairs::PartRepairs;
 use super::{
-    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, PENDING, PoolView, allowed_cidrs,
-    health, members, none_fits, passes_clients,
+    ACTIVE, Backend, BalancerView, BalancerWish, ERROR, IDLE_TIMEOUT, LOST, NAME_TAKEN, OVN, PENDING,
+    PoolView, allowed_cidrs, clients, foreign_parts, health, members, none_fits, passes_clients, unusable,
 };
 use crate::applied_tags;
 
@@ -46,6 +46,8 @@ pub(in super::super) enum Step {
     RemoveListener(String),
     /// Add the pool of a listener.
     CreatePool { listener: String, port: i32 },
+    /// Change how a pool chooses members.
+    SetAlgorithm { pool: String, algorithm: &'static str },
     /// Remove a pool that no listener uses.
     RemovePool(String),
     /// Add the monitor of a pool.
@@ -95,11 +97,12 @@ impl Step {
             Self::Create | Self::Replace { .. } => "FailedCreateLoadBalancer",
             Self::Associate { .. } => "FailedAssociateFloatingIP",
             Self::CreateListener { .. } => "FailedCreateListener",
-            Self::SetCidrs { .. } => "FailedUpdateListener",
+            Self::SetCidrs { .. } | Self::SetIdleTimeout(_) => "FailedUpdateListener",
             Self::RemoveListener(_) | Self::RemoveBroken { part: LoadBalancerPart::Listener(_), .. } => {
                 "FailedDeleteListener"
             }
             Self::CreatePool { .. } => "FailedCreatePool",
+            Self::SetAlgorithm { .. } => "FailedUpdatePool",
             Self::RemovePool(_) | Self::RemoveBroken { part: LoadBalancerPart::Pool(_), .. } => {
                 "FailedDeletePool"
             }
@@ -147,7 +150,12 @@ const CONFIG_FAILED: &str = "APIEndpointConfigFailed";
 pub(in super::super) fn base(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
     if view.balancer.is_some() {
-        return None;
+        // Another port with the address comes with another load balancer.
+        let lost = unusable::lost_port(view).filter(|_| view.recreate.is_none());
+        return lost.map(|message| Step::Wait { reason: LOST, message });
+    }
+    if let Some(message) = view.taken.clone() {
+        return Some(Step::Wait { reason: NAME_TAKEN, message });
     }
     if view.vip_port.is_none() {
         if let Some(message) = view.misplaced.clone() {
@@ -184,7 +192,7 @@ pub(in super::super) fn floating_ip(
     tag: &OwnershipTag,
     observed: &Observed,
 ) -> Option<Step> {
-    let ip = observed.floating_ip.as_ref().filter(|_| wish.floating)?;
+    let ip = observed.floating_ip.as_ref().filter(|_| wish.floating && !observed.balancing.is_port_lost)?;
     let port = observed.balancing.vip_port_id()?;
     match ip.port_id.as_deref() {
         Some(known) if known == port => None,
@@ -224,8 +232,16 @@ pub(in super::super) fn state(observed: &Observed) -> Option<Step> {
 }
 
 /// Decides on the listener of the API, which the endpoint needs. Pure.
-pub(in super::super) fn first_listener(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
-    wish.ports.first().and_then(|port| listener(wish, observed, *port))
+pub(in super::super) fn first_listener(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    observed: &Observed,
+) -> Option<Step> {
+    let port = *wish.ports.first()?;
+    if foreign_parts::taken_port(wish, tag, &observed.balancing, port).is_some() {
+        return foreign_parts::wait(wish, tag, &observed.balancing);
+    }
+    listener(wish, observed, port)
 }
 
 fn listener(wish: &BalancerWish, observed: &Observed, port: i32) -> Option<Step> {
@@ -246,23 +262,51 @@ fn no_client(wish: &BalancerWish, observed: &Observed) -> Option<Step> {
 /// Decides on the parts of an ACTIVE load balancer. Pure.
 pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
     let view = &observed.balancing;
-    let ports = || wish.ports.iter().copied().filter(|port| !health::is_port_broken(view, *port));
+    let is_ours = |port: &i32| {
+        !health::is_port_broken(view, *port) && foreign_parts::taken_port(wish, tag, view, *port).is_none()
+    };
+    let ports = || wish.ports.iter().copied().filter(is_ours);
     health::broken_part(wish, tag, view)
         .or_else(|| ports().find_map(|port| listener(wish, observed, port)))
-        .or_else(|| ports().find_map(|port| pool(wish, tag, view, port)))
+        .or_else(|| ports().find_map(|port| pool(wish, tag, observed, port)))
         .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))
         .or_else(|| ports().find_map(|port| idle_timeout(wish, tag, observed, view.listener(port)?)))
         .or_else(|| surplus(wish, tag, view))
         .or_else(|| ports().find_map(|port| members::taken(wish, tag, view, port)))
         .or_else(|| no_client(wish, observed))
+        .or_else(|| foreign_parts::wait(wish, tag, view))
 }
 
-fn pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
+fn pool(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed, port: i32) -> Option<Step> {
+    let view = &observed.balancing;
     let listener = view.listener(port)?;
     let Some(pool) = view.pool_of(listener) else {
         return Some(Step::CreatePool { listener: listener.id.clone(), port });
     };
-    members::next(wish, tag, view, pool, port).or_else(|| monitor(wish, view, pool, port))
+    members::next(wish, tag, view, pool, port)
+        .or_else(|| monitor(wish, view, pool, port))
+        .or_else(|| set_algorithm(wish, tag, observed, &pool.pool, port))
+}
+
+/// Returns how our pools choose a member for a connection. OVN has one way only.
+pub(super) fn algorithm(observed: &Observed) -> &'static str {
+    let balancer = observed.balancing.balancer.as_ref();
+    if balancer.is_some_and(|it| it.provider == OVN) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" }
+}
+
+/// Changes the algorithm of our pool, if the cloud shows another one.
+fn set_algorithm(
+    wish: &BalancerWish,
+    tag: &OwnershipTag,
+    observed: &Observed,
+    pool: &Pool,
+    port: i32,
+) -> Option<Step> {
+    let ours =
+        pool.name == wish.part_name(port) || foreign_parts::is_our_pool(wish, tag, &observed.balancing, pool);
+    let desired = algorithm(observed);
+    let differs = !pool.algorithm.is_empty() && pool.algorithm != desired;
+    (ours && differs).then(|| Step::SetAlgorithm { pool: pool.id.clone(), algorithm: desired })
 }
 
 fn monitor(wish: &BalancerWish, view: &BalancerView, pool: &PoolView, port: i32) -> Option<Step> {
@@ -292,11 +336,14 @@ fn idle_timeout(
     observed: &Observed,
     listener: &Listener,
 ) -> Option<Step> {
-    if passes_clients(wish, observed) || !listener.tags.contains(&tag.text()) {
+    let has_none =
+        clients::passes_connections(wish, observed) || observed.balancing.limits.lacks_idle_timeouts;
+    if has_none || !foreign_parts::is_our_listener(wish, tag, listener) {
         return None;
     }
-    let known = listener.idle_timeout?;
-    (known != IDLE_TIMEOUT).then(|| Step::SetIdleTimeout(listener.id.clone()))
+    let known = [Some(listener.idle_timeout?), listener.member_timeout];
+    let differs = known.into_iter().flatten().any(|timeout| timeout != IDLE_TIMEOUT);
+    differs.then(|| Step::SetIdleTimeout(listener.id.clone()))
 }
 
 /// Tags the load balancer as the spec says. One without our tag is of an Octavia that has no tags. Pure.
@@ -311,16 +358,16 @@ pub(in super::super) fn tags(own: &[String], tag: &OwnershipTag, observed: &Obse
 
 /// Removes our listeners and pools that the spec does not name any more.
 fn surplus(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Option<Step> {
-    let mark = tag.text();
     let listener = view
         .listeners
         .iter()
-        .find(|it| it.tags.contains(&mark) && !wish.ports.contains(&it.protocol_port))
+        .find(|it| foreign_parts::is_our_listener(wish, tag, it) && !wish.ports.contains(&it.protocol_port))
         .map(|listener| Step::RemoveListener(listener.id.clone()));
     let used = |id: &String| view.listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(id));
     listener.or_else(|| {
         let pool = view.pools.iter().map(|view| &view.pool);
-        let unused = pool.into_iter().find(|pool| pool.tags.contains(&mark) && !used(&pool.id));
+        let ours = |pool: &Pool| foreign_parts::is_our_pool(wish, tag, view, pool);
+        let unused = pool.into_iter().find(|pool| ours(pool) && !used(&pool.id));
         unused.map(|pool| Step::RemovePool(pool.id.clone()))
     })
 }

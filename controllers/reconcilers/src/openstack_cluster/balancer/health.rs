@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use controllers_infrastructure::{Listener, LoadBalancer, LoadBalancerPart, Pool};
+use controllers_infrastructure::{Listener, LoadBalancer, LoadBalancerPart, Member, Pool};
 use controllers_runtime::OwnershipTag;
 
 use super::repairs::Repair;
 use super::wish::BalancerWish;
-use super::{ACTIVE, BROKEN, BalancerView, DEGRADED, ERROR, PENDING, RECREATE, STUCK, Step};
+use super::{
+    ACTIVE, BEING_DELETED, BROKEN, BalancerView, DEGRADED, DISABLED, ERROR, PENDING, RECREATE, STUCK, Step,
+    foreign_parts,
+};
 
 /// Reason of a replacement.
 pub(super) const REQUESTED: &str = "the user requests another one";
 
 /// Interval between two failovers: one takes minutes, and cannot mend what the last one did not.
 const FAILOVER_INTERVAL: Duration = Duration::from_mins(30);
-
-/// Reason of a load balancer that another client deletes.
-const BEING_DELETED: &str = "LoadBalancerBeingDeleted";
 
 /// Interval in which a load balancer is switched on once.
 const ENABLE_INTERVAL: Duration = Duration::from_hours(1);
@@ -66,7 +66,7 @@ pub(super) fn switched_off(view: &BalancerView, id: &str) -> Step {
         "another client has switched load balancer {id} off again, after Capstan switched it on at {last}. Capstan \
          switches it on an hour after that. Stop that client"
     );
-    Step::Wait { reason: "LoadBalancerDisabled", message }
+    Step::Wait { reason: DISABLED, message }
 }
 
 /// Returns the step that heals a load balancer in ERROR. `worked` is true if the cluster had one that was ACTIVE.
@@ -86,7 +86,7 @@ pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
     if view.failed_over.is_none_or(|last| is_over(last, view.now, FAILOVER_INTERVAL)) {
         return Step::FailOver { id, at: view.now };
     }
-    let is_silent = view.silent_since.is_some_and(|since| is_over(since, view.now, SILENCE));
+    let is_silent = silent_since(view).is_some_and(|since| is_over(since, view.now, SILENCE));
     if !view.answers && is_silent && limit.is_none() {
         let why = "it is in ERROR and forwards no connections".to_owned();
         return Step::Replace { id, why, failed: false };
@@ -99,9 +99,21 @@ pub(super) fn heal(view: &BalancerView, id: &str, worked: bool) -> Step {
             format!("Capstan creates another one behind the same address at {next} at the earliest")
         }
     };
-    let message =
-        format!("load balancer {id} is in ERROR. Octavia gives no reason; its operator sees one. {remedy}");
+    let title = title(view, &id);
+    let message = format!("{title} is in ERROR. Octavia gives no reason; its operator sees one. {remedy}");
     Step::Wait { reason: if view.answers { DEGRADED } else { BROKEN }, message }
+}
+
+/// Returns since when a load balancer in ERROR forwards nothing. It may have been unusable earlier, in another state.
+fn silent_since(view: &BalancerView) -> Option<jiff::Timestamp> {
+    let changed = view.balancer.as_ref().and_then(|balancer| balancer.changed_at.parse().ok());
+    view.silent_since.map(|since| changed.map_or(since, |changed: jiff::Timestamp| changed.max(since)))
+}
+
+/// Names a load balancer.
+fn title(view: &BalancerView, id: &str) -> String {
+    let name = view.balancer.as_ref().map(|balancer| balancer.name.as_str()).unwrap_or_default();
+    format!("load balancer {name} ({id})")
 }
 
 /// Returns the step for a load balancer that Octavia could not build.
@@ -110,8 +122,8 @@ fn build_again(view: &BalancerView, id: String) -> Step {
     match view.recreations.delay_of_unproven(view.now) {
         None => Step::Replace { id, why, failed: true },
         Some(next) => {
-            let message =
-                format!("load balancer {id} is in ERROR: {why}. Capstan creates another one at {next}");
+            let title = title(view, &id);
+            let message = format!("{title} is in ERROR: {why}. Capstan creates another one at {next}");
             Step::Wait { reason: BROKEN, message }
         }
     }
@@ -170,19 +182,18 @@ pub(super) fn is_port_broken(view: &BalancerView, port: i32) -> bool {
     listener.provisioning_status == ERROR || pool.is_some_and(|it| it.pool.provisioning_status == ERROR)
 }
 
-/// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay: those without our tag that do not serve
-/// a port of the spec.
+/// Returns our parts in ERROR, the smallest ones first. Parts of other owners stay.
 fn broken_parts(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView) -> Vec<Broken> {
-    let mark = tag.text();
     let is_broken = |status: &str| status == ERROR;
-    let listeners: Vec<&Listener> = (view.listeners.iter())
-        .filter(|it| it.tags.contains(&mark) || wish.ports.contains(&it.protocol_port))
-        .collect();
+    let ours = |it: &&Listener| foreign_parts::is_our_listener(wish, tag, it);
+    let listeners: Vec<&Listener> = view.listeners.iter().filter(ours).collect();
     let serves = |pool: &Pool| listeners.iter().any(|it| it.default_pool_id.as_ref() == Some(&pool.id));
-    let pools = || view.pools.iter().filter(|it| it.pool.tags.contains(&mark) || serves(&it.pool));
+    let is_our_pool = |pool: &Pool| foreign_parts::is_our_pool(wish, tag, view, pool);
+    let pools = || view.pools.iter().filter(|it| is_our_pool(&it.pool) || serves(&it.pool));
     let broken = |kind: &str, name: &str, part| Broken { key: format!("{kind}/{name}"), part };
     let members = pools().flat_map(|pool| pool.members.iter().map(|member| (pool.pool.id.clone(), member)));
-    let members = members.filter(|(_, it)| it.tags.contains(&mark) && is_broken(&it.provisioning_status));
+    let is_our_member = |it: &Member| foreign_parts::is_our_member(wish, tag, view, it);
+    let members = members.filter(|(_, it)| is_our_member(it) && is_broken(&it.provisioning_status));
     let members = members
         .map(|(pool, it)| broken("member", &it.name, LoadBalancerPart::Member { pool, id: it.id.clone() }));
     let monitors = pools().filter_map(|pool| Some((&pool.pool.name, pool.monitor.as_ref()?)));

@@ -7,8 +7,7 @@ use std::net::IpAddr;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use controllers_runtime::ReconcileError;
 
-/// Reason of an endpoint whose address another port has.
-const LOST: &str = "VIPLost";
+use super::LOST;
 
 /// Consequence of an address that cannot be had.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use controllers_infrastructure::{Member, NewMember};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
-use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step};
+use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step, foreign_parts};
 
 /// Time in which connections of a member that leaves can end. Requests to the API are shorter, except watches, which
 /// clients begin again. Unit: seconds.
@@ -21,12 +21,12 @@ pub(super) fn next(
     port: i32,
 ) -> Option<Step> {
     let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
-    let ours = |member: &&Member| member.tags.contains(&tag.text());
+    let ours = |member: &&Member| foreign_parts::is_our_member(wish, tag, view, member);
+    let is_of =
+        |member: &Member, backend: &Backend| view.limits.lacks_tags || member.tags.contains(&backend.tag());
     let stays = |member: &Member| {
-        let known = view
-            .backends
-            .iter()
-            .find(|backend| member.tags.contains(&backend.tag()) && member.name == name_of(backend));
+        let known =
+            view.backends.iter().find(|backend| is_of(member, backend) && member.name == name_of(backend));
         known.is_some_and(|backend| {
             backend.address.as_ref().is_none_or(|(address, _)| same_address(address, &member.address))
         })
@@ -62,7 +62,8 @@ fn holder<'a>(pool: &'a PoolView, port: i32, backend: &Backend) -> Option<&'a Me
 pub(super) fn taken(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, port: i32) -> Option<Step> {
     let pool = view.pool_of(view.listener(port)?)?;
     view.backends.iter().find_map(|backend| {
-        let held = holder(pool, port, backend).filter(|member| !member.tags.contains(&tag.text()))?;
+        let held = holder(pool, port, backend);
+        let held = held.filter(|member| !foreign_parts::is_our_member(wish, tag, view, member))?;
         let message = format!(
             "member {} ({}) of load balancer {} is of another owner and has the address {}:{port} of {}. Remove it",
             held.name, held.id, wish.name, held.address, backend.machine

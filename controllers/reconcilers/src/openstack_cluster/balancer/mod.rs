@@ -10,20 +10,23 @@ pub(super) mod busy;
 mod clients;
 pub(super) mod decide;
 pub(super) mod delete;
+pub(super) mod foreign_parts;
 pub(super) mod health;
+mod limits;
 mod lost_address;
 mod members;
 pub(super) mod observe;
 mod repairs;
 #[cfg(test)]
 mod tests;
+mod unusable;
 pub(super) mod wish;
 
 use std::net::IpAddr;
 
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
-    HealthMonitor, Listener, LoadBalancer, Member, Network, Pool, Port, Subnet,
+    HealthMonitor, Listener, LoadBalancer, LoadBalancerLimits, Member, Network, Pool, Port, Subnet,
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -33,6 +36,7 @@ use clients::none_fits;
 pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 use repairs::{PartRepairs, Recreations};
+pub(super) use unusable::unusable;
 pub(super) use wish::BalancerWish;
 
 /// Annotation with the time of the last failover that was requested.
@@ -68,6 +72,18 @@ pub(super) const PENDING: &str = "LoadBalancerPending";
 /// Reason of a load balancer that Octavia has been changing for too long.
 pub(super) const STUCK: &str = "LoadBalancerStuck";
 
+/// Reason of a load balancer that another client deletes.
+pub(super) const BEING_DELETED: &str = "LoadBalancerBeingDeleted";
+
+/// Reason of a load balancer that another client has switched off.
+pub(super) const DISABLED: &str = "LoadBalancerDisabled";
+
+/// Reason of an endpoint that has lost its address.
+pub(super) const LOST: &str = "VIPLost";
+
+/// Reason of a name or port that another owner has.
+pub(super) const NAME_TAKEN: &str = "NameTaken";
+
 /// Longest silence of a connection: watches and logs are silent for minutes. Unit: milliseconds.
 pub(super) const IDLE_TIMEOUT: i32 = 600_000;
 
@@ -95,6 +111,10 @@ pub(super) struct BalancerView {
     /// Why that network or subnet cannot be used.
     pub misplaced: Option<String>,
     pub balancer: Option<LoadBalancer>,
+    /// Message about a load balancer of another owner with our name.
+    pub taken: Option<String>,
+    /// Our port does not exist any more, and the load balancer still has it.
+    pub is_port_lost: bool,
     /// Network of the address with its subnets, if the spec names it.
     pub network: Option<(Network, Vec<Subnet>)>,
     pub listeners: Vec<Listener>,
@@ -123,6 +143,8 @@ pub(super) struct BalancerView {
     pub given_up: Option<String>,
     /// The user requests another load balancer.
     pub recreate: Option<String>,
+    /// The endpoint worked once, and did not when the last pass ended.
+    pub was_unusable: bool,
     /// A broken load balancer still forwards connections.
     pub answers: bool,
     /// Start of the time in which it did not.
@@ -130,6 +152,8 @@ pub(super) struct BalancerView {
     pub now: Timestamp,
     /// Address from which this process reaches the load balancer, as far as it is known.
     pub egress: Option<IpAddr>,
+    /// Attributes that Octavia does not have.
+    pub limits: LoadBalancerLimits,
     /// The provider has no health monitors.
     pub no_monitors: bool,
 }
@@ -140,10 +164,11 @@ impl BalancerView {
         let annotation = |key: &str| object.annotations().get(key).cloned();
         let status = object.status.as_ref();
         let known = status.and_then(|status| status.api_server_managed_load_balancer.as_ref());
-        let silent = object
-            .condition("APIEndpointReady")
-            .filter(|it| !it.holds() && it.reason == BROKEN)
-            .and_then(|it| it.last_transition_time.0.parse().ok());
+        let unusable = object.condition("APIEndpointReady").filter(|it| !it.holds());
+        let silent =
+            unusable.filter(|it| it.reason == BROKEN).and_then(|it| it.last_transition_time.0.parse().ok());
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        let is_provisioned = initialization.and_then(|it| it.provisioned) == Some(true);
         Self {
             backends,
             last_address: known.map(|known| known.internal_ip.clone()),
@@ -155,6 +180,7 @@ impl BalancerView {
             recreations: Recreations::of(object),
             recreate: annotation(RECREATE).filter(|value| annotation(RECREATED).as_ref() != Some(value)),
             silent_since: silent,
+            was_unusable: is_provisioned && unusable.is_some(),
             now: Timestamp::now(),
             ..Self::default()
         }
@@ -184,9 +210,10 @@ impl BalancerView {
         found.is_some_and(|it| it.members.iter().all(|known| known.id == member))
     }
 
-    /// Returns the listener of a port.
+    /// Returns the listener of a TCP port. Octavia has one for all protocols above TCP, and others beside it.
     pub(super) fn listener(&self, port: i32) -> Option<&Listener> {
-        self.listeners.iter().find(|listener| listener.protocol_port == port)
+        let is_tcp = |listener: &&Listener| !matches!(listener.protocol.as_str(), "UDP" | "SCTP");
+        self.listeners.iter().filter(is_tcp).find(|listener| listener.protocol_port == port)
     }
 
     /// Returns the pool of a listener.

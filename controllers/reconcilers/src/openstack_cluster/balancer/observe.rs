@@ -10,7 +10,7 @@ use controllers_infrastructure::{
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
-use super::{BalancerView, BalancerWish, ERROR, PoolView, health};
+use super::{BalancerView, BalancerWish, ERROR, NAME_TAKEN, PoolView, health};
 use crate::{cidrs, endpoint_hosts, names, queries};
 
 /// Timeout of the connection that shows whether a broken load balancer still forwards.
@@ -26,9 +26,19 @@ impl Observer<'_> {
         let id = observed.journal.id(names::LOAD_BALANCER, &wish.name).map(str::to_owned);
         let found = self.owned_vip_ports(&wish.vip_name()).await?;
         let vip_port = observed.adopt(names::VIP_PORT, &wish.vip_name(), found);
+        let port_id = observed.journal.id(names::VIP_PORT, &wish.vip_name()).map(str::to_owned);
         let view = &mut observed.balancing;
+        view.limits = self.cloud.load_balancer_limits().await?;
         view.vip_port = vip_port;
-        view.balancer = self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await?;
+        view.balancer = match self.owned_balancer(id.as_deref(), &wish.name, view.vip_port.as_ref()).await {
+            // The other parts of the cluster are created anyway.
+            Err(ReconcileError::Waiting { reason: NAME_TAKEN, message }) => {
+                view.taken = Some(message);
+                None
+            }
+            result => result?,
+        };
+        self.lost_port(view, port_id.as_deref()).await?;
         self.named_address(observed, wish).await;
         match &observed.balancing.balancer {
             None if wish.has_place() => match self.place(observed, wish).await {
@@ -47,11 +57,25 @@ impl Observer<'_> {
             self.network_of_address(&mut observed.balancing).await?;
         }
         if !wish.allowed_cidrs.is_empty() {
-            observed.balancing.egress = egress(observed.endpoint.as_ref()).await;
+            observed.balancing.egress = egress(target(wish, observed).as_ref()).await;
         }
         self.parts(&mut observed.balancing).await?;
         observed.balancing.given_up = health::given_up(wish, self.tag, &observed.balancing);
         self.addresses(observed).await
+    }
+
+    /// Notes if our port, which the load balancer still has, does not exist any more. A port of Octavia goes with its load
+    /// balancer.
+    async fn lost_port(&self, view: &mut BalancerView, noted: Option<&str>) -> Result<(), ReconcileError> {
+        let Some(balancer) = view.balancer.as_ref().filter(|_| view.vip_port.is_none()) else {
+            return Ok(());
+        };
+        if noted != Some(balancer.vip_port_id.as_str()) {
+            return Ok(());
+        }
+        let query = PortQuery { id: Some(balancer.vip_port_id.clone()), ..PortQuery::default() };
+        view.is_port_lost = self.cloud.ports(&query).await?.is_empty();
+        Ok(())
     }
 
     /// Resolves the host name of the endpoint, if it decides about the address of a new load balancer.
@@ -125,13 +149,7 @@ impl Observer<'_> {
         }
         match foreign {
             None => Ok(None),
-            Some(other) => Err(ReconcileError::waiting(
-                "NameTaken",
-                format!(
-                    "load balancer {} ({}) belongs to another owner. Rename or delete it",
-                    other.name, other.id
-                ),
-            )),
+            Some(other) => Err(ReconcileError::waiting(NAME_TAKEN, taken(&other, id, &self.tag.text()))),
         }
     }
 
@@ -181,7 +199,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
+    pub(super) async fn parts(&self, view: &mut BalancerView) -> Result<(), ReconcileError> {
         let Some(balancer) = &view.balancer else { return Ok(()) };
         view.listeners = self.cloud.listeners(&balancer.id).await?;
         for pool in self.cloud.pools(&balancer.id).await? {
@@ -229,9 +247,27 @@ fn is_unresolved(error: &CloudError) -> bool {
     matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous)
 }
 
+/// Returns the message about a load balancer of our name or port that does not have our tag. `noted` is the id of ours.
+fn taken(other: &LoadBalancer, noted: Option<&str>, tag: &str) -> String {
+    let LoadBalancer { name, id, .. } = other;
+    if noted == Some(id) {
+        return format!(
+            "load balancer {name} ({id}) has lost the tag {tag} of this cluster, and its description, so Capstan does not \
+             change it. Add the tag to the load balancer again"
+        );
+    }
+    format!("load balancer {name} ({id}) belongs to another owner. Rename or delete it")
+}
+
 /// Returns the message about a host name that has no address.
 fn unresolvable(why: &str) -> String {
     format!("{why}. Correct spec.controlPlaneEndpoint.host")
+}
+
+/// Returns where clients reach the API. Before the first listener, the endpoint is not known yet; its address is.
+pub(super) fn target(wish: &BalancerWish, observed: &Observed) -> Option<(String, i32)> {
+    let known = observed.endpoint.clone().filter(|(_, port)| *port > 0);
+    known.or_else(|| Some((observed.balanced_host(wish)?, *wish.ports.first()?)))
 }
 
 /// Returns the address of this process on the way to the endpoint. Nothing is sent. A router on the way may replace it.

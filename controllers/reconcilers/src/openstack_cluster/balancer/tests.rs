@@ -74,6 +74,7 @@ fn view(members: Vec<Member>, backends: Vec<Backend>) -> BalancerView {
     let pool = Pool { id: "p".to_owned(), provisioning_status: "ACTIVE".to_owned(), ..Pool::default() };
     let listener = Listener {
         id: "l".to_owned(),
+        name: "base-kubeapi-6443".to_owned(),
         protocol_port: 6443,
         default_pool_id: Some("p".to_owned()),
         provisioning_status: "ACTIVE".to_owned(),
@@ -386,7 +387,7 @@ fn r8_15_a_list_without_a_fitting_client_neither_opens_the_load_balancer_nor_clo
         let wanted = wish(json!({"allowedCIDRs": entries}), true);
         let mut without = Observed { balancing: view(Vec::new(), Vec::new()), ..Observed::default() };
         without.balancing.listeners.clear();
-        let step = decide::first_listener(&wanted, &without);
+        let step = decide::first_listener(&wanted, &tag, &without);
         let Some(decide::Step::Wait { reason, message }) = step else { panic!("{step:?}") };
         assert_eq!(reason, "APIEndpointConfigFailed");
         assert!(message.contains("allowedCIDRs: none of the entries is a CIDR of IPv4"), "{message}");

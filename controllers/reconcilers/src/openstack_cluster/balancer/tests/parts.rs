@@ -75,6 +75,12 @@ fn r8_12_the_timeouts_of_a_listener_are_compared_unless_the_provider_has_none() 
     };
     assert_eq!(with(Some(50_000), "amphora"), "SetIdleTimeout(\"l\")");
     assert_eq!(with(Some(600_000), "amphora"), "Nothing");
+    let mut member = view(Vec::new(), Vec::new());
+    member.listeners[0].idle_timeout = Some(600_000);
+    member.listeners[0].member_timeout = Some(50_000);
+    assert_eq!(part_step(&wish, member.clone()), "SetIdleTimeout(\"l\")", "that of members alone");
+    member.limits.lacks_idle_timeouts = true;
+    assert_eq!(part_step(&wish, member), "Nothing", "an Octavia before version 2.1");
     assert_eq!(with(None, "amphora"), "Nothing", "an Octavia without timeouts");
     assert_eq!(with(Some(50_000), "ovn"), "Nothing");
 }
@@ -119,7 +125,13 @@ fn r8_18_allowed_cidrs_are_compared_as_sets_on_each_listener_and_opened_again() 
     assert_eq!(changed, "SetCidrs { listener: \"l\", cidrs: [\"192.0.2.0/24\", \"198.51.100.7/32\"] }");
     assert_eq!(of(json!([]), &["192.0.2.0/24"]), "SetCidrs { listener: \"l\", cidrs: [] }");
     let mut two = view(Vec::new(), Vec::new());
-    two.listeners.push(Listener { id: "l2".to_owned(), protocol_port: 8132, ..two.listeners[0].clone() });
+    let second = Listener {
+        id: "l2".to_owned(),
+        name: "base-kubeapi-8132".to_owned(),
+        protocol_port: 8132,
+        ..two.listeners[0].clone()
+    };
+    two.listeners.push(second);
     two.listeners[0].allowed_cidrs = vec!["192.0.2.0/24".to_owned()];
     let managed = json!({"allowedCIDRs": ["192.0.2.0/24"], "additionalPorts": [8132]});
     assert!(part_step(&wish(managed, true), two).starts_with("SetCidrs { listener: \"l2\""));
@@ -169,4 +181,111 @@ fn r16_2_the_tags_of_a_load_balancer_follow_the_spec() {
     let expected = tags(&["capstan-u", "theirs", "blue"]);
     let expected = decide::Step::SetTags { id: "lb".to_owned(), tags: expected };
     assert_eq!(decide::tags(&own, &tag(), &observed), Some(expected));
+}
+
+/// A listener that another owner had created on a port of the cluster was taken for ours, and so was its pool.
+#[test]
+fn r8_5_a_listener_of_another_owner_on_a_port_of_the_cluster_is_named_and_not_changed() {
+    let machines = || vec![backend("one", Some("10.6.0.11"))];
+    let foreign = |balancing: &mut BalancerView, index: usize| {
+        let listener = &mut balancing.listeners[index];
+        listener.name = "web".to_owned();
+        listener.allowed_cidrs = vec!["192.0.2.0/24".to_owned()];
+        listener.provisioning_status = "ERROR".to_owned();
+    };
+    let mut first = view(Vec::new(), machines());
+    foreign(&mut first, 0);
+    let observed = Observed { balancing: first.clone(), ..Observed::default() };
+    let step = decide::first_listener(&wish(json!({}), true), &tag(), &observed);
+    let Some(decide::Step::Wait { reason: "NameTaken", message }) = step else { panic!("{step:?}") };
+    let expected =
+        "listener web (l) of load balancer base-kubeapi belongs to another owner and has port 6443";
+    assert!(message.starts_with(expected), "{message}");
+
+    let two_ports = wish(json!({"additionalPorts": [8132]}), true);
+    let mut second = view(Vec::new(), machines());
+    let listener = Listener {
+        id: "l2".to_owned(),
+        protocol_port: 8132,
+        default_pool_id: Some("p2".to_owned()),
+        ..Listener::default()
+    };
+    second.listeners.push(listener);
+    foreign(&mut second, 1);
+    let pool = Pool { id: "p2".to_owned(), provisioning_status: "ERROR".to_owned(), ..Pool::default() };
+    second.pools.push(PoolView { pool, members: Vec::new(), monitor: None });
+    let step = part_step(&two_ports, second.clone());
+    assert!(step.starts_with("AddMembers") && step.contains("6443"), "the other port is served: {step}");
+    second.pools[0].members = vec![member("one", "10.6.0.11")];
+    let step = part_step(&two_ports, second.clone());
+    assert!(step.starts_with("Wait { reason: \"NameTaken\""), "{step}");
+    second.listeners[1].protocol = "UDP".to_owned();
+    let step = part_step(&two_ports, second);
+    assert!(step.starts_with("CreateListener"), "UDP takes no port of TCP: {step}");
+}
+
+#[test]
+fn r8_5_the_algorithm_of_our_pool_follows_the_provider() {
+    let of = |algorithm: &str, provider: &str, name: &str| {
+        let mut balancing = view(Vec::new(), Vec::new());
+        let pool = &mut balancing.pools[0].pool;
+        (pool.algorithm, pool.name) = (algorithm.to_owned(), name.to_owned());
+        balancing.balancer.as_mut().unwrap().provider = provider.to_owned();
+        part_step(&wish(json!({}), true), balancing)
+    };
+    let ours = "base-kubeapi-6443";
+    assert_eq!(of("ROUND_ROBIN", "amphora", ours), "Nothing");
+    let changed = "SetAlgorithm { pool: \"p\", algorithm: \"ROUND_ROBIN\" }";
+    assert_eq!(of("LEAST_CONNECTIONS", "amphora", ours), changed);
+    assert_eq!(of("SOURCE_IP_PORT", "ovn", ours), "Nothing");
+    assert_eq!(of("", "amphora", ours), "Nothing", "a cloud that does not show it");
+    assert_eq!(of("LEAST_CONNECTIONS", "amphora", "theirs"), "Nothing");
+}
+
+/// An Octavia without tags showed no member as ours, so that members of machines that were gone stayed.
+#[test]
+fn parts_are_known_by_their_names_in_an_octavia_without_tags() {
+    let untagged = |machine: &str| Member { tags: Vec::new(), ..member(machine, "10.6.0.11") };
+    let step = |members: Vec<Member>, backends| {
+        let mut balancing = view(members, backends);
+        balancing.limits.lacks_tags = true;
+        part_step(&wish(json!({}), true), balancing)
+    };
+    assert_eq!(step(vec![untagged("one")], vec![backend("one", Some("10.6.0.11"))]), "Nothing");
+    assert!(step(vec![untagged("one")], Vec::new()).starts_with("RemoveMember"));
+    let other = Member { name: "web-80".to_owned(), ..untagged("one") };
+    assert_eq!(step(vec![other], Vec::new()), "Nothing");
+}
+
+#[test]
+fn parts_of_other_owners_and_their_tags_are_named_before_the_load_balancer_goes() {
+    let foreign = Member { tags: Vec::new(), name: "theirs".to_owned(), ..member("x", "10.6.0.99") };
+    let mut balancing = view(vec![member("one", "10.6.0.11"), foreign], Vec::new());
+    balancing.listeners.push(Listener {
+        id: "l2".to_owned(),
+        name: "web".to_owned(),
+        protocol_port: 80,
+        ..Listener::default()
+    });
+    let titles = super::super::foreign_parts::titles(&wish(json!({}), true), &tag(), &balancing);
+    let expected = [
+        "listener web (l2, port 80) of another owner on load balancer base-kubeapi",
+        "member theirs (id-x, 10.6.0.99:6443) of another owner on load balancer base-kubeapi",
+    ];
+    assert_eq!(titles, expected);
+    let held = ["capstan-u", "blue", "kube_service_kubernetes_default_web", "capstan-other"];
+    let held: Vec<String> = held.iter().map(|tag| (*tag).to_owned()).collect();
+    assert_eq!(super::super::foreign_parts::other_tags(&tag(), &held), held[2..]);
+}
+
+/// The warning came only with a later change of the list, because the endpoint was not known at the first listener.
+#[test]
+fn r8_17_the_way_to_the_api_is_known_before_the_first_listener() {
+    let target = super::super::observe::target;
+    let mut observed = Observed { balancing: view(Vec::new(), Vec::new()), ..Observed::default() };
+    let (inside, floating) = (wish(json!({}), false), wish(json!({}), true));
+    assert_eq!(target(&inside, &observed), Some(("10.6.0.5".to_owned(), 6443)));
+    assert_eq!(target(&floating, &observed), None, "its floating IP is not known yet");
+    observed.endpoint = Some(("203.0.113.9".to_owned(), 443));
+    assert_eq!(target(&floating, &observed), Some(("203.0.113.9".to_owned(), 443)));
 }

@@ -1,0 +1,116 @@
+//! Plan of a deletion in Events and in a condition, before anything is deleted.
+
+use apiserver_types::{Cluster, OpenStackCluster};
+use controllers_runtime::{Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
+use kube::ResourceExt;
+
+use super::csi_volumes::{self, CsiVolumes};
+use super::deletion_plan::{self, Plan, Stage};
+use super::desired::Desired;
+use super::leftovers::{self, LEFTOVERS};
+use super::observe::Observer;
+use super::orphans::Orphans;
+use super::{OpenStackClusterReconciler, balancer, cluster_name, report};
+use crate::project;
+
+/// Number of machines that the plan lists.
+const LISTED: usize = 10;
+
+impl OpenStackClusterReconciler {
+    /// Returns true if the Cluster is being deleted and the plan has not been shown.
+    pub(super) async fn has_plan_to_show(&self, object: &OpenStackCluster) -> bool {
+        let uid = object.uid().unwrap_or_default();
+        if object.metadata.deletion_timestamp.is_some() || self.announced.has(&uid, Stage::ShownEarly) {
+            return false;
+        }
+        let cluster = self.cluster(object).await.ok().flatten();
+        cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Shows the plan as soon as the Cluster is being deleted: its Machines still exist then, and the user can change the
+    /// annotations that the plan names. An error of the cloud is reported by the pass that follows.
+    pub(super) async fn announce_early(
+        &self,
+        object: &mut OpenStackCluster,
+        cluster: &Cluster,
+    ) -> Result<(), ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        let is_deleted = cluster.metadata.deletion_timestamp.is_some();
+        if !is_deleted || !self.announced.is_new(&uid, Stage::ShownEarly) {
+            return Ok(());
+        }
+        let shown = Box::pin(self.show_early(object)).await;
+        if shown.is_err() {
+            self.announced.undo(&uid, Stage::ShownEarly);
+        }
+        match shown {
+            Err(ReconcileError::Api(error)) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn show_early(&self, object: &mut OpenStackCluster) -> Result<(), ReconcileError> {
+        let cloud = self.connect(object).await?.cloud;
+        project::check(object.annotations(), cloud.as_ref())?;
+        let (tag, name) = (OwnershipTag::of(object), cluster_name(object).unwrap_or_default());
+        let desired = Desired::read(object, &name);
+        let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
+        let machines = self.machines(object).await?;
+        let more = machines.len().saturating_sub(LISTED);
+        let listed = machines.iter().take(LISTED);
+        let mut titles: Vec<String> =
+            listed.map(|name| format!("machine {name} with its server, ports and volumes")).collect();
+        if more > 0 {
+            titles.push(format!("{more} more machines"));
+        }
+        let volumes = csi_volumes::find(&cloud, object).await?;
+        let journal = Journal::of(object);
+        self.show(&observer, object, &journal, (titles, &volumes)).await
+    }
+
+    /// Shows the plan once, before the deletion of the first resource.
+    pub(super) async fn announce(
+        &self,
+        observer: &Observer<'_>,
+        object: &mut OpenStackCluster,
+        journal: &Journal,
+        (orphans, volumes): (&Orphans, &CsiVolumes),
+    ) -> Result<(), ReconcileError> {
+        let uid = object.uid().unwrap_or_default();
+        if !self.announced.is_new(&uid, Stage::Shown) {
+            return Ok(());
+        }
+        let shown = self.show(observer, object, journal, (orphans.titles(), volumes)).await;
+        shown.inspect_err(|_| self.announced.undo(&uid, Stage::Shown))
+    }
+
+    /// Shows the plan in an Event, and in a condition if something is left of the workload cluster.
+    async fn show(
+        &self,
+        observer: &Observer<'_>,
+        object: &mut OpenStackCluster,
+        journal: &Journal,
+        (mut titles, volumes): (Vec<String>, &CsiVolumes),
+    ) -> Result<(), ReconcileError> {
+        let found = leftovers::find(observer, object, journal, true).await?;
+        let others = balancer::delete::parts_of_others(observer, journal).await?;
+        let is_shared = !others.is_empty();
+        titles.extend(others);
+        let plan = Plan {
+            titles,
+            balancers: found.leftovers().collect(),
+            volumes: Some(volumes),
+            kept: &found.kept,
+        };
+        let has_leftovers = plan.has_leftovers() || is_shared;
+        let text = plan.text(journal);
+        self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &text).await;
+        if !has_leftovers {
+            return Ok(());
+        }
+        let before = object.clone();
+        report::report_leftovers(object, LEFTOVERS, &text, &now());
+        *object = write_status(&self.api(&before), &before, object).await?;
+        Ok(())
+    }
+}
