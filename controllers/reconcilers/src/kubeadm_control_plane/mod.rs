@@ -29,6 +29,8 @@ mod observe;
 mod outdated;
 #[cfg(test)]
 mod outdated_tests;
+#[cfg(test)]
+mod pass_tests;
 mod placement;
 mod preflight;
 mod replica;
