@@ -140,8 +140,8 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         _ => (unknown, Err("the workload cluster is not inspected")),
     };
     let managed_etcd = managed_etcd(control_plane);
-    if let Some(members) = members.ok().filter(|_| managed_etcd)
-        && let Some(surplus) = surplus::find(members, &observed.replicas)
+    if let Some(view) = observed.of_etcd().filter(|_| managed_etcd)
+        && let Some(surplus) = surplus::find(view)
     {
         return Some(Step::RemoveMember(surplus));
     }

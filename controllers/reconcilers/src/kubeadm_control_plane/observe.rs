@@ -13,7 +13,7 @@ use super::add_ons::AddOns;
 use super::certificates::Certificates;
 use super::inspection::Workload;
 use super::replica::Replica;
-use super::{endpoint, outdated};
+use super::{endpoint, outdated, surplus};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
@@ -196,6 +196,12 @@ impl Observed {
         let status = self.cluster.status.as_ref();
         let initialization = status.and_then(|status| status.initialization.as_ref());
         initialization.and_then(|it| it.infrastructure_provisioned) == Some(true)
+    }
+
+    /// Returns the facts about members of etcd without a Machine, if the members are known.
+    pub(super) fn of_etcd(&self) -> Option<surplus::View<'_>> {
+        let (members, nodes) = (self.workload.members()?, self.workload.nodes());
+        Some(surplus::View { members, replicas: &self.replicas, nodes, now: self.now })
     }
 
     /// Returns the endpoint of the cluster, if it is complete.
