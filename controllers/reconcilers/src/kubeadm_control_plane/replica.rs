@@ -56,6 +56,16 @@ impl Replica {
         Some(self.machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
     }
 
+    /// Reports whether there is bootstrap data for the Machine. Its own field follows the status of the KubeadmConfig.
+    pub(super) fn has_data(&self) -> bool {
+        let status = self.config.as_ref().and_then(|config| config.status.as_ref());
+        let of_config = status.and_then(|status| status.data_secret_name.as_deref());
+        let of_machine = self.machine.spec.bootstrap.data_secret_name.as_deref();
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        let is_created = initialization.and_then(|it| it.data_secret_created) == Some(true);
+        is_created || [of_config, of_machine].into_iter().flatten().any(|name| !name.is_empty())
+    }
+
     pub(super) fn holds(&self, kind: &str) -> bool {
         self.machine.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
