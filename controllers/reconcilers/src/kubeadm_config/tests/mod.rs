@@ -1,6 +1,7 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod first_data;
 mod pool;
 mod versions;
 
