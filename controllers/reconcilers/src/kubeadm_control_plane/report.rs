@@ -12,7 +12,7 @@ use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, managed_etcd};
-use super::{add_ons, available, health, last_remediation, scaling};
+use super::{add_ons, available, health, last_remediation, rolling_out, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
@@ -90,7 +90,7 @@ fn conditions(
     conditions.extend(waiting(control_plane, observed, outcome, now));
     conditions.extend(health::conditions(control_plane, observed, now));
     conditions.extend(add_ons::condition(control_plane, observed.add_ons.as_ref(), now));
-    conditions.push(scaling::rolling_out(observed, now));
+    conditions.push(rolling_out::condition(observed, now));
     conditions.push(scaling::remediating(observed, now));
     conditions.push(scaling::down(control_plane, observed, outcome, now));
     conditions.push(scaling::up(control_plane, observed, outcome, now));
