@@ -276,3 +276,7 @@ pub(super) async fn take_over(
 #[cfg(test)]
 #[path = "certificates_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "kubeconfig_tests.rs"]
+mod kubeconfig_tests;

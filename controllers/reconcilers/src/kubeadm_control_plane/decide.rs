@@ -207,3 +207,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Refuse(_) | Step::RefuseAdoption(_) => Some(RESYNC),
     }
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

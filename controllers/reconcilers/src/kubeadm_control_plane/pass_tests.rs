@@ -125,3 +125,45 @@ async fn d1_a_control_plane_without_a_cluster_waits_and_gets_its_finalizer_befor
     assert_eq!(stored["metadata"]["finalizers"], json!([FINALIZER]));
     assert!(stored["status"].is_null(), "the pass ends there");
 }
+
+#[tokio::test]
+async fn d12_an_adopted_machine_gets_the_control_plane_as_controller_after_its_authorities() {
+    let api = deleted();
+    let mut kept = api.get(KCP).unwrap();
+    kept["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    api.put(KCP, kept);
+    let config = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/kubeadmconfigs/a";
+    api.put(config, json!({"spec": {}}));
+    list(&api, &[("a", false)]);
+    let path = format!("{MACHINES}/a");
+    let mut machine = api.get(&path).unwrap();
+    machine["spec"]["version"] = "v1.32.0".into();
+    let reference = json!({"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "a"});
+    machine["spec"]["bootstrap"] = json!({"configRef": reference});
+    api.put(&path, machine);
+    api.put(MACHINES, json!({"items": [api.get(&path).unwrap()]}));
+    let secrets = "/api/v1/namespaces/ns/secrets";
+    let owner = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig", "name": "a", "uid": "uid-a",
+        "controller": true});
+    for (name, kind) in [("blue-ca", "cluster.x-k8s.io/secret"), ("blue-etcd", "kubernetes.io/tls")] {
+        let metadata = json!({"ownerReferences": [owner]});
+        api.put(
+            &format!("{secrets}/{name}"),
+            json!({"metadata": metadata, "type": kind, "data": {"tls.crt": "eA=="}}),
+        );
+    }
+    let controller = |path: &str| {
+        let object = api.get(path).unwrap();
+        let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let controller = owners.iter().find(|it| it["controller"] == true).map(|it| it["kind"].clone());
+        controller.unwrap_or_default()
+    };
+    api.crash_at(Some((2, Crash::Before)));
+    pass(&api).await.unwrap_err();
+    assert_eq!(controller(&format!("{secrets}/blue-ca")), "KubeadmControlPlane", "the authorities go first");
+    assert_eq!(controller(&format!("{secrets}/blue-etcd")), "KubeadmConfig", "it is the user's");
+    assert_eq!(controller(&path), Value::Null);
+    api.crash_at(None);
+    pass(&api).await.unwrap();
+    assert_eq!(controller(&path), "KubeadmControlPlane");
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod first_data;
+mod joins;
 mod lock;
 mod pool;
 mod versions;
