@@ -36,6 +36,7 @@ struct Store {
     replaced: Vec<String>,
     forbidden: Option<String>,
     silent: Option<String>,
+    unwritable: Option<String>,
 }
 
 #[derive(Debug)]
@@ -133,6 +134,11 @@ impl FakeApi {
         self.0.lock().unwrap().silent = path.map(str::to_owned);
     }
 
+    /// Refuses writes of one object, and of no other.
+    pub(crate) fn refuse_writes(&self, path: Option<&str>) {
+        self.0.lock().unwrap().unwritable = path.map(str::to_owned);
+    }
+
     /// Deletes an object as another client.
     pub(crate) fn remove(&self, path: &str) -> Option<Value> {
         self.0.lock().unwrap().objects.remove(path)
@@ -183,6 +189,11 @@ impl Store {
         }
         if path.ends_with("/events") {
             return Ok(body.clone());
+        }
+        let name = body["metadata"]["name"].as_str().filter(|_| *method == Method::POST);
+        let written = name.map_or_else(|| path.to_owned(), |name| format!("{path}/{name}"));
+        if self.unwritable.as_ref() == Some(&written) {
+            return Err((403, "Forbidden"));
         }
         self.writes += 1;
         let failed = Err((500, "InternalError"));
@@ -247,6 +258,9 @@ fn merge(target: &mut Value, patch: &Value) {
         *target = json!({});
     }
     for (key, value) in patch {
-        merge(&mut target[key], value);
+        match target.as_object_mut() {
+            Some(fields) if value.is_null() => drop(fields.remove(key)),
+            _ => merge(&mut target[key], value),
+        }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn error(template: &str, at: usize, message: impl Into<String>) -> Te
     let before = template.get(..at).unwrap_or(template);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    TemplateError::Syntax { line, column, message: message.into() }
+    TemplateError::At { line, column, message: message.into() }
 }
 
 /// Returns the tokens of a template.

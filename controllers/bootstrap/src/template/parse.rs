@@ -17,13 +17,20 @@ pub(super) enum Node {
     If(Vec<(Expression, Vec<Self>)>, Vec<Self>),
 }
 
-/// Expression.
+/// Expression, with the byte at which it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Expression {
+pub(super) struct Expression {
+    pub at: usize,
+    pub term: Term,
+}
+
+/// Kind of an expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Term {
     Field(Vec<String>),
     Text(String),
     Flag(bool),
-    Call(Function, Vec<Self>),
+    Call(Function, Vec<Expression>),
 }
 
 /// Function.
@@ -190,15 +197,15 @@ impl Parser<'_> {
         if arguments.is_empty() {
             return self.error(at, "a function needs arguments");
         }
-        Ok(Expression::Call(function, arguments))
+        Ok(Expression { at, term: Term::Call(function, arguments) })
     }
 
     fn operand(&mut self) -> Result<Expression, TemplateError> {
         match self.tokens.next() {
-            Some((_, Token::Field(names))) => Ok(Expression::Field(names)),
-            Some((_, Token::Text(text))) => Ok(Expression::Text(text)),
-            Some((_, Token::Word(word))) if word == "true" || word == "false" => {
-                Ok(Expression::Flag(word == "true"))
+            Some((at, Token::Field(names))) => Ok(Expression { at, term: Term::Field(names) }),
+            Some((at, Token::Text(text))) => Ok(Expression { at, term: Term::Text(text) }),
+            Some((at, Token::Word(word))) if word == "true" || word == "false" => {
+                Ok(Expression { at, term: Term::Flag(word == "true") })
             }
             Some((_, Token::Sign('('))) => {
                 let inner = self.pipeline()?;

@@ -208,7 +208,7 @@ mod tests {
     fn workers_are_deleted_first_then_control_planes_and_the_network_last() {
         let of = |kind, name: &str, deleting| {
             let (name, uid) = (name.to_owned(), Some(name.to_owned()));
-            Descendant { kind, name, uid, deleting, of_another: false }
+            Descendant { kind, name, uid, deleting, of_another: false, standalone: false }
         };
         let mut cluster = cluster();
         cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -229,8 +229,13 @@ mod tests {
             assert_eq!(next_step(&cluster, &observed), expected, "with a {kind:?} left");
             observed.descendants.retain(|descendant| descendant.kind != kind);
         }
-        let expected = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane]);
+        let expected = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane.clone()]);
         assert_eq!(next_step(&cluster, &observed), expected);
+        let alone = Descendant { standalone: true, ..of(Kind::ControlPlaneMachine, "alone", false) };
+        observed.descendants.push(alone.clone());
+        let both = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane, alone]);
+        assert_eq!(next_step(&cluster, &observed), both, "the control plane waits for it");
+        observed.descendants.pop();
         observed.leftovers.connecting = true;
         assert!(matches!(next_step(&cluster, &observed), Step::CleanWorkload(_)), "R17.4");
         observed.leftovers.connecting = false;

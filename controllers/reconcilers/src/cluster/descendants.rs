@@ -2,6 +2,7 @@
 //!
 //! The order is Cluster API's: first everything that makes or is a worker, then the control plane
 //! object, then the control plane Machines. A stage begins when nothing of the one before is left.
+//! Control plane Machines without a controller go with the control plane object, which waits for them.
 
 use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet};
 use controllers_runtime::ReconcileError;
@@ -19,9 +20,9 @@ const NAMES: usize = 5;
 pub(super) enum Stage {
     /// MachinePools, MachineDeployments, MachineSets and worker Machines.
     Workers,
-    /// The object that `spec.controlPlaneRef` names.
+    /// The object that `spec.controlPlaneRef` names, and control plane Machines without a controller.
     ControlPlane,
-    /// Machines of the control plane.
+    /// The other Machines of the control plane.
     ControlPlaneMachines,
 }
 
@@ -101,6 +102,8 @@ pub(super) struct Descendant {
     pub deleting: bool,
     /// Another object owns it, which deletes it when it goes itself.
     pub of_another: bool,
+    /// No object controls it.
+    pub standalone: bool,
 }
 
 impl Descendant {
@@ -109,6 +112,7 @@ impl Descendant {
         let owned = metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         Self {
             of_another: is_worker && owned && !ownership::refers_to(metadata, cluster),
+            standalone: !metadata.owner_references.iter().flatten().any(|it| it.controller == Some(true)),
             kind,
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone(),
@@ -122,8 +126,11 @@ impl Descendant {
     }
 
     /// Stage in which it is deleted.
-    pub(super) const fn stage(&self) -> Stage {
-        self.kind.stage()
+    pub(super) fn stage(&self) -> Stage {
+        match self.kind {
+            Kind::ControlPlaneMachine if self.standalone => Stage::ControlPlane,
+            kind => kind.stage(),
+        }
     }
 }
 
@@ -250,6 +257,20 @@ mod tests {
         );
     }
 
+    /// The control plane object waited for such a Machine, and the Cluster for the control plane object.
+    #[test]
+    fn a_control_plane_machine_without_a_controller_goes_with_the_control_plane() {
+        let cluster = cluster();
+        let owned = |controller: bool| {
+            let owners = Some(vec![ownership::reference(&cluster, controller)]);
+            ObjectMeta { owner_references: owners, ..ObjectMeta::default() }
+        };
+        let stage = |kind, controller| Descendant::new(kind, &owned(controller), &cluster).stage();
+        assert_eq!(stage(Kind::ControlPlaneMachine, false), Stage::ControlPlane);
+        assert_eq!(stage(Kind::ControlPlaneMachine, true), Stage::ControlPlaneMachines);
+        assert_eq!(stage(Kind::Worker, false), Stage::Workers);
+    }
+
     #[test]
     fn every_kind_has_a_line_and_long_lists_are_truncated() {
         let of = |kind, name: &str| Descendant {
@@ -258,6 +279,7 @@ mod tests {
             uid: None,
             deleting: false,
             of_another: false,
+            standalone: false,
         };
         let mut all = vec![of(Kind::Worker, "w"), of(Kind::MachinePool, "p")];
         all.extend((0..7).map(|index| of(Kind::MachineDeployment, &format!("md-{index}"))));

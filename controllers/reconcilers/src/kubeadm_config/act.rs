@@ -50,11 +50,21 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Renders and stores the data of the first control plane node. The lock is taken last, so no error keeps it. It is
-    /// looked at first: what another Machine boots with must not be generated again.
+    /// Renders and stores the data of the first control plane node. The lock is looked at first: what another Machine
+    /// boots with must not be generated again. An error releases the lock, so that another Machine can begin.
     pub(super) async fn init(&self, config: &mut KubeadmConfig) -> Result<(), Failure> {
-        let lock = Lock::of(self.context, self.cluster);
-        self.wait_for(lock.look(&self.machine.name_any()).await?).await?;
+        let (lock, machine) = (Lock::of(self.context, self.cluster), self.machine.name_any());
+        self.wait_for(lock.look(&machine).await?).await?;
+        let made = self.make_first(config, &lock).await;
+        if made.is_err()
+            && let Err(error) = lock.release_of(&machine).await
+        {
+            tracing::warn!(%error, machine, "the init lock stays until the next pass");
+        }
+        made
+    }
+
+    async fn make_first(&self, config: &mut KubeadmConfig, lock: &Lock<'_>) -> Result<(), Failure> {
         let certificates = self.certificates_for_init(config).await?;
         let endpoint = endpoint(self.cluster);
         let spec = &config.spec;

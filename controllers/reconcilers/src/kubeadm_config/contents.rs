@@ -42,15 +42,17 @@ impl Contents<'_> {
     }
 
     async fn file(&self, index: usize, file: &BootstrapFile) -> Result<File, Failure> {
+        let field = if file.content_from.is_some() { "contentFrom.secret" } else { "content" };
+        let about = format!("spec.files[{index}].{field} ({})", file.path);
         let content = match &file.content_from {
-            Some(source) => {
-                let about = format!("spec.files[{index}].contentFrom.secret ({})", file.path);
-                self.read(&source.secret, &about).await?
-            }
+            Some(source) => self.read(&source.secret, &about).await?,
             None => file.content.clone().unwrap_or_default().into_bytes(),
         };
         let content = match file.content_format {
-            Some(FileContentFormat::Template) => self.rendered(&file.path, content).await?,
+            Some(FileContentFormat::Template) => {
+                let source = file.content_from.as_ref().map(|source| &source.secret);
+                self.rendered(&about, source, content).await?
+            }
             _ => content,
         };
         Ok(File {
@@ -63,9 +65,18 @@ impl Contents<'_> {
         })
     }
 
-    /// Renders a content that is a template.
-    async fn rendered(&self, path: &str, content: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        let wrong = |error: &dyn std::fmt::Display| Failure::data(format!("file {path}: {error}"));
+    /// Renders a content that is a template. Errors begin with `about`, and name the key that it was read from.
+    async fn rendered(
+        &self,
+        about: &str,
+        source: Option<&SecretKeySource>,
+        content: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
+        let key = source.map(|it| format!(" of Secret {}/{}, key {:?},", self.namespace, it.name, it.key));
+        let key = key.unwrap_or_default();
+        let wrong = |error: &dyn std::fmt::Display| {
+            Failure::data(format!("{about}: the template{key} is not valid: {error}"))
+        };
         let template = String::from_utf8(content).map_err(|error| wrong(&error))?;
         let values = Values { control_plane_version: self.control_plane_version().await? };
         let text = template::render(&template, &values).map_err(|error| wrong(&error))?;

@@ -68,6 +68,15 @@ impl<'a> Lock<'a> {
         }
     }
 
+    /// Releases the lock if this Machine holds it.
+    pub(super) async fn release_of(&self, machine: &str) -> Result<(), ReconcileError> {
+        let lock = self.api.get_opt(&self.name()).await?;
+        match lock.filter(|lock| holder(lock).as_deref() == Some(machine)) {
+            Some(lock) => ownership::delete(&self.api, &self.name(), lock.uid()).await,
+            None => Ok(()),
+        }
+    }
+
     async fn judge(&self, machine: &str) -> Result<Attempt, ReconcileError> {
         let Some(lock) = self.api.get_opt(&self.name()).await? else {
             return Ok(Attempt::Stale("the lock has just been released".to_owned()));

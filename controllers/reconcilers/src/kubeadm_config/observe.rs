@@ -101,6 +101,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a1_the_version_of_the_owner_reference_is_ignored_and_its_group_is_not() {
+        let of = |version: &str, kind: &str| {
+            let owner = serde_json::json!({"apiVersion": version, "kind": kind, "name": "o", "uid": "u"});
+            let config =
+                serde_json::json!({"metadata": {"name": "m", "ownerReferences": [owner]}, "spec": {}});
+            let config: KubeadmConfig = serde_json::from_value(config).unwrap();
+            (owner_name(&config, "Machine"), owner_name(&config, "MachinePool"))
+        };
+        let name = || Some("o".to_owned());
+        assert_eq!(of("cluster.x-k8s.io/v1alpha3", "Machine"), (name(), None));
+        assert_eq!(of("cluster.x-k8s.io/v1beta2", "MachinePool"), (None, name()));
+        assert_eq!(of("other.io/v1beta2", "Machine"), (None, None));
+        assert_eq!(of("cluster.x-k8s.io/v1beta2", "MachineSet"), (None, None));
+    }
+
+    fn owner_name(config: &KubeadmConfig, kind: &str) -> Option<String> {
+        owner(config, kind).map(str::to_owned)
+    }
+
+    #[test]
     fn an_ipv6_endpoint_is_in_brackets_and_an_incomplete_one_is_unknown() {
         let of = |host: &str, port| {
             let given = ApiEndpoint { host: Some(host.to_owned()), port };

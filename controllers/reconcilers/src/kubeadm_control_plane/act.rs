@@ -98,8 +98,7 @@ impl Actor<'_> {
             Step::DeleteUnfinished => self.delete_unfinished(control_plane, &observed.unfinished).await,
             Step::RemoveMember(surplus) => {
                 etcd::remove_member(observed, surplus.id).await?;
-                let message =
-                    format!("Removed etcd member {:x} {}, which has no Machine", surplus.id, surplus.name);
+                let message = format!("Removed etcd member {}, which has no Machine", surplus.title());
                 self.tell(control_plane, "EtcdMemberRemoved", &message).await
             }
             Step::Depart(departure) => self.depart(control_plane, observed, departure).await,

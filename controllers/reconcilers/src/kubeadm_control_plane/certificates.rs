@@ -14,7 +14,7 @@ use kube::config::Kubeconfig;
 
 use super::connection;
 use super::observe::Observed;
-use super::replica::initialized;
+use super::replica::{Replica, initialized};
 use crate::cluster_certificates::{self, SECRET_TYPE, kubeconfig_secret_name};
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
@@ -137,9 +137,21 @@ fn without_external(
 /// Reports whether a node may have the authorities: the cluster runs, or a Machine has its bootstrap data. The status
 /// alone does not tell, because a move or a restore loses it.
 fn is_used(control_plane: &KubeadmControlPlane, observed: &Observed) -> bool {
-    let mut machines = observed.replicas.iter().chain(&observed.standalone).map(|replica| &replica.machine);
-    let has_data = |data: &Option<String>| data.as_deref().is_some_and(|name| !name.is_empty());
-    initialized(control_plane) || machines.any(|machine| has_data(&machine.spec.bootstrap.data_secret_name))
+    let mut replicas = observed.replicas.iter().chain(&observed.standalone);
+    initialized(control_plane) || replicas.any(Replica::has_data)
+}
+
+/// Reports whether there is a Secret with bootstrap data that no status names yet. It has the authorities already, and the
+/// next pass over the KubeadmConfig may name it.
+async fn has_unnamed_data(context: &ControllerContext, observed: &Observed) -> Result<bool, ReconcileError> {
+    let replicas = observed.replicas.iter().chain(&observed.standalone);
+    for config in replicas.filter_map(|it| it.config.as_ref()) {
+        let (namespace, name) = (config.namespace().unwrap_or_default(), config.name_any());
+        if context.secrets.secret(&namespace, &name).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reads the authorities. Missing ones are made before a node may have them; later the Nodes would be locked out.
@@ -150,12 +162,12 @@ async fn authorities(
 ) -> Result<cluster_certificates::Certificates, ReconcileError> {
     let (cluster, configuration) = (&observed.cluster, configuration(control_plane));
     let owner = ownership::reference(control_plane, true);
-    let found = match is_used(control_plane, observed) {
-        true => cluster_certificates::lookup(context, cluster, configuration).await?,
-        false => {
-            cluster_certificates::generate_missing(context, cluster, owner.clone(), configuration).await?
-        }
-    };
+    let mut found = cluster_certificates::lookup(context, cluster, configuration).await?;
+    let is_due = found.missing.iter().any(|it| !it.is_external(configuration));
+    if is_due && !is_used(control_plane, observed) && !has_unnamed_data(context, observed).await? {
+        let owner = owner.clone();
+        found = cluster_certificates::generate_missing(context, cluster, owner, configuration).await?;
+    }
     cluster_certificates::take_control(context, &found, &owner).await?;
     Ok(found)
 }
@@ -264,3 +276,7 @@ pub(super) async fn take_over(
 #[cfg(test)]
 #[path = "certificates_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "kubeconfig_tests.rs"]
+mod kubeconfig_tests;

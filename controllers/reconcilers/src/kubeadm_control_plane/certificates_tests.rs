@@ -86,6 +86,42 @@ async fn an_authority_that_a_machine_may_have_is_missed_and_not_made_again() {
     assert_eq!(stored(&api).len(), 2, "neither is made again");
 }
 
+/// The authorities were made again in the moment between the data of the first Machine and the field of the Machine that
+/// names it. The Machine began a cluster with authorities that were lost.
+#[tokio::test]
+async fn d3_an_authority_in_bootstrap_data_is_not_made_again_before_the_machine_names_the_data() {
+    let config = |status: Value| {
+        let mut replica = replica("m", 1);
+        let config = json!({"metadata": {"name": "m", "namespace": "ns"}, "spec": {}, "status": status});
+        replica.config = serde_json::from_value(config).unwrap();
+        replica
+    };
+    let table = [
+        ("without data", json!({}), false, false),
+        ("the data is named", json!({"dataSecretName": "m"}), false, true),
+        ("the data is made", json!({"initialization": {"dataSecretCreated": true}}), false, true),
+        ("the status is not written", json!({}), true, true),
+    ];
+    for (case, status, has_secret, is_used) in table {
+        let api = FakeApi::default();
+        let context = api.context("test");
+        let (control_plane, mut observed) = (control_plane(), observed());
+        authorities(&context, &control_plane, &observed).await.unwrap();
+        if has_secret {
+            api.put(&format!("{SECRETS}/m"), json!({"data": {}}));
+        }
+        api.remove(&format!("{SECRETS}/blue-ca")).unwrap();
+        for standalone in [false, true] {
+            let replicas = vec![config(status.clone())];
+            (observed.replicas, observed.standalone) =
+                if standalone { (Vec::new(), replicas) } else { (replicas, Vec::new()) };
+            let found = authorities(&context, &control_plane, &observed).await.unwrap();
+            let expected: &[Purpose] = if is_used { &[Purpose::ClusterCa] } else { &[] };
+            assert_eq!(found.missing, expected, "{case}, {standalone}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_broken_or_expired_authority_is_told_and_does_not_end_the_care_for_the_control_plane() {
     let old = certificate_authority(KeyAlgorithm::EcdsaP256, Some(1), Timestamp::UNIX_EPOCH).unwrap();

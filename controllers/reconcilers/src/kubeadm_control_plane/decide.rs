@@ -45,8 +45,8 @@ pub(super) enum Step {
     RefuseAdoption(String),
     /// Remove the finalizer: nothing is left.
     Release,
-    /// Wait until other Machines are deleted.
-    WaitForWorkers(Vec<String>),
+    /// Wait until Machines and MachinePools of others are deleted.
+    WaitForOthers(Vec<String>),
     /// Delete all Machines.
     DeleteMachines,
     /// Delete objects that were made for a Machine which does not exist.
@@ -104,12 +104,14 @@ pub(super) fn first_step(control_plane: &KubeadmControlPlane, observed: &Observe
     None
 }
 
+/// Returns the step of a deletion. Without Machines of its own, a control plane holds up nothing: a control plane that
+/// has adopted no Machine can be deleted and made again.
 fn deletion(observed: &Observed) -> Step {
     if observed.replicas.is_empty() {
         return Step::Release;
     }
-    if !observed.workers.is_empty() {
-        return Step::WaitForWorkers(observed.workers.clone());
+    if !observed.others.is_empty() {
+        return Step::WaitForOthers(observed.others.clone());
     }
     Step::DeleteMachines
 }
@@ -138,8 +140,8 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         _ => (unknown, Err("the workload cluster is not inspected")),
     };
     let managed_etcd = managed_etcd(control_plane);
-    if let Some(members) = members.ok().filter(|_| managed_etcd)
-        && let Some(surplus) = surplus::find(members, &observed.replicas)
+    if let Some(view) = observed.of_etcd().filter(|_| managed_etcd)
+        && let Some(surplus) = surplus::find(view)
     {
         return Some(Step::RemoveMember(surplus));
     }
@@ -193,7 +195,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::AddFinalizer | Step::Adopt | Step::DeleteUnfinished | Step::RemoveMember(_) => Some(SOON),
         Step::Create(..) | Step::Delete(_) => Some(SOON),
         Step::Depart(Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
-        Step::Depart(Departure::Wait(_)) | Step::WaitForWorkers(_) | Step::DeleteMachines => {
+        Step::Depart(Departure::Wait(_)) | Step::WaitForOthers(_) | Step::DeleteMachines => {
             Some(preflight::DELETING)
         }
         Step::Depart(Departure::WaitForBalancer(_)) => Some(SOON),
@@ -205,3 +207,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Refuse(_) | Step::RefuseAdoption(_) => Some(RESYNC),
     }
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -194,27 +194,5 @@ fn unreachable(error: &WorkloadError) -> ReconcileError {
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::ConditionStatus;
-
-    use super::super::replica::examples::{going, healthy, replica, set};
-    use super::*;
-
-    #[test]
-    fn the_leadership_goes_to_the_healthiest_and_then_to_the_newest_machine() {
-        let mut unhealthy = healthy("unhealthy", 9);
-        set(&mut unhealthy, "EtcdMemberHealthy", ConditionStatus::Unknown);
-        let mut current = healthy("current", 1);
-        set(&mut current, "UpToDate", ConditionStatus::True);
-        let replicas = [
-            healthy("old", 1),
-            unhealthy,
-            healthy("new", 2),
-            current,
-            going(healthy("going", 3)),
-            replica("without a Node", 4),
-            healthy("leader", 5),
-        ];
-        assert_eq!(successors(&replicas, "leader"), ["current", "new", "old", "unhealthy"]);
-    }
-}
+#[path = "etcd_tests.rs"]
+mod tests;

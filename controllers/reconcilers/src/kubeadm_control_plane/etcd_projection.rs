@@ -26,8 +26,41 @@ pub(super) enum Change<'a> {
     Leave(&'a str),
 }
 
-/// Reports whether etcd has a quorum of healthy voters and no learner after a change.
-pub(super) fn is_safe(members: &[Member], replicas: &[Replica], change: Change<'_>) -> bool {
+/// Members of etcd after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Projection {
+    voters: usize,
+    unhealthy: usize,
+    learners: usize,
+}
+
+impl Projection {
+    /// Reports whether etcd has a quorum of healthy voters and no learner.
+    pub(super) fn is_safe(self) -> bool {
+        self.learners == 0 && self.healthy() >= self.required()
+    }
+
+    fn healthy(self) -> usize {
+        self.voters.saturating_sub(self.unhealthy)
+    }
+
+    fn required(self) -> usize {
+        self.voters / 2 + 1
+    }
+
+    /// Describes the members, for people.
+    pub(super) fn text(self) -> String {
+        let (healthy, voters, required) = (self.healthy(), self.voters, self.required());
+        let learners = match self.learners {
+            0 => String::new(),
+            count => format!(", and {count} without a vote"),
+        };
+        format!("{healthy} of {voters} voting members healthy, {required} required{learners}")
+    }
+}
+
+/// Returns the members of etcd after a change.
+pub(super) fn project(members: &[Member], replicas: &[Replica], change: Change<'_>) -> Projection {
     let stays = |member: &&Member| change != Change::Leave(member.name.as_str()) || member.name.is_empty();
     let is_learner = |member: &&Member| member.is_learner || member.name.is_empty();
     let stay: Vec<&Member> = members.iter().filter(stays).collect();
@@ -37,7 +70,7 @@ pub(super) fn is_safe(members: &[Member], replicas: &[Replica], change: Change<'
     // The second member of an etcd joins while the only one holds the quorum by itself.
     let unhealthy = unhealthy.saturating_add(if members.len() <= 1 { 0 } else { joins });
     let voters = voters.len().saturating_add(joins);
-    learners.is_empty() && voters.saturating_sub(unhealthy) > voters / 2
+    Projection { voters, unhealthy, learners: learners.len() }
 }
 
 /// Reports whether a member works: its Machine says so, or, without a Machine, it has no alarm.
@@ -52,6 +85,10 @@ mod tests {
 
     use super::super::replica::examples::{healthy, set};
     use super::*;
+
+    fn is_safe(members: &[Member], replicas: &[Replica], change: Change<'_>) -> bool {
+        project(members, replicas, change).is_safe()
+    }
 
     /// Returns members and Machines: `+` healthy, `-` unhealthy, `l` a learner, `?` a member without a name.
     fn cluster(text: &str) -> (Vec<Member>, Vec<Replica>) {

@@ -7,7 +7,7 @@ use super::inspection::Workload;
 use super::machine_conditions::CONTROL_PLANE_ROLE;
 use super::observe::Observed;
 use super::replica::{PODS, Replica, managed_etcd};
-use super::surplus;
+use super::surplus::{self, Stay};
 use crate::aggregate::{NAMES, list_names, plural};
 
 /// Type of the condition of the static pods.
@@ -24,7 +24,8 @@ pub(super) fn conditions(
 ) -> Vec<Condition> {
     let managed = managed_etcd(control_plane);
     let pods: Vec<&str> = PODS.into_iter().chain(managed.then_some("EtcdPodHealthy")).collect();
-    let components = (COMPONENTS, pods, nodes_without_machine(observed));
+    let nodes = Extra { issues: nodes_without_machine(observed), notes: Vec::new() };
+    let components = (COMPONENTS, pods, nodes);
     let members = (ETCD_CLUSTER, vec!["EtcdMemberHealthy"], members_without_machine(observed));
     let kinds = [Some(components), managed.then_some(members)];
     let known = control_plane.status.as_ref().and_then(|status| status.conditions.as_deref());
@@ -50,12 +51,17 @@ pub(super) fn conditions(
     conditions
 }
 
-/// Returns status, reason and message from the conditions of the Machines. `extra` are issues without a Machine.
-fn verdict(
-    replicas: &[Replica],
-    kinds: &[&str],
-    extra: Vec<String>,
-) -> (ConditionStatus, &'static str, String) {
+/// Lines of a message that come from no condition of a Machine.
+#[derive(Debug, Default)]
+struct Extra {
+    /// Issues.
+    issues: Vec<String>,
+    /// Facts that may be no issue.
+    notes: Vec<String>,
+}
+
+/// Returns status, reason and message from the conditions of the Machines.
+fn verdict(replicas: &[Replica], kinds: &[&str], extra: Extra) -> (ConditionStatus, &'static str, String) {
     let mut folded: Vec<(ConditionStatus, String, Vec<String>)> = Vec::new();
     let mut reported = false;
     for replica in replicas {
@@ -71,19 +77,21 @@ fn verdict(
     }
     let rank = |status: &ConditionStatus| usize::from(*status != ConditionStatus::False);
     folded.sort_by(|a, b| rank(&a.0).cmp(&rank(&b.0)).then_with(|| a.1.cmp(&b.1)));
-    let is_false = !extra.is_empty() || folded.iter().any(|(status, ..)| *status == ConditionStatus::False);
+    let is_false =
+        !extra.issues.is_empty() || folded.iter().any(|(status, ..)| *status == ConditionStatus::False);
     let lines = folded.iter().map(|(_, message, names)| {
         let list = list_names(names.iter().map(String::as_str), NAMES);
         format!("* {} {list}:\n{message}", plural("Machine", names.len()))
     });
-    let lines: Vec<String> = lines.chain(extra.into_iter().map(|issue| format!("* {issue}"))).collect();
+    let extra = extra.issues.into_iter().chain(extra.notes).map(|line| format!("* {line}"));
+    let lines: Vec<String> = lines.chain(extra).collect();
     match (is_false, folded.is_empty(), reported) {
         (true, ..) => (ConditionStatus::False, "NotHealthy", lines.join("\n")),
         (false, false, _) => (ConditionStatus::Unknown, "HealthUnknown", lines.join("\n")),
         (false, true, false) => {
             (ConditionStatus::Unknown, "HealthUnknown", "No Machines report their status".to_owned())
         }
-        (false, true, true) => (ConditionStatus::True, "Healthy", String::new()),
+        (false, true, true) => (ConditionStatus::True, "Healthy", lines.join("\n")),
     }
 }
 
@@ -136,18 +144,19 @@ fn nodes_without_machine(observed: &Observed) -> Vec<String> {
     without.map(|name| format!("Control plane Node {name} does not have a corresponding Machine")).collect()
 }
 
-/// Returns the members of etcd that no Machine has.
-fn members_without_machine(observed: &Observed) -> Vec<String> {
-    if observed.replicas.iter().any(|it| it.node().is_none()) {
-        return Vec::new();
+/// Returns the members of etcd that no Machine has, with the reasons for which they stay. One that may be that of a
+/// Machine which joins is no issue.
+fn members_without_machine(observed: &Observed) -> Extra {
+    let mut extra = Extra::default();
+    for stray in observed.of_etcd().map(surplus::strays).unwrap_or_default() {
+        let line = format!("Etcd member {} does not have a corresponding Machine", stray.member.title());
+        match stray.stays {
+            None => extra.issues.push(line),
+            Some(Stay::Needed(reason)) => extra.issues.push(format!("{line}. It is not removed: {reason}")),
+            Some(Stay::Joins(reason)) => extra.notes.push(format!("{line}. It is not removed: {reason}")),
+        }
     }
-    let members = observed.workload.members().unwrap_or_default();
-    let without = members.iter().filter(|it| !observed.replicas.iter().any(|of| surplus::belongs(it, of)));
-    let name =
-        |name: &str, id: u64| if name.is_empty() { format!("{id:x} (no name)") } else { name.to_owned() };
-    without
-        .map(|it| format!("Etcd member {} does not have a corresponding Machine", name(&it.name, it.id)))
-        .collect()
+    extra
 }
 
 #[cfg(test)]
@@ -194,8 +203,27 @@ mod tests {
         let (status, _, message) = found(&reached(machines, &["a", "b", "c", "d"]), ETCD_CLUSTER);
         assert_eq!(status, ConditionStatus::False);
         let expected = "* Machine c:\n  * EtcdMemberHealthy: Reason\n* Machines a, b:\n  * EtcdMemberHealthy: Reason\n\
-            * Etcd member d does not have a corresponding Machine";
+            * Etcd member d does not have a corresponding Machine. It is not removed: without it, etcd would have 0 of 3 \
+            voting members healthy, 2 required";
         assert_eq!(message, expected);
+    }
+
+    /// A member stayed for good because of the quorum, and the condition did not say so.
+    #[test]
+    fn d7_a_member_without_a_machine_is_told_with_the_reason_for_which_it_stays() {
+        let mut broken = vec![healthy("a", 1), healthy("b", 1)];
+        set(&mut broken[0], "EtcdMemberHealthy", ConditionStatus::False);
+        let (status, _, message) = found(&reached(broken, &["a", "b", "c"]), ETCD_CLUSTER);
+        let line = "* Etcd member c does not have a corresponding Machine. It is not removed: ";
+        let quorum = "without it, etcd would have 1 of 2 voting members healthy, 2 required";
+        assert_eq!(status, ConditionStatus::False);
+        assert!(message.ends_with(&format!("{line}{quorum}")), "{message}");
+        let joining = vec![healthy("a", 1), super::super::replica::examples::replica("d", 1)];
+        let (status, _, message) = found(&reached(joining, &["a", "c"]), ETCD_CLUSTER);
+        assert_eq!(status, ConditionStatus::True, "it may be that of a Machine which joins");
+        let joins =
+            "it may be that of Machine d, which has no Node yet. Delete the Machine if it does not join";
+        assert_eq!(message, format!("{line}{joins}"));
     }
 
     #[test]

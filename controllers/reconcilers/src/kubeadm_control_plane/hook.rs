@@ -109,8 +109,10 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
     if !members.iter().any(|it| it.name == member) {
         return Departure::Release(name);
     }
-    if !etcd_projection::is_safe(members, replicas, Change::Leave(&member)) {
-        return wait(format!("Machine {name} stays, because etcd would lose its quorum without it"));
+    let after = etcd_projection::project(members, replicas, Change::Leave(&member));
+    if !after.is_safe() {
+        let reason = "stays, because etcd would lose its quorum without it";
+        return wait(format!("Machine {name} {reason}: {}", after.text()));
     }
     Departure::Leave { machine: name, member }
 }

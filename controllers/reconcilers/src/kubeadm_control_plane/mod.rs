@@ -8,6 +8,7 @@ mod add_ons;
 mod adoption;
 mod available;
 mod balancer;
+mod cause;
 mod certificates;
 mod conditions_of_machines;
 mod config;
@@ -29,10 +30,13 @@ mod observe;
 mod outdated;
 #[cfg(test)]
 mod outdated_tests;
+#[cfg(test)]
+mod pass_tests;
 mod placement;
 mod preflight;
 mod replica;
 mod report;
+mod rolling_out;
 mod scaling;
 mod surplus;
 mod sync;

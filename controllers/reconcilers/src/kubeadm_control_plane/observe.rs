@@ -13,7 +13,7 @@ use super::add_ons::AddOns;
 use super::certificates::Certificates;
 use super::inspection::Workload;
 use super::replica::Replica;
-use super::{endpoint, outdated};
+use super::{endpoint, outdated, surplus};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
@@ -34,8 +34,9 @@ pub(super) struct Observed {
     pub template: Option<DynamicObject>,
     /// Objects that were made for a Machine which does not exist.
     pub unfinished: Vec<Unfinished>,
-    /// Other Machines and MachinePools of the Cluster. Listed only while the control plane is being deleted.
-    pub workers: Vec<String>,
+    /// Machines and MachinePools of the Cluster that are not of this control plane: workers, and control plane Machines
+    /// without a controller. Listed only while the control plane is being deleted.
+    pub others: Vec<String>,
     pub certificates: Certificates,
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
@@ -108,10 +109,12 @@ pub(super) async fn observe(
     observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     observed.unfinished = unfinished(context, control_plane, &observed).await?;
     if control_plane.metadata.deletion_timestamp.is_some() {
-        observed.workers = others.iter().map(|machine| format!("Machine {}", machine.name_any())).collect();
+        let standalone = observed.standalone.iter().map(|it| &it.machine);
+        let machines = others.iter().chain(standalone).map(|it| format!("Machine {}", it.name_any()));
+        observed.others = machines.collect();
         let pools: Api<MachinePool> = Api::namespaced(context.client.clone(), &namespace);
         let pools = pools.list(&ListParams::default().labels(&selector)).await?;
-        observed.workers.extend(pools.iter().map(|pool| format!("MachinePool {}", pool.name_any())));
+        observed.others.extend(pools.iter().map(|pool| format!("MachinePool {}", pool.name_any())));
     }
     Ok(observed)
 }
@@ -195,6 +198,12 @@ impl Observed {
         initialization.and_then(|it| it.infrastructure_provisioned) == Some(true)
     }
 
+    /// Returns the facts about members of etcd without a Machine, if the members are known.
+    pub(super) fn of_etcd(&self) -> Option<surplus::View<'_>> {
+        let (members, nodes) = (self.workload.members()?, self.workload.nodes());
+        Some(surplus::View { members, replicas: &self.replicas, nodes, now: self.now })
+    }
+
     /// Returns the endpoint of the cluster, if it is complete.
     pub(super) fn endpoint(&self) -> Option<(&str, i32)> {
         let endpoint = self.cluster.spec.control_plane_endpoint.as_ref()?;
@@ -202,3 +211,7 @@ impl Observed {
         Some((host, endpoint.port.filter(|port| *port != 0)?))
     }
 }
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use super::cause::Cause;
 use super::config::{self, Start};
 use super::replica::Replica;
 use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
@@ -25,43 +26,40 @@ const SHARED: [&str; 4] = ["timeouts", "patches", "skipPhases", "nodeRegistratio
 /// Hours of a day.
 const DAY: i64 = 24;
 
-/// Returns the causes for which a Machine does not match its control plane, one line each.
-pub(super) fn causes(control_plane: &KubeadmControlPlane, replica: &Replica, now: Timestamp) -> Vec<String> {
+/// Returns the causes for which a Machine does not match its control plane.
+pub(super) fn causes(control_plane: &KubeadmControlPlane, replica: &Replica, now: Timestamp) -> Vec<Cause> {
     let machine = &replica.machine;
     let mut causes = Vec::new();
     let wished = &control_plane.spec.version;
-    // The controller of topologies reads this line, which is first.
-    match machine.spec.version.as_deref() {
-        Some(version) if version != wished => causes.push(format!("Version {version}, {wished} required")),
-        _ => {}
-    }
+    let known = machine.spec.version.as_ref().filter(|version| *version != wished);
+    causes.extend(known.map(|known| Cause::Version { known: known.clone(), wished: wished.clone() }));
     let config = replica.config.as_ref().map(|config| &config.spec);
     if config.is_some_and(|config| !is_same_config(control_plane, config)) {
-        causes.push("KubeadmConfig is not up-to-date".to_owned());
+        causes.push(Cause::Config);
     }
     let infrastructure = replica.infrastructure.as_ref();
     if infrastructure.is_some_and(|it| is_from_other_template(control_plane, it)) {
-        causes.push(format!("{} is not up-to-date", machine.spec.infrastructure_ref.kind));
+        causes.push(Cause::Infrastructure(machine.spec.infrastructure_ref.kind.clone()));
     }
     causes.extend(triggers(control_plane, machine, now));
     causes
 }
 
 /// Returns the causes that a person or the calendar gives.
-fn triggers(control_plane: &KubeadmControlPlane, machine: &Machine, now: Timestamp) -> Vec<String> {
+fn triggers(control_plane: &KubeadmControlPlane, machine: &Machine, now: Timestamp) -> Vec<Cause> {
     let Some(rollout) = &control_plane.spec.rollout else { return Vec::new() };
     let mut causes = Vec::new();
     let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let after = rollout.after.as_ref().and_then(timestamp);
     if after.is_some_and(|after| after < now && created.is_some_and(|created| created < after)) {
-        causes.push("spec.rollout.after has passed".to_owned());
+        causes.push(Cause::After);
     }
     let days = rollout.before.as_ref().and_then(|before| before.certificates_expiry_days);
     let expiry = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.as_ref());
     if let (Some(days), Some(expiry)) = (days, expiry.and_then(timestamp)) {
         let limit = now.checked_add(SignedDuration::from_hours(DAY.saturating_mul(i64::from(days))));
         if limit.is_ok_and(|limit| expiry < limit) {
-            causes.push(format!("the certificates expire in less than {days} days"));
+            causes.push(Cause::Expiry(days));
         }
     }
     causes

@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
+use super::cause::Cause;
+
 /// Conditions of the static pods that every control plane Machine runs.
 pub(super) const PODS: [&str; 3] =
     ["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy"];
@@ -26,8 +28,8 @@ pub(super) struct Replica {
     pub config: Option<KubeadmConfig>,
     /// Absent, if it does not exist.
     pub infrastructure: Option<DynamicObject>,
-    /// Causes for which the Machine does not match the control plane, one line each.
-    pub causes: Vec<String>,
+    /// Causes for which the Machine does not match the control plane.
+    pub causes: Vec<Cause>,
 }
 
 impl Replica {
@@ -47,13 +49,22 @@ impl Replica {
     /// Reports whether the Machine has another version or other settings of kubeadm. A new Machine would join with
     /// those, before the workload cluster is prepared for them.
     pub(super) fn has_other_settings(&self) -> bool {
-        let is_of_settings = |it: &String| it.starts_with("Version ") || it.starts_with("KubeadmConfig ");
-        self.is_outdated() && self.causes.iter().any(is_of_settings)
+        self.is_outdated() && self.causes.iter().any(Cause::is_of_settings)
     }
 
     /// Returns the name of the Machine's Node.
     pub(super) fn node(&self) -> Option<&str> {
         Some(self.machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
+    }
+
+    /// Reports whether there is bootstrap data for the Machine. Its own field follows the status of the KubeadmConfig.
+    pub(super) fn has_data(&self) -> bool {
+        let status = self.config.as_ref().and_then(|config| config.status.as_ref());
+        let of_config = status.and_then(|status| status.data_secret_name.as_deref());
+        let of_machine = self.machine.spec.bootstrap.data_secret_name.as_deref();
+        let initialization = status.and_then(|status| status.initialization.as_ref());
+        let is_created = initialization.and_then(|it| it.data_secret_created) == Some(true);
+        is_created || [of_config, of_machine].into_iter().flatten().any(|name| !name.is_empty())
     }
 
     pub(super) fn holds(&self, kind: &str) -> bool {
@@ -159,7 +170,8 @@ pub(super) mod examples {
     }
 
     pub(in super::super) fn outdated(mut replica: Replica) -> Replica {
-        replica.causes = vec!["Version v1.32.0, v1.33.0 required".to_owned()];
+        let (known, wished) = ("v1.32.0".to_owned(), "v1.33.0".to_owned());
+        replica.causes = vec![Cause::Version { known, wished }];
         replica
     }
 }

@@ -12,9 +12,9 @@ use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, managed_etcd};
-use super::{add_ons, available, health, last_remediation, scaling};
+use super::{add_ons, available, health, last_remediation, rolling_out, scaling};
 use crate::CONTROL_PLANE_LABEL;
-use crate::aggregate::{Source, Target, aggregate};
+use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
 
 /// Age below which a Machine that reports nothing yet does not make `MachinesUpToDate` unknown. Upstream's.
@@ -90,7 +90,7 @@ fn conditions(
     conditions.extend(waiting(control_plane, observed, outcome, now));
     conditions.extend(health::conditions(control_plane, observed, now));
     conditions.extend(add_ons::condition(control_plane, observed.add_ons.as_ref(), now));
-    conditions.push(scaling::rolling_out(observed, now));
+    conditions.push(rolling_out::condition(observed, now));
     conditions.push(scaling::remediating(observed, now));
     conditions.push(scaling::down(control_plane, observed, outcome, now));
     conditions.push(scaling::up(control_plane, observed, outcome, now));
@@ -194,15 +194,13 @@ fn deleting(
     if control_plane.metadata.deletion_timestamp.is_none() {
         return new(ConditionStatus::False, "NotDeleting", "");
     }
-    let names = |names: Vec<String>| {
-        crate::aggregate::list_names(names.iter().map(String::as_str), crate::aggregate::NAMES)
-    };
+    let names = |names: Vec<String>| list_names(names.iter().map(String::as_str), NAMES);
     match outcome {
         Err(error) => new(ConditionStatus::True, "InternalError", &error.to_string()),
         Ok(Step::Refuse(reason)) => new(ConditionStatus::True, "InternalError", reason),
         Ok(Step::Release) => new(ConditionStatus::True, "DeletionCompleted", "Deletion completed"),
-        Ok(Step::WaitForWorkers(workers)) => {
-            let message = format!("Waiting for the deletion of {}", names(workers.clone()));
+        Ok(Step::WaitForOthers(others)) => {
+            let message = format!("Waiting for the deletion of {}{}", names(others.clone()), yours(observed));
             new(ConditionStatus::True, "WaitingForWorkersDeletion", &message)
         }
         Ok(_) => {
@@ -211,6 +209,21 @@ fn deleting(
             new(ConditionStatus::True, "WaitingForMachineDeletion", &message)
         }
     }
+}
+
+/// Returns a sentence on control plane Machines that no controller deletes: those without a controller, unless their
+/// Cluster goes, too.
+fn yours(observed: &Observed) -> String {
+    let machines = observed.standalone.iter().filter(|it| !it.is_deleting()).map(Replica::name);
+    let machines: Vec<String> = machines.collect();
+    if machines.is_empty() || observed.cluster.metadata.deletion_timestamp.is_some() {
+        return String::new();
+    }
+    let list = list_names(machines.iter().map(String::as_str), NAMES);
+    let kind = plural("Machine", machines.len());
+    format!(
+        ". No controller deletes the control plane {kind} {list}: delete what you do not need, or the Cluster"
+    )
 }
 
 #[cfg(test)]
@@ -265,3 +278,7 @@ mod tests {
         assert_eq!(reason(&found, health::COMPONENTS), inspection);
     }
 }
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod status_tests;

@@ -1,6 +1,4 @@
-//! Conditions on the changes of a control plane's Machines: scaling, rollout and remediation.
-
-use std::collections::BTreeSet;
+//! Conditions on the changes of a control plane's Machines: scaling and remediation.
 
 use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time, condition};
 use jiff::SignedDuration;
@@ -16,32 +14,12 @@ use crate::aggregate::{NAMES, list_names, plural};
 /// Time after which the deletion of a Machine is reported. Upstream's.
 const SLOW: SignedDuration = SignedDuration::from_mins(15);
 
-/// Sentence on rollouts that a person has to make.
-const NO_ROLLOUT: &str = "* This version of Capstan does not replace Machines of a control plane by itself. Undo the \
-                          change of version or kubeadm settings; for another template, delete the Machines one at a time";
-
 /// Sentence on remediation that a person has to make.
 const NO_REMEDIATION: &str = "This version of Capstan does not remediate Machines of a control plane by itself. \
                               Repair or delete the Machine";
 
 fn new(kind: &str, status: ConditionStatus, reason: &str, message: &str, now: &Time) -> Condition {
     Condition::new(kind, status, reason, message, now.clone())
-}
-
-/// Returns whether Machines are to be replaced, and for which causes.
-pub(super) fn rolling_out(observed: &Observed, now: &Time) -> Condition {
-    let kind = "RollingOut";
-    let outdated: Vec<&Replica> = observed.replicas.iter().filter(|it| it.is_outdated()).collect();
-    if outdated.is_empty() {
-        return new(kind, ConditionStatus::False, "NotRollingOut", "", now);
-    }
-    let causes: BTreeSet<&String> = outdated.iter().flat_map(|it| &it.causes).collect();
-    let (versions, others): (Vec<&String>, Vec<&String>) =
-        causes.into_iter().partition(|cause| cause.starts_with("Version "));
-    let bullets = versions.into_iter().chain(others).map(|cause| format!("* {cause}"));
-    let first = format!("Rolling out {} not up-to-date replicas", outdated.len());
-    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain([NO_ROLLOUT.to_owned()]).collect();
-    new(kind, ConditionStatus::True, "RollingOut", &lines.join("\n"), now)
 }
 
 /// Returns whether unhealthy Machines are to be replaced.
@@ -188,7 +166,7 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::preflight::Blocked;
-    use super::super::replica::examples::{healthy, outdated, set};
+    use super::super::replica::examples::{healthy, set};
     use super::*;
 
     fn observed(replicas: Vec<Replica>) -> Observed {
@@ -255,18 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_and_a_remediation_that_are_not_made_are_shown_with_their_causes() {
+    fn a_remediation_that_is_not_made_is_shown() {
         let now = Time::default();
-        let mut other = outdated(healthy("a", 1));
-        other.causes.insert(0, "KubeadmConfig is not up-to-date".to_owned());
-        let found = rolling_out(&observed(vec![other, outdated(healthy("b", 1)), healthy("c", 1)]), &now);
-        assert_eq!(found.status, ConditionStatus::True);
-        let start = "Rolling out 2 not up-to-date replicas\n* Version v1.32.0, v1.33.0 required\n* KubeadmConfig is not";
-        assert!(
-            found.message.starts_with(start) && found.message.contains("does not replace"),
-            "{}",
-            found.message
-        );
         let mut unhealthy = healthy("a", 1);
         set(&mut unhealthy, "HealthCheckSucceeded", ConditionStatus::False);
         let found = remediating(&observed(vec![unhealthy.clone()]), &now);

@@ -1,7 +1,23 @@
 //! Members of etcd without a Machine: what a Machine left behind that went without care, or never joined fully.
+//!
+//! A member belongs to a Machine that has its name or its address. With the address, a member that has not started is
+//! told from one that never will. A Machine may have an address that it does not report: while it can be joining, a
+//! member without a Machine stays.
+
+use apiserver_types::condition;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 
 use super::etcd_projection::{self, Change, Member};
+use super::outdated::timestamp;
 use super::replica::Replica;
+
+/// Time in which a Machine whose server exists may still join. As long as Cluster API waits for a Node by default.
+const JOINS: SignedDuration = SignedDuration::from_mins(10);
+
+/// Age of a Node up to which kubeadm may still add or start its member. Upstream's.
+const STARTS: SignedDuration = SignedDuration::from_mins(2);
 
 /// Member of etcd that has no Machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,26 +28,104 @@ pub(super) struct Surplus {
     pub name: String,
 }
 
-/// Returns the member to remove; `None` if there is none, or if it cannot go now.
-///
-/// A member belongs to a Machine that has its name or its address. With the address, a member that has not started is
-/// told from one that never will.
-pub(super) fn find(members: &[Member], replicas: &[Replica]) -> Option<Surplus> {
-    let is_healthy = |it: &Replica| it.holds("EtcdMemberHealthy");
-    if members.len() == replicas.len() && replicas.iter().all(is_healthy) {
+impl Surplus {
+    /// Returns the name of the member for people.
+    pub(super) fn title(&self) -> String {
+        let Self { id, name } = self;
+        if name.is_empty() { format!("{id:x} (no name)") } else { name.clone() }
+    }
+}
+
+/// Reason for which a member without a Machine is not removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// It may be the member of a Machine that joins. For people.
+    Joins(String),
+    /// Etcd needs it. For people.
+    Needed(String),
+}
+
+/// Member of etcd that has no Machine, and the reason for which it stays, if it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stray {
+    pub member: Surplus,
+    pub stays: Option<Stay>,
+}
+
+/// Facts that decide on a member.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub members: &'a [Member],
+    pub replicas: &'a [Replica],
+    /// The Nodes, if they are known.
+    pub nodes: Option<&'a [Node]>,
+    pub now: Timestamp,
+}
+
+/// Returns the member to remove; `None` if there is none, or if all stay.
+pub(super) fn find(view: View<'_>) -> Option<Surplus> {
+    strays(view).into_iter().find(|it| it.stays.is_none()).map(|it| it.member)
+}
+
+/// Returns the members without a Machine, by name. Those without a name are first.
+pub(super) fn strays(view: View<'_>) -> Vec<Stray> {
+    let View { members, replicas, .. } = view;
+    let is_stray = |member: &&Member| !replicas.iter().any(|it| belongs(member, it));
+    let mut strays: Vec<&Member> = members.iter().filter(is_stray).collect();
+    strays.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    let stray = |member: &Member| {
+        let surplus = Surplus { id: member.id, name: member.name.clone() };
+        Stray { member: surplus, stays: stays(member, view) }
+    };
+    strays.into_iter().map(stray).collect()
+}
+
+/// Returns the reason for which a member without a Machine stays.
+fn stays(member: &Member, view: View<'_>) -> Option<Stay> {
+    let View { members, replicas, .. } = view;
+    if members.len() <= 1 {
+        return Some(Stay::Needed("it is the only one".to_owned()));
+    }
+    let has_member = |it: &Replica| members.iter().any(|member| belongs(member, it));
+    let mut others = replicas.iter().filter(|it| !has_member(it));
+    if let Some(reason) = others.find_map(|it| joins(member, it, view)) {
+        return Some(Stay::Joins(reason));
+    }
+    if member.name.is_empty() {
         return None;
     }
-    // A Machine without an address may be the one that a member belongs to.
-    if members.len() <= 1 || replicas.iter().any(|it| it.node().is_none() && addresses(it).is_empty()) {
+    let after = etcd_projection::project(members, replicas, Change::Leave(&member.name));
+    let reason = || format!("without it, etcd would have {}", after.text());
+    (!after.is_safe()).then(|| Stay::Needed(reason()))
+}
+
+/// Returns the reason for which a member may be that of a Machine that has none, although it has another address.
+fn joins(member: &Member, replica: &Replica, view: View<'_>) -> Option<String> {
+    let name = replica.name();
+    let Some(node) = replica.node() else {
+        let can_join = addresses(replica).is_empty() || view.now.duration_since(started(replica)) < JOINS;
+        return can_join.then(|| {
+            format!("it may be that of Machine {name}, which has no Node yet. Delete the Machine if it does not join")
+        });
+    };
+    // A member with a name and a vote has started, and then the Machine has its name.
+    if !member.name.is_empty() && !member.is_learner {
         return None;
     }
-    let mut without: Vec<&Member> =
-        members.iter().filter(|member| !replicas.iter().any(|it| belongs(member, it))).collect();
-    without.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
-    let member = *without.first()?;
-    let is_safe =
-        member.name.is_empty() || etcd_projection::is_safe(members, replicas, Change::Leave(&member.name));
-    is_safe.then(|| Surplus { id: member.id, name: member.name.clone() })
+    let is_young =
+        |it: &Node| it.creation_timestamp().is_some_and(|at| view.now.duration_since(at.0) < STARTS);
+    let is_starting = match view.nodes {
+        Some(nodes) => nodes.iter().any(|it| it.name_any() == node && is_young(it)),
+        None => true,
+    };
+    is_starting.then(|| format!("it may be that of Machine {name}, whose Node {node} has just joined"))
+}
+
+/// Returns the time from which a Machine has a server, or that of its creation.
+fn started(replica: &Replica) -> Timestamp {
+    let conditions = replica.machine.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let ready = condition(conditions.unwrap_or_default(), "InfrastructureReady").filter(|it| it.holds());
+    ready.and_then(|it| timestamp(&it.last_transition_time)).unwrap_or_else(|| replica.created())
 }
 
 /// Reports whether a member is that of a Machine.
@@ -55,44 +149,5 @@ fn host(url: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::{ConditionStatus, MachineAddress, MachineAddressType};
-
-    use super::super::replica::examples::{healthy, replica, set};
-    use super::*;
-
-    fn member(id: u64, name: &str, host: &str) -> Member {
-        let peer_urls = vec![format!("https://{host}:2380")];
-        Member { id, name: name.to_owned(), peer_urls, ..Member::default() }
-    }
-
-    fn addressed(mut replica: Replica, address: &str) -> Replica {
-        let address = MachineAddress { address: address.to_owned(), kind: MachineAddressType::InternalIP };
-        replica.machine.status.get_or_insert_default().addresses = Some(vec![address]);
-        replica
-    }
-
-    #[test]
-    fn a_member_is_removed_only_if_no_machine_has_its_name_or_its_address_and_the_quorum_stays() {
-        let machines = || vec![addressed(healthy("a", 1), "10.0.0.1"), addressed(healthy("b", 1), "fd00::2")];
-        let members = || vec![member(1, "a", "10.0.0.1"), member(2, "b", "[fd00::2]")];
-        let with = |extra: Member| members().into_iter().chain([extra]).collect::<Vec<_>>();
-        let and = |extra: Replica| machines().into_iter().chain([extra]).collect::<Vec<_>>();
-        let mut broken = machines();
-        set(&mut broken[0], "EtcdMemberHealthy", ConditionStatus::False);
-        let joining = addressed(replica("c", 1), "10.0.0.3");
-        let surplus = |id, name: &str| Some(Surplus { id, name: name.to_owned() });
-        let table = [
-            ("all match", members(), machines(), None),
-            ("gone", with(member(3, "c", "10.0.0.3")), machines(), surplus(3, "c")),
-            ("never started", with(member(3, "", "10.0.0.3")), machines(), surplus(3, "")),
-            ("starting", with(member(3, "", "10.0.0.3")), and(joining), None),
-            ("without an address yet", with(member(3, "", "10.0.0.3")), and(replica("c", 1)), None),
-            ("it holds the quorum", with(member(3, "c", "10.0.0.3")), broken, None),
-            ("the last one", vec![member(3, "c", "10.0.0.3")], machines(), None),
-        ];
-        for (case, members, replicas, expected) in table {
-            assert_eq!(find(&members, &replicas), expected, "{case}");
-        }
-    }
-}
+#[path = "surplus_tests.rs"]
+mod tests;

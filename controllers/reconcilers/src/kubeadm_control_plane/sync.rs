@@ -139,3 +139,73 @@ fn lacks(machine: &Machine, wish: &apiserver_types::MachineDeletionSpec) -> bool
         || differs(wish.node_drain_timeout_seconds, current.node_drain_timeout_seconds)
         || differs(wish.node_volume_detach_timeout_seconds, current.node_volume_detach_timeout_seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::replica::HOOK;
+    use super::*;
+    use crate::api_in_memory::FakeApi;
+
+    const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/a";
+
+    fn control_plane() -> KubeadmControlPlane {
+        let template = json!({
+            "metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}},
+            "spec": {"infrastructureRef": {"apiGroup": "g", "kind": "KTemplate", "name": "t"},
+                "deletion": {"nodeDrainTimeoutSeconds": 60}, "readinessGates": [{"conditionType": "Mine"}],
+                "taints": [{"key": "k", "effect": "NoSchedule", "propagation": "Always"}]},
+        });
+        let spec = json!({"version": "v1.34.0", "machineTemplate": template});
+        let metadata = json!({"name": "blue", "namespace": "ns", "uid": "uid"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    }
+
+    /// Synchronizes a Machine. Returns it as it is stored then.
+    async fn synchronized(
+        api: &FakeApi,
+        is_deleting: bool,
+        control_plane: &KubeadmControlPlane,
+    ) -> serde_json::Value {
+        let deleted = is_deleting.then_some("2026-11-26T10:00:00Z");
+        let reference = json!({"apiGroup": "g", "kind": "K", "name": "a"});
+        let machine = json!({"metadata": {"deletionTimestamp": deleted}, "spec": {"clusterName": "blue", "version": "v1.33.0",
+            "bootstrap": {"dataSecretName": "a"}, "infrastructureRef": reference}});
+        api.put(MACHINE, machine);
+        let machine: Machine = serde_json::from_value(api.get(MACHINE).unwrap()).unwrap();
+        let mut observed =
+            Observed { replicas: vec![Replica { machine, ..Replica::default() }], ..Observed::default() };
+        observed.cluster.metadata.name = Some("blue".to_owned());
+        let (context, applied) = (api.context("test"), Applied::default());
+        for writes in [1, 0] {
+            api.crash_at(None);
+            sync(&context, &applied, control_plane, &mut observed).await.unwrap();
+            assert_eq!(api.writes(), writes, "deleting: {is_deleting}");
+        }
+        api.get(MACHINE).unwrap()
+    }
+
+    #[tokio::test]
+    async fn d4_a_machine_gets_metadata_timeouts_taints_and_gates_without_being_replaced() {
+        let machine = synchronized(&FakeApi::default(), false, &control_plane()).await;
+        let (metadata, spec) = (&machine["metadata"], &machine["spec"]);
+        assert_eq!((&metadata["labels"]["l"], &metadata["annotations"]["a"]), (&json!("1"), &json!("1")));
+        assert_eq!(metadata["annotations"][HOOK], "");
+        assert_eq!(spec["deletion"]["nodeDrainTimeoutSeconds"], 60);
+        assert_eq!(spec["taints"][0]["key"], "k");
+        assert_eq!(
+            spec["readinessGates"].as_array().unwrap().last(),
+            Some(&json!({"conditionType": "Mine"}))
+        );
+        assert_eq!(spec["version"], "v1.33.0", "everything else rolls");
+        assert_eq!(spec["bootstrap"]["dataSecretName"], "a", "others own it");
+    }
+
+    #[tokio::test]
+    async fn d4_a_machine_that_is_being_deleted_gets_only_timeouts_and_taints() {
+        let machine = synchronized(&FakeApi::default(), true, &control_plane()).await;
+        assert_eq!(machine["spec"]["deletion"]["nodeDrainTimeoutSeconds"], 60);
+        assert_eq!(machine["spec"]["taints"][0]["key"], "k");
+        assert!(machine["spec"]["readinessGates"].is_null());
+        assert!(machine["metadata"]["labels"].is_null() && machine["metadata"]["annotations"].is_null());
+    }
+}

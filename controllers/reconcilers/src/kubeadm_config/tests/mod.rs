@@ -1,6 +1,9 @@
 //! Whole passes over an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod first_data;
+mod joins;
+mod lock;
 mod pool;
 mod versions;
 

@@ -1,0 +1,264 @@
+//! Tests of the decisions on a control plane, by the sections of the specification.
+
+use apiserver_types::ConditionStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::super::cause::Cause;
+use super::super::etcd_projection::Member;
+use super::super::inspection::Inspection;
+use super::super::observe::Unfinished;
+use super::super::replica::examples::{going, healthy, outdated, replica, set, within};
+use super::*;
+
+/// Returns a control plane with the finalizer.
+fn control_plane(replicas: i32) -> KubeadmControlPlane {
+    let mut control_plane = KubeadmControlPlane::default();
+    control_plane.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    control_plane.spec.replicas = Some(replicas);
+    control_plane.spec.version = "v1.33.0".to_owned();
+    control_plane
+}
+
+/// Returns a Cluster with infrastructure and endpoint, whose workload cluster responds, and these Machines.
+fn observed(replicas: Vec<Replica>) -> Observed {
+    let mut observed = Observed { replicas, ..Observed::default() };
+    let cluster = json!({"metadata": {"name": "blue"}, "spec": {"controlPlaneEndpoint": {"host": "h", "port": 6443}},
+        "status": {"initialization": {"infrastructureProvisioned": true}}});
+    observed.cluster = serde_json::from_value(cluster).unwrap();
+    observed.certificates.examined = true;
+    let template =
+        json!({"apiVersion": "g/v1", "kind": "OpenStackMachineTemplate", "metadata": {"name": "t"}});
+    observed.template = Some(serde_json::from_value(template).unwrap());
+    let members = observed.replicas.iter().map(|it| member(&it.name())).collect();
+    observed.workload = reached(members);
+    observed
+}
+
+fn member(name: &str) -> Member {
+    Member { name: name.to_owned(), ..Member::default() }
+}
+
+fn reached(members: Vec<Member>) -> Workload {
+    Workload::Reached(Inspection { nodes: Ok(Vec::new()), pods: Default::default(), members: Ok(members) })
+}
+
+fn three() -> Vec<Replica> {
+    vec![healthy("a", 1), healthy("b", 2), healthy("c", 3)]
+}
+
+fn external(mut control_plane: KubeadmControlPlane) -> KubeadmControlPlane {
+    let etcd = json!({"clusterConfiguration": {"etcd": {"external": {
+        "endpoints": ["https://e"], "caFile": "a", "certFile": "b", "keyFile": "c"}}}});
+    control_plane.spec.kubeadm_config_spec = serde_json::from_value(etcd).unwrap();
+    control_plane
+}
+
+fn deleted(mut control_plane: KubeadmControlPlane) -> KubeadmControlPlane {
+    control_plane.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    control_plane
+}
+
+/// A control plane took its Machines, and with them etcd, while control plane Machines without a controller still ran.
+#[test]
+fn d13_other_machines_and_pools_hold_the_deletion_of_the_machines() {
+    let control_plane = deleted(control_plane(1));
+    let others = || vec!["Machine standalone".to_owned(), "MachinePool p".to_owned()];
+    let table = [
+        ("nothing is left", vec![], vec![], Step::Release),
+        ("it has no Machines of its own", vec![], others(), Step::Release),
+        ("others exist", vec![healthy("a", 1)], others(), Step::WaitForOthers(others())),
+        ("a Machine goes by itself", vec![going(healthy("a", 1))], others(), Step::WaitForOthers(others())),
+        ("only its own are left", vec![healthy("a", 1), replica("b", 2)], vec![], Step::DeleteMachines),
+    ];
+    for (case, replicas, others, expected) in table {
+        let observed = Observed { replicas, others, ..Observed::default() };
+        assert_eq!(first_step(&control_plane, &observed), Some(expected), "{case}");
+    }
+}
+
+#[test]
+fn d13_a_cluster_whose_status_was_lost_does_not_release_the_machines() {
+    let observed = Observed { replicas: vec![healthy("a", 1)], ..Observed::default() };
+    assert!(!observed.is_provisioned());
+    assert_eq!(first_step(&deleted(control_plane(1)), &observed), Some(Step::DeleteMachines));
+}
+
+#[test]
+fn d1_each_obstacle_comes_before_the_next_one() {
+    let mut control_plane = control_plane(1);
+    let mut around = observed(Vec::new());
+    assert_eq!(first_step(&control_plane, &around), None);
+    around.cluster.status = None;
+    let waits = Some(Step::WaitForCluster("Waiting for Cluster status.infrastructureReady to be true"));
+    assert_eq!(first_step(&control_plane, &around), waits, "step 8");
+    let (group, kind, name) = ("g".to_owned(), "K".to_owned(), "x".to_owned());
+    around.unfinished = vec![Unfinished { group, kind, name, uid: None }];
+    assert_eq!(first_step(&control_plane, &around), Some(Step::DeleteUnfinished), "before the next Machine");
+    around.standalone = vec![replica("x", 1)];
+    let refused = first_step(&control_plane, &around);
+    assert!(matches!(refused, Some(Step::RefuseAdoption(_))), "step 4, it has no KubeadmConfig: {refused:?}");
+    around.refused = Some("because".to_owned());
+    let refused = Some(Step::Refuse("because".to_owned()));
+    assert_eq!(first_step(&control_plane, &around), refused, "step 4, mixed management");
+    assert_eq!(first_step(&deleted(control_plane.clone()), &around), refused, "nothing is touched");
+    control_plane.metadata.finalizers = None;
+    assert_eq!(first_step(&control_plane, &around), Some(Step::AddFinalizer), "step 2");
+    assert_eq!(first_step(&deleted(control_plane.clone()), &around), Some(Step::Ignore));
+    around.cluster.spec.paused = Some(true);
+    assert_eq!(first_step(&control_plane, &around), Some(Step::Pause), "step 3");
+}
+
+#[test]
+fn d12_machines_without_a_controller_are_adopted_unless_the_control_plane_goes() {
+    let mut standalone = replica("x", 1);
+    standalone.machine.spec.version = Some("v1.33.0".to_owned());
+    let reference = json!({"apiGroup": "g", "kind": "KubeadmConfig", "name": "x"});
+    standalone.machine.spec.bootstrap.config_ref = serde_json::from_value(reference).unwrap();
+    let around = Observed { standalone: vec![standalone], ..observed(Vec::new()) };
+    assert_eq!(first_step(&control_plane(1), &around), Some(Step::Adopt));
+    assert_eq!(first_step(&deleted(control_plane(1)), &around), Some(Step::Release));
+}
+
+#[test]
+fn d1_nothing_happens_below_an_obstacle_of_the_cluster() {
+    let control_plane = control_plane(3);
+    let mut around = observed(vec![healthy("a", 1), going(healthy("b", 2))]);
+    around.workload =
+        Workload::Unreachable { message: "down".to_owned(), is_over: true, reason: "ConnectionDown" };
+    let down = Step::WaitForConnection("down".to_owned());
+    assert_eq!(next_step(&control_plane, &around), down, "step 13");
+    around.certificates.kubeconfig = Some("Secret blue-ca does not exist".to_owned());
+    let missing = Step::WaitForCertificates("Secret blue-ca does not exist".to_owned());
+    assert_eq!(next_step(&control_plane, &around), missing, "step 11");
+    around.cluster.spec.control_plane_endpoint = None;
+    let endpoint = Step::WaitForCluster("Waiting for Cluster spec.controlPlaneEndpoint to be set");
+    assert_eq!(next_step(&control_plane, &around), endpoint, "step 10");
+}
+
+#[test]
+fn d1_a_surplus_member_goes_before_a_leaving_machine_and_that_before_a_new_one() {
+    let control_plane = control_plane(3);
+    let mut around = observed(vec![healthy("a", 1), healthy("b", 2), going(healthy("c", 3))]);
+    let departs = next_step(&control_plane, &around);
+    assert!(matches!(departs, Step::Depart(Departure::Wait(_))), "step 15: {departs:?}");
+    around.workload = reached(["a", "b", "c", "x"].map(member).into());
+    // The leaving Machine has a member, which counts as unhealthy only if its condition says so.
+    let removed = next_step(&control_plane, &around);
+    let surplus = Surplus { id: 0, name: "x".to_owned() };
+    assert_eq!(removed, Step::RemoveMember(surplus), "step 14");
+    let removed = next_step(&external(control_plane), &around);
+    assert!(!matches!(removed, Step::RemoveMember(_)), "an external etcd is never changed: {removed:?}");
+}
+
+#[test]
+fn d7_a_member_that_holds_the_quorum_does_not_end_the_pass() {
+    let mut broken = three();
+    set(&mut broken[0], "EtcdMemberHealthy", ConditionStatus::False);
+    set(&mut broken[1], "EtcdMemberHealthy", ConditionStatus::False);
+    let mut around = observed(broken);
+    around.workload = reached(["a", "b", "c", "x"].map(member).into());
+    assert_eq!(next_step(&control_plane(3), &around), Step::Nothing);
+}
+
+#[test]
+fn d2_the_first_machine_begins_the_cluster_and_the_others_join_where_the_fewest_are() {
+    let mut around = observed(Vec::new());
+    let domains = json!([{"name": "az1", "controlPlane": true}, {"name": "az2", "controlPlane": true}]);
+    around.cluster.status.as_mut().unwrap().failure_domains = serde_json::from_value(domains).unwrap();
+    let create = |start, domain: &str| Step::Create(start, Some(domain.to_owned()));
+    around.certificates.missing = vec!["blue-etcd".to_owned()];
+    assert_eq!(next_step(&control_plane(3), &around), create(Start::Init, "az1"), "no checks");
+    around = Observed { replicas: vec![within(healthy("a", 1), "az1")], ..around };
+    around.workload = reached(vec![member("a")]);
+    let blocked = next_step(&control_plane(3), &around);
+    assert!(matches!(blocked, Step::Block(_)), "certificates are missing: {blocked:?}");
+    around.certificates.missing.clear();
+    assert_eq!(next_step(&control_plane(3), &around), create(Start::Join, "az2"));
+}
+
+#[test]
+fn d1_too_few_machines_make_one_and_too_many_delete_one_after_the_checks() {
+    let unhealthy = || {
+        let mut unhealthy = healthy("b", 2);
+        set(&mut unhealthy, "SchedulerPodHealthy", ConditionStatus::False);
+        unhealthy
+    };
+    let blocks = |step: &Step| matches!(step, Step::Block(blocked) if blocked.is_unhealthy);
+    let join = Step::Create(Start::Join, None);
+    assert_eq!(next_step(&control_plane(3), &observed(vec![healthy("a", 1)])), join);
+    assert!(blocks(&next_step(&control_plane(3), &observed(vec![healthy("a", 1), unhealthy()]))));
+    assert_eq!(next_step(&control_plane(3), &observed(three())), Step::Nothing);
+    assert_eq!(next_step(&control_plane(1), &observed(three())), Step::Delete("a".to_owned()));
+    let two = vec![healthy("a", 1), unhealthy()];
+    assert!(
+        blocks(&next_step(&control_plane(1), &observed(two))),
+        "the oldest goes, and the other is unhealthy"
+    );
+    let two = vec![unhealthy(), healthy("c", 3)];
+    assert_eq!(next_step(&control_plane(1), &observed(two)), Step::Delete("b".to_owned()));
+}
+
+#[test]
+fn d1_a_missing_template_is_named_before_a_machine_is_made() {
+    let mut control_plane = control_plane(3);
+    let reference = json!({"apiGroup": "g", "kind": "OpenStackMachineTemplate", "name": "t"});
+    control_plane.spec.machine_template.spec.infrastructure_ref = serde_json::from_value(reference).unwrap();
+    let around = Observed { template: None, ..observed(vec![healthy("a", 1)]) };
+    let Step::Block(blocked) = next_step(&control_plane, &around) else { panic!("not blocked") };
+    assert_eq!(blocked.reasons, ["OpenStackMachineTemplate t does not exist"]);
+    assert_eq!((blocked.interval, blocked.is_unhealthy), (MISSING, false));
+}
+
+#[test]
+fn d5_outdated_machines_wait_and_no_machine_with_other_settings_joins_them() {
+    let of_template = || {
+        let mut replica = healthy("a", 1);
+        replica.causes = vec![Cause::Infrastructure("OpenStackMachine".to_owned())];
+        replica
+    };
+    let old = |replicas| next_step(&control_plane(replicas), &observed(vec![outdated(healthy("a", 1))]));
+    assert_eq!(old(1), Step::WaitForRollout);
+    assert_eq!(old(3), Step::WaitForRollout, "the workload cluster is not prepared for another version");
+    let other = |replicas| next_step(&control_plane(replicas), &observed(vec![of_template()]));
+    assert_eq!(other(1), Step::WaitForRollout);
+    assert_eq!(other(3), Step::Create(Start::Join, None), "a Machine of the new template may join");
+    let fewer = observed(vec![outdated(healthy("a", 1)), healthy("b", 2)]);
+    assert_eq!(
+        next_step(&control_plane(1), &fewer),
+        Step::Delete("a".to_owned()),
+        "an outdated one goes first"
+    );
+}
+
+#[test]
+fn d1_timers_are_those_of_the_table() {
+    let seconds = |step: &Step, healthy| interval(step, healthy).map(|it| it.as_secs());
+    let blocked = Blocked { reasons: Vec::new(), interval: Duration::from_secs(15), is_unhealthy: true };
+    let waits = || Departure::Wait(String::new());
+    let table = [
+        (Step::Pause, None),
+        (Step::Release, None),
+        (Step::RemoveMember(Surplus { id: 1, name: String::new() }), Some(1)),
+        (Step::Depart(waits()), Some(30)),
+        (Step::Depart(Departure::Release("a".to_owned())), Some(1)),
+        (Step::WaitForOthers(Vec::new()), Some(30)),
+        (Step::DeleteMachines, Some(30)),
+        (Step::WaitForCertificates(String::new()), Some(30)),
+        (Step::Block(blocked), Some(15)),
+        (Step::Create(Start::Init, None), Some(1)),
+        (Step::Delete("a".to_owned()), Some(1)),
+        (Step::WaitForConnection(String::new()), Some(20)),
+        (Step::Nothing, Some(600)),
+        (Step::WaitForRollout, Some(600)),
+        (Step::WaitForCluster(""), Some(600)),
+    ];
+    for (step, expected) in table {
+        assert_eq!(seconds(&step, true), expected, "{step:?}");
+    }
+    assert_eq!(
+        seconds(&Step::Nothing, false),
+        Some(20),
+        "not initialized, or its components are not healthy"
+    );
+}
