@@ -72,6 +72,10 @@ impl<'a, 'p> Scope<'a, 'p> {
         Self { around: None, variables: variables.into() }
     }
 
+    pub(super) fn of_all(variables: Vec<(&'p str, Type<'a>)>) -> Self {
+        Self { around: None, variables }
+    }
+
     fn and(&'p self, variables: Vec<(&'p str, Type<'a>)>) -> Self {
         Self { around: Some(self), variables }
     }

@@ -1,5 +1,6 @@
 //! Validation rules in CEL (`x-kubernetes-validations`): parser, type checker, cost estimation and evaluation.
 
+mod admission;
 mod analysis;
 mod check;
 mod declarations;
@@ -24,6 +25,9 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
+pub use admission::{
+    AdmissionExpression, AdmissionInputs, Declared, Evaluated, Evaluation, EvaluationError, Wanted,
+};
 pub use analysis::RuleAnalysis;
 pub use expression::Expression;
 pub(super) use in_rules::InRules;

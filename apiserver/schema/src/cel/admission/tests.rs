@@ -1,0 +1,109 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn inputs() -> AdmissionInputs {
+    let object = json!({"metadata": {"name": "a", "labels": {"a-b/c": "d"}}, "spec": {"replicas": 3, "ratio": 0.5,
+        "namespace": "n", "list": [1, 2]}});
+    let request = json!({"operation": "CREATE", "userInfo": {"username": "alice", "groups": ["dev"]}, "dryRun": false,
+        "name": "a", "options": {"kind": "CreateOptions", "fieldManager": "m"}});
+    let namespace = json!({"metadata": {"name": "ns", "uid": "7", "labels": {"team": "x"},
+        "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": []}});
+    AdmissionInputs::new(Some(&object), None, &request, Some(&namespace))
+}
+
+fn compiled(source: &str, wanted: Wanted) -> Result<AdmissionExpression, String> {
+    AdmissionExpression::compile(source, &Declared { params: true, variables: None }, wanted)
+}
+
+fn value(source: &str) -> Result<Value, String> {
+    let expression = compiled(source, Wanted::Any)?;
+    let inputs = inputs().with_params(Some(&json!({"data": {"most": "5"}})));
+    let mut evaluation = Evaluation::new(&inputs, &[], 10_000);
+    let found = evaluation.evaluate(&expression).map_err(|error| error.to_string())?;
+    Ok(found.to_json().unwrap_or_default())
+}
+
+#[test]
+fn expressions_read_the_request_and_its_objects() {
+    for (source, expected) in [
+        ("object.spec.replicas", json!(3)),
+        ("object.spec.replicas + 1", json!(4)),
+        ("object.spec.ratio", json!(0.5)),
+        ("object.metadata.labels['a-b/c']", json!("d")),
+        ("object.spec.namespace", json!("n")),
+        ("oldObject == null", json!(true)),
+        ("has(object.spec.missing)", json!(false)),
+        ("request.userInfo.username in ['alice']", json!(true)),
+        ("request.userInfo.groups.exists(g, g == 'dev')", json!(true)),
+        ("request.options.fieldManager", json!("m")),
+        ("namespaceObject.metadata.labels.team", json!("x")),
+        ("namespaceObject.metadata.UID", json!("7")),
+        ("namespaceObject.metadata.creationTimestamp < timestamp('2027-01-01T00:00:00Z')", json!(true)),
+        ("int(params.data.most) > object.spec.replicas", json!(true)),
+        ("object.spec.list.map(x, x * 2)", json!([2, 4])),
+    ] {
+        assert_eq!(value(source), Ok(expected), "{source}");
+    }
+    let missing = value("object.spec.missing == 1").unwrap_err();
+    assert_eq!(missing, "expression 'object.spec.missing == 1' resulted in error: no such key: missing");
+}
+
+#[test]
+fn an_expression_has_the_wanted_type_and_known_fields() {
+    for (source, wanted, expected) in [
+        ("object.spec.replicas", Wanted::Bool, "must evaluate to bool but got dyn"),
+        ("'a'", Wanted::Bool, "must evaluate to bool but got string"),
+        ("1", Wanted::Text, "must evaluate to string but got int"),
+        ("true", Wanted::TextOrNull, "must evaluate to one of [string null_type] but got bool"),
+        ("request.foo == 'a'", Wanted::Bool, "undefined field 'foo'"),
+        ("other == 'a'", Wanted::Bool, "undeclared reference to 'other'"),
+        ("variables.x == 'a'", Wanted::Bool, "undeclared reference to 'variables'"),
+    ] {
+        let error = compiled(source, wanted).unwrap_err();
+        assert!(error.contains(expected), "{source}: {error}");
+    }
+    assert!(compiled("null", Wanted::TextOrNull).is_ok() && compiled("''", Wanted::TextOrNull).is_ok());
+    let without = AdmissionExpression::compile("params.a == 'a'", &Declared::default(), Wanted::Bool);
+    assert!(without.unwrap_err().contains("undeclared reference to 'params'"));
+}
+
+#[test]
+fn variables_are_evaluated_when_they_are_read() {
+    let mut declared = Declared { params: false, variables: Some(Vec::new()) };
+    let mut variables = Vec::new();
+    for (name, source) in
+        [("n", "object.spec.replicas"), ("bad", "object.spec.missing"), ("twice", "variables.n * 2")]
+    {
+        let compiled = AdmissionExpression::compile(source, &declared, Wanted::Any).unwrap();
+        variables.push((name.to_owned(), compiled));
+        declared.variables.as_mut().unwrap().push(name.to_owned());
+    }
+    let inputs = inputs();
+    let run = |source: &str| {
+        let expression = AdmissionExpression::compile(source, &declared, Wanted::Bool)?;
+        let mut evaluation = Evaluation::new(&inputs, &variables, 10_000);
+        evaluation.evaluate(&expression).map(|it| it.is_true()).map_err(|error| error.to_string())
+    };
+    assert_eq!(run("variables.twice == 6"), Ok(true));
+    assert_eq!(run("true || variables.bad"), Ok(true));
+    let error = run("variables.bad == 1").unwrap_err();
+    assert!(
+        error.ends_with("composited variable \"bad\" fails to evaluate: no such key: missing"),
+        "{error}"
+    );
+    assert!(run("variables.none == 1").unwrap_err().contains("undefined field 'none'"));
+}
+
+#[test]
+fn all_expressions_share_one_budget() {
+    let expression = compiled("[1, 2, 3, 4, 5].all(x, x < 9)", Wanted::Bool).unwrap();
+    let inputs = inputs();
+    let mut evaluation = Evaluation::new(&inputs, &[], 60);
+    let mut count = 0;
+    while evaluation.evaluate(&expression).is_ok() {
+        count += 1;
+    }
+    assert!((1..10).contains(&count), "{count}");
+    assert_eq!(evaluation.evaluate(&expression).unwrap_err(), EvaluationError::OutOfBudget);
+}
