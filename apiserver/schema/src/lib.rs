@@ -32,8 +32,8 @@ pub use published::KindSchema;
 
 use cel::Rule;
 pub use cel::{
-    AdmissionExpression, AdmissionInputs, Declared, Evaluated, Evaluation, EvaluationError, Expression,
-    RuleAnalysis, Wanted,
+    AdmissionExpression, AdmissionInputs, AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion,
+    Declared, Evaluated, Evaluation, EvaluationError, Expression, RuleAnalysis, Wanted,
 };
 use combined::Combined;
 use format::Format;

@@ -17,6 +17,7 @@ pub use evaluation::{Evaluated, Evaluation, EvaluationError};
 pub use inputs::AdmissionInputs;
 
 use super::check::{Checked, Scope};
+use super::declarations::AUTHORIZER;
 use super::parse::{is_deep, parse};
 use super::parts::each;
 use super::stack;
@@ -104,6 +105,8 @@ impl Wanted {
 pub struct Declared {
     /// True if `params` is one of them.
     pub params: bool,
+    /// True if `authorizer` is one of them.
+    pub authorizer: bool,
     /// Names of the variables that were declared before the expression. `None` if there are no variables.
     pub variables: Option<Vec<String>>,
 }
@@ -179,6 +182,9 @@ fn scope(declared: &Declared) -> Scope<'static, 'static> {
     ];
     if declared.params {
         variables.push(("params", Type::Dyn));
+    }
+    if declared.authorizer {
+        variables.push(("authorizer", Type::Named(AUTHORIZER.to_owned())));
     }
     if declared.variables.is_some() {
         variables.push((VARIABLES, Type::Map(Box::new(Type::Text), Box::new(Type::Dyn))));

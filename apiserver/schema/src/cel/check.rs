@@ -254,6 +254,9 @@ fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>)
             None => found.refuse(id, format!("undefined field '{name}'")),
         },
         Type::Optional(value) => Type::Optional(Box::new(field_of(id, *value, name, found))),
+        Type::Named(of) if of == declarations::AUTHORIZER && name == "requestResource" => {
+            Type::Named(declarations::RESOURCE_CHECK.to_owned())
+        }
         other => found.refuse(id, format!("type '{other}' does not support field selection")),
     }
 }

@@ -92,8 +92,29 @@ Quantity.add(int) Quantity; Quantity.sub(Quantity) Quantity; Quantity.sub(int) Q
 semver(string) Semver; semver(string, bool) Semver; isSemver(string) bool; isSemver(string, bool) bool;
 Semver.major() int; Semver.minor() int; Semver.patch() int; Semver.isGreaterThan(Semver) bool;
 Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int;
-format.named(string) optional(Format); Format.validate(string) optional(list(string))
+format.named(string) optional(Format); Format.validate(string) optional(list(string));
+Authorizer.path(string) PathCheck; Authorizer.group(string) GroupCheck;
+Authorizer.serviceAccount(string, string) Authorizer; PathCheck.check(string) Decision;
+GroupCheck.resource(string) ResourceCheck; ResourceCheck.subresource(string) ResourceCheck;
+ResourceCheck.namespace(string) ResourceCheck; ResourceCheck.name(string) ResourceCheck;
+ResourceCheck.check(string) Decision; Decision.allowed() bool; Decision.errored() bool;
+Decision.reason() string; Decision.error() string
 ";
+
+/// Type of an authorizer.
+pub(super) const AUTHORIZER: &str = "Authorizer";
+
+/// Type of a question about a path.
+pub(super) const PATH_CHECK: &str = "PathCheck";
+
+/// Type of a question about a group, which is not complete.
+pub(super) const GROUP_CHECK: &str = "GroupCheck";
+
+/// Type of a question about a resource.
+pub(super) const RESOURCE_CHECK: &str = "ResourceCheck";
+
+/// Type of the answer to a question.
+pub(super) const DECISION: &str = "Decision";
 
 /// Ordering operators. They compare any two numbers, whatever their types.
 const ORDERS: [&str; 4] = ["_<_", "_<=_", "_>_", "_>=_"];

@@ -10,6 +10,7 @@ mod in_rules;
 mod literals;
 mod macros;
 mod negation;
+mod oracle;
 mod parse;
 mod parts;
 mod program;
@@ -31,6 +32,7 @@ pub use admission::{
 pub use analysis::RuleAnalysis;
 pub use expression::Expression;
 pub(super) use in_rules::InRules;
+pub use oracle::{AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion};
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;
 

@@ -4,6 +4,8 @@ use kube_cel::cel::Value as Cel;
 use serde_json::Value;
 
 use super::{NAMESPACE, REQUEST};
+use crate::cel::oracle::{AuthorizationOracle, AuthorizationQuestion};
+use crate::cel::run::authorizer;
 use crate::cel::value::unstructured;
 
 /// Values of the variables of one request.
@@ -28,6 +30,14 @@ impl AdmissionInputs {
             ("request", REQUEST.to_cel(request)),
             ("namespaceObject", namespace),
         ];
+        Self { values }
+    }
+
+    /// Returns the inputs with an authorizer. `requested` is the question about the resource of the request.
+    #[must_use]
+    pub fn with_authorizer(&self, oracle: &AuthorizationOracle, requested: AuthorizationQuestion) -> Self {
+        let mut values = self.values.clone();
+        values.push(("authorizer", authorizer(oracle, requested)));
         Self { values }
     }
 

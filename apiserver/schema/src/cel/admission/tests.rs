@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cel::{AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion};
 
 fn inputs() -> AdmissionInputs {
     let object = json!({"metadata": {"name": "a", "labels": {"a-b/c": "d"}}, "spec": {"replicas": 3, "ratio": 0.5,
@@ -13,7 +14,7 @@ fn inputs() -> AdmissionInputs {
 }
 
 fn compiled(source: &str, wanted: Wanted) -> Result<AdmissionExpression, String> {
-    AdmissionExpression::compile(source, &Declared { params: true, variables: None }, wanted)
+    AdmissionExpression::compile(source, &Declared { params: true, ..Declared::default() }, wanted)
 }
 
 fn value(source: &str) -> Result<Value, String> {
@@ -70,7 +71,7 @@ fn an_expression_has_the_wanted_type_and_known_fields() {
 
 #[test]
 fn variables_are_evaluated_when_they_are_read() {
-    let mut declared = Declared { params: false, variables: Some(Vec::new()) };
+    let mut declared = Declared { variables: Some(Vec::new()), ..Declared::default() };
     let mut variables = Vec::new();
     for (name, source) in
         [("n", "object.spec.replicas"), ("bad", "object.spec.missing"), ("twice", "variables.n * 2")]
@@ -106,4 +107,43 @@ fn all_expressions_share_one_budget() {
     }
     assert!((1..10).contains(&count), "{count}");
     assert_eq!(evaluation.evaluate(&expression).unwrap_err(), EvaluationError::OutOfBudget);
+}
+
+#[test]
+fn an_open_question_interrupts_and_its_answer_decides() {
+    let oracle = AuthorizationOracle::default();
+    let requested = AuthorizationQuestion { resource: "maps".to_owned(), ..AuthorizationQuestion::default() };
+    let inputs = inputs().with_authorizer(&oracle, requested.clone());
+    let declared = Declared { authorizer: true, ..Declared::default() };
+    let run = |source: &str| {
+        let expression = AdmissionExpression::compile(source, &declared, Wanted::Bool).unwrap();
+        let found = Evaluation::new(&inputs, &[], 10_000_000).evaluate(&expression);
+        found.map(|value| value.is_true()).map_err(|error| error.to_string())
+    };
+    let asked = "authorizer.group('g').resource('r').subresource('s').namespace('n').name('x').check('use').allowed()";
+    assert!(run(asked).is_err());
+    let question = oracle.take_open().pop().unwrap();
+    let expected = AuthorizationQuestion {
+        verb: "use".to_owned(),
+        group: "g".to_owned(),
+        resource: "r".to_owned(),
+        subresource: "s".to_owned(),
+        namespace: "n".to_owned(),
+        name: "x".to_owned(),
+        ..AuthorizationQuestion::default()
+    };
+    assert_eq!(question, expected);
+    let allowed = AuthorizationAnswer { allowed: true, reason: "why".to_owned(), error: String::new() };
+    oracle.answer(question, allowed.clone());
+    assert_eq!(run(asked), Ok(true));
+    // The other side of an `||` does not hide an open question.
+    assert!(run("authorizer.path('/x').check('get').allowed() || true").is_err());
+    let path = oracle.take_open().pop().unwrap();
+    assert_eq!((path.path.as_str(), path.verb.as_str()), ("/x", "get"));
+    assert!(run("authorizer.requestResource.check('delete').allowed()").is_err());
+    assert_eq!(oracle.take_open(), [AuthorizationQuestion { verb: "delete".to_owned(), ..requested }]);
+    assert!(run("authorizer.serviceAccount('ns', 'sa').path('/y').check('get').errored()").is_err());
+    assert_eq!(oracle.take_open()[0].service_account, Some(("ns".to_owned(), "sa".to_owned())));
+    let wrong = AdmissionExpression::compile("authorizer.check('x').allowed()", &declared, Wanted::Bool);
+    assert!(wrong.unwrap_err().contains("found no matching overload for 'check'"));
 }

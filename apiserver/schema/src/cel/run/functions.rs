@@ -9,7 +9,7 @@ use kube_cel::cel::objects::Opaque;
 use regex::Regex;
 
 use super::operators::{self, failure, none, optional, some};
-use super::{Failure, Outcome, Run, conversions, formats, lists};
+use super::{Failure, Outcome, Run, authorizer, conversions, formats, lists};
 use crate::cel::macros::{MAP_INSERT, SORT_BY_KEYS};
 
 /// Names of the arguments for the engine.
@@ -51,6 +51,9 @@ pub(super) fn type_of(value: &Cel) -> Cel {
 impl Run<'_> {
     pub(super) fn result(&mut self, name: &str, is_method: bool, mut given: Vec<Cel>) -> Outcome {
         if let Some(result) = operators::result(name, &mut given) {
+            return result;
+        }
+        if let Some(result) = authorizer::result(name, &given) {
             return result;
         }
         if let [only] = given.as_slice()
