@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_machinery::admission_control::AdmissionControl;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,8 @@ pub struct Settings {
     pub force: CancellationToken,
     /// Documents of the issuer of the service accounts' tokens. Default: none.
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
+    /// Configurations that change or refuse writes. Default: none.
+    pub admission: Option<Arc<dyn AdmissionControl>>,
     /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
@@ -53,6 +56,7 @@ impl Default for Settings {
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),
             issuer: None,
+            admission: None,
             metrics: Registry::default(),
         }
     }
