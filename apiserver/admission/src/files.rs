@@ -102,7 +102,7 @@ fn checked(mut object: Value, registry: &Registry) -> Result<Value, String> {
         resource.strategy.prepare(&mut object, None);
         errors = resource.strategy.validate(&object, None);
     }
-    if text(&object, "kind") == "ValidatingAdmissionPolicy" && object.pointer("/spec/paramKind").is_some() {
+    if object.pointer("/spec/paramKind").is_some() {
         return Err(format!(
             "{name}: spec.paramKind is not supported in files, which do not depend on objects"
         ));
@@ -119,10 +119,18 @@ fn checked(mut object: Value, registry: &Registry) -> Result<Value, String> {
 /// Checks that each binding has a policy of a file.
 fn check_bindings(all: &[Value]) -> Result<(), String> {
     let of_kind = |kind: &'static str| all.iter().filter(move |object| text(object, "kind") == kind);
-    for binding in of_kind("ValidatingAdmissionPolicyBinding") {
-        let policy = binding.pointer("/spec/policyName").and_then(Value::as_str).unwrap_or_default();
-        if !of_kind("ValidatingAdmissionPolicy").any(|known| object::name(known) == policy) {
-            return Err(format!("{}: spec.policyName: no file has the policy {policy:?}", shown(binding)));
+    for (bindings, policies) in [
+        ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"),
+        ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"),
+    ] {
+        for binding in of_kind(bindings) {
+            let policy = binding.pointer("/spec/policyName").and_then(Value::as_str).unwrap_or_default();
+            if !of_kind(policies).any(|known| object::name(known) == policy) {
+                return Err(format!(
+                    "{}: spec.policyName: no file has the {policies} {policy:?}",
+                    shown(binding)
+                ));
+            }
         }
     }
     Ok(())

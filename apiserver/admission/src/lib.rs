@@ -9,6 +9,7 @@ mod matching;
 mod one_request;
 mod policies;
 mod review;
+mod rounds;
 mod snapshot;
 mod value;
 mod webhooks;
@@ -23,9 +24,11 @@ pub use webhooks::Clients;
 pub const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Kinds of configurations, with their plurals, in `v1`.
-pub const KINDS: [(&str, &str); 4] = [
+pub const KINDS: [(&str, &str); 6] = [
     ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
     ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+    ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
 ];

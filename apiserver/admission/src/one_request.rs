@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::policies;
+use crate::rounds::Rounds;
 use crate::snapshot::Configurations;
 use crate::webhooks::{self, Answer, Due, Hook};
 
@@ -44,7 +45,17 @@ impl RequestAdmission for OneRequest {
         if is_exempt(write) {
             return Ok(None);
         }
-        webhooks::mutate(self, &self.configurations.mutating, write, object).await
+        let (mut changed, mut rounds) = (object.cloned(), Rounds::default());
+        loop {
+            let policies = &self.configurations.mutating_policies;
+            policies::mutate(self, policies, write, &mut changed, &mut rounds).await?;
+            let hooks = &self.configurations.mutating;
+            webhooks::mutate(self, hooks, write, &mut changed, &mut rounds).await?;
+            if rounds.number() > 0 || !rounds.start_second() {
+                break;
+            }
+        }
+        Ok(changed.filter(|changed| Some(changed) != object))
     }
 
     async fn validate(&self, write: AdmittedWrite<'_>, object: Option<&Value>) -> ApiResult<()> {

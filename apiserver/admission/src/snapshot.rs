@@ -3,7 +3,7 @@
 use apiserver_machinery::object;
 use serde_json::Value;
 
-use crate::policies::{self, Policy};
+use crate::policies::{self, MutatingPolicy, Policy};
 use crate::value::{entries, text};
 use crate::webhooks::{self, Clients, Hook};
 
@@ -23,6 +23,7 @@ pub struct Configurations {
     pub(crate) mutating: Vec<Hook>,
     pub(crate) validating: Vec<Hook>,
     pub(crate) policies: Vec<Policy>,
+    pub(crate) mutating_policies: Vec<MutatingPolicy>,
 }
 
 impl Configurations {
@@ -47,6 +48,10 @@ impl Configurations {
             let bindings = of_kind("ValidatingAdmissionPolicyBinding");
             let policies = of_kind("ValidatingAdmissionPolicy").into_iter();
             all.policies.extend(policies.map(|policy| policies::compile(policy, &bindings)));
+            let bindings = of_kind("MutatingAdmissionPolicyBinding");
+            let policies = of_kind("MutatingAdmissionPolicy").into_iter();
+            let compiled = policies.map(|policy| policies::compile_mutating(policy, &bindings));
+            all.mutating_policies.extend(compiled);
         }
         let configurations = files.iter().chain(objects);
         let bundles: Vec<&str> = configurations
@@ -61,11 +66,17 @@ impl Configurations {
     pub(crate) fn spares(&self, group: &str, resource: &str) -> bool {
         let hooks = self.mutating.iter().chain(&self.validating);
         !hooks.into_iter().any(|hook| hook.may_concern(group, resource))
-            && !self.policies.iter().any(|policy| policy.may_concern(group, resource))
+            && !self.bases().any(|base| base.may_concern(group, resource))
     }
 
     /// Returns true if there are no configurations.
     pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty() && self.policies.is_empty()
+        self.mutating.is_empty() && self.validating.is_empty() && self.bases().next().is_none()
+    }
+
+    /// Returns the common parts of all policies.
+    fn bases(&self) -> impl Iterator<Item = &policies::Base> {
+        let validating = self.policies.iter().map(|policy| &policy.base);
+        validating.chain(self.mutating_policies.iter().map(|policy| &policy.base))
     }
 }

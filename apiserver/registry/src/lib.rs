@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
 use apiserver_types::admission_kinds::{
-    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-    ValidatingWebhookConfiguration,
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -123,7 +123,10 @@ kinds! {
     [ValidatingWebhookConfiguration]
         => counted(webhook_configuration::WebhookConfigurationStrategy { is_mutating: false }),
     [ValidatingAdmissionPolicy] => counted(admission_policy::AdmissionPolicyStrategy),
-    [ValidatingAdmissionPolicyBinding] => counted(admission_policy::binding::AdmissionPolicyBindingStrategy),
+    [MutatingAdmissionPolicy] => counted(admission_policy::mutating::MutatingPolicyStrategy),
+    [MutatingAdmissionPolicyBinding]
+        => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: true }),
+    [ValidatingAdmissionPolicyBinding] => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: false }),
 }
 
 const _: () = assert!(

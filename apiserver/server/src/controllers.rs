@@ -288,6 +288,7 @@ mod tests {
             bootstrap_data::IDENTITY,
             rbac::IDENTITY,
             revocations::IDENTITY,
+            admission::IDENTITY,
         ];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");

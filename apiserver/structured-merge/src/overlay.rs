@@ -17,7 +17,9 @@ pub fn overlay(of: &Type, object: &Value, patch: &Value) -> Result<Value, String
     find_atomic(of, patch, &mut Path::default(), &mut atomic);
     if !atomic.is_empty() {
         let atomic = atomic.join(", ");
-        return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {atomic}"));
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {atomic}"
+        ));
     }
     Ok(merge(of, object, patch))
 }
@@ -65,8 +67,10 @@ mod tests {
         .unwrap();
         let object = json!({"spec": {"a": "1", "keyed": [{"name": "x", "value": "1"}], "list": ["l"]}});
         let found =
-            overlay(&of, &object, &json!({"spec": {"b": "2", "keyed": [{"name": "x", "value": "2"}]}})).unwrap();
-        let expected = json!({"spec": {"a": "1", "b": "2", "keyed": [{"name": "x", "value": "2"}], "list": ["l"]}});
+            overlay(&of, &object, &json!({"spec": {"b": "2", "keyed": [{"name": "x", "value": "2"}]}}))
+                .unwrap();
+        let expected =
+            json!({"spec": {"a": "1", "b": "2", "keyed": [{"name": "x", "value": "2"}], "list": ["l"]}});
         assert_eq!(found, expected);
         let error = overlay(&of, &object, &json!({"spec": {"list": ["m"]}})).unwrap_err();
         assert!(error.ends_with("may not mutate atomic arrays, maps or structs: .spec.list"), "{error}");

@@ -40,6 +40,18 @@ core_kind! {
 }
 
 core_kind! {
+    /// MutatingAdmissionPolicy of `admissionregistration.k8s.io/v1`.
+    MutatingAdmissionPolicy, mutating_policy,
+    descriptor("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy")
+}
+
+core_kind! {
+    /// MutatingAdmissionPolicyBinding of `admissionregistration.k8s.io/v1`.
+    MutatingAdmissionPolicyBinding, mutating_binding,
+    descriptor("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", "mutatingadmissionpolicybinding")
+}
+
+core_kind! {
     /// ValidatingAdmissionPolicy of `admissionregistration.k8s.io/v1`.
     ValidatingAdmissionPolicy, policy, Descriptor {
         status_subresource: true,
@@ -242,7 +254,7 @@ fn policy() -> Value {
     )
 }
 
-fn binding() -> Value {
+fn binding_fields() -> Value {
     let params = json!({"type": "object", "description": "Objects with parameters of the policy.",
     "x-kubernetes-map-type": "atomic", "properties": {
         "name": text("Name of the object."),
@@ -250,12 +262,51 @@ fn binding() -> Value {
         "selector": structural::<LabelSelector>(),
         "parameterNotFoundAction": text("Result without such an object: Allow or Deny."),
     }});
-    let spec = json!({"type": "object", "description": "Policy, and the requests that it decides.", "properties": {
+    json!({
         "policyName": text("Name of the policy."),
         "paramRef": params,
         "matchResources": match_resources("Requests that the binding is for. Default: all that match the policy."),
-        "validationActions": {"type": "array", "description": "Consequences of a failed validation: Deny, Warn or \
-            Audit.", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
-    }});
+    })
+}
+
+fn binding() -> Value {
+    let mut fields = binding_fields();
+    fields["validationActions"] = json!({"type": "array", "description": "Consequences of a failed validation: Deny, Warn or \
+            Audit.", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
+    let spec = json!({"type": "object", "description": "Policy, and the requests that it decides.", "properties": fields});
     object("Binding of a ValidatingAdmissionPolicy to requests and parameters.", Some(spec), None, false)
+}
+
+fn mutating_binding() -> Value {
+    let spec = json!({"type": "object", "description": "Policy, and the requests that it changes.",
+        "properties": binding_fields()});
+    object("Binding of a MutatingAdmissionPolicy to requests and parameters.", Some(spec), None, false)
+}
+
+fn mutating_policy() -> Value {
+    let expression = |description: &str| {
+        json!({"type": "object", "description": description, "properties": {
+            "expression": text("Expression in CEL that makes the patch. It reads object, oldObject, request, params, \
+                namespaceObject, authorizer and variables."),
+        }})
+    };
+    let mutation = json!({"type": "object", "description": "Change of the object.", "properties": {
+        "patchType": text("ApplyConfiguration or JSONPatch."),
+        "applyConfiguration": expression("Fields that are merged into the object, as in a server-side apply."),
+        "jsonPatch": expression("Operations of a JSON patch."),
+    }});
+    let mut spec = policy();
+    let mut spec = spec["properties"]["spec"].take();
+    if let Some(fields) = spec["properties"].as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "validations" | "auditAnnotations"));
+    }
+    spec["properties"]["mutations"] = list("Changes, in their order.", &mutation);
+    spec["properties"]["reinvocationPolicy"] =
+        text("Second evaluation of the policy after a later change of the object: Never or IfNeeded.");
+    object(
+        "Changes of objects in CEL. A MutatingAdmissionPolicyBinding puts them into force.",
+        Some(spec),
+        None,
+        false,
+    )
 }

@@ -101,4 +101,6 @@ kinds! {
     admission_kinds::ValidatingWebhookConfiguration,
     admission_kinds::ValidatingAdmissionPolicy,
     admission_kinds::ValidatingAdmissionPolicyBinding,
+    admission_kinds::MutatingAdmissionPolicy,
+    admission_kinds::MutatingAdmissionPolicyBinding,
 }

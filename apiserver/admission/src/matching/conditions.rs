@@ -18,7 +18,7 @@ impl Conditions {
     /// # Errors
     /// The text names the condition that cannot be compiled.
     pub(crate) fn compile(of: &Value, has_params: bool) -> Result<Self, String> {
-        let declared = Declared { params: has_params, authorizer: true, variables: None };
+        let declared = Declared { params: has_params, authorizer: true, ..Declared::default() };
         let conditions = entries(of, "matchConditions").iter().map(|condition| {
             let source = text(condition, "expression").trim();
             AdmissionExpression::compile(source, &declared, Wanted::Bool)

@@ -8,24 +8,36 @@ use serde_json::Value;
 use crate::matching::{Conditions, Criteria};
 use crate::value::{entries, text, texts};
 
-/// Policy with the bindings that put it into force.
+/// Group, version and kind of parameters.
+pub(crate) type ParamKind = (String, String, String);
+
+/// Variables in the order of their declaration.
+pub(crate) type Variables = Vec<(String, AdmissionExpression)>;
+
+/// Parts that policies of both kinds have.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub(crate) struct Base {
     pub(crate) name: String,
     /// True if a request fails for which an expression fails.
     pub(crate) fails_closed: bool,
     pub(crate) criteria: Result<Criteria, String>,
-    /// Group, version and kind of the parameters.
-    pub(crate) param_kind: Option<(String, String, String)>,
-    pub(crate) expressions: Result<Expressions, String>,
+    pub(crate) param_kind: Option<ParamKind>,
+    /// Bindings that put the policy into force.
     pub(crate) bindings: Vec<Binding>,
+}
+
+/// Policy that accepts or rejects.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) base: Base,
+    pub(crate) expressions: Result<Expressions, String>,
 }
 
 /// Compiled expressions of a policy.
 #[derive(Debug)]
 pub(crate) struct Expressions {
     pub(crate) conditions: Conditions,
-    pub(crate) variables: Vec<(String, AdmissionExpression)>,
+    pub(crate) variables: Variables,
     pub(crate) validations: Vec<Validation>,
     /// Keys and values of audit annotations.
     pub(crate) annotations: Vec<(String, AdmissionExpression)>,
@@ -63,7 +75,7 @@ pub(crate) struct ParamRef {
     pub(crate) must_exist: bool,
 }
 
-impl Policy {
+impl Base {
     /// Returns true if writes of this resource may match.
     pub(crate) fn may_concern(&self, group: &str, resource: &str) -> bool {
         let criteria = self.criteria.as_ref();
@@ -74,10 +86,16 @@ impl Policy {
 /// Compiles a policy with its bindings.
 pub(crate) fn compile(policy: &Value, bindings: &[&Value]) -> Policy {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
+    Policy { base: base(policy, bindings), expressions: expressions(spec) }
+}
+
+/// Reads the parts that policies of both kinds have.
+pub(super) fn base(policy: &Value, bindings: &[&Value]) -> Base {
+    let spec = policy.get("spec").unwrap_or(&Value::Null);
     let name = object::name(policy);
     let own = bindings.iter().filter_map(|it| Some((object::name(it), it.get("spec")?)));
     let own = own.filter(|(_, spec)| text(spec, "policyName") == name);
-    Policy {
+    Base {
         name: name.to_owned(),
         fails_closed: text(spec, "failurePolicy") != "Ignore",
         criteria: Criteria::of_policy(spec.get("matchConstraints").unwrap_or(&Value::Null)),
@@ -86,24 +104,29 @@ pub(crate) fn compile(policy: &Value, bindings: &[&Value]) -> Policy {
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
             (group.to_owned(), version.to_owned(), text(kind, "kind").to_owned())
         }),
-        expressions: expressions(spec),
         bindings: own.map(|(name, spec)| binding(name, spec)).collect(),
     }
 }
 
-fn expressions(spec: &Value) -> Result<Expressions, String> {
-    let has_params = spec.get("paramKind").is_some();
-    let mut declared = Declared { params: has_params, authorizer: true, variables: None };
-    let mut variables: Vec<(String, AdmissionExpression)> = Vec::new();
+/// Compiles the variables, and declares them.
+pub(super) fn variables(spec: &Value, declared: &mut Declared) -> Result<Variables, String> {
+    let mut variables: Variables = Vec::new();
     for variable in entries(spec, "variables") {
         declared.variables = Some(variables.iter().map(|(name, _)| name.clone()).collect());
         let name = text(variable, "name");
-        let compiled = AdmissionExpression::compile(text(variable, "expression"), &declared, Wanted::Any);
+        let compiled = AdmissionExpression::compile(text(variable, "expression"), declared, Wanted::Any);
         variables.push((name.to_owned(), compiled.map_err(|why| format!("variables {name:?}: {why}"))?));
     }
     if !variables.is_empty() {
         declared.variables = Some(variables.iter().map(|(name, _)| name.clone()).collect());
     }
+    Ok(variables)
+}
+
+fn expressions(spec: &Value) -> Result<Expressions, String> {
+    let has_params = spec.get("paramKind").is_some();
+    let mut declared = Declared { params: has_params, authorizer: true, ..Declared::default() };
+    let variables = variables(spec, &mut declared)?;
     let validations = entries(spec, "validations").iter().map(|it| validation(it, &declared));
     let annotations = entries(spec, "auditAnnotations").iter().map(|annotation| {
         let source = text(annotation, "valueExpression").trim();

@@ -56,7 +56,7 @@ pub(super) fn decide(policy: &Policy, inputs: &AdmissionInputs) -> Outcome {
 /// Returns the outcome of a policy that cannot be evaluated.
 fn broken(policy: &Policy, message: String) -> Outcome {
     let failed = Failed { index: 0, message, reason: String::new() };
-    Outcome { failed: if policy.fails_closed { vec![failed] } else { Vec::new() }, ..Outcome::default() }
+    Outcome { failed: if policy.base.fails_closed { vec![failed] } else { Vec::new() }, ..Outcome::default() }
 }
 
 fn validations(
@@ -81,7 +81,7 @@ fn validations(
                 let message = message(validation, &mut evaluation);
                 failed.push(Failed { index, message, reason: validation.reason.clone() });
             }
-            Err(error) if policy.fails_closed => {
+            Err(error) if policy.base.fails_closed => {
                 failed.push(Failed { index, message: error.to_string(), reason: String::new() });
             }
             Err(_) => {}
@@ -112,7 +112,7 @@ fn annotate(policy: &Policy, expressions: &Expressions, inputs: &AdmissionInputs
                     outcome.annotations.push((key.clone(), cut(text).to_owned()));
                 }
             }
-            Err(error) if policy.fails_closed => outcome.refused.push(error.to_string()),
+            Err(error) if policy.base.fails_closed => outcome.refused.push(error.to_string()),
             Err(_) => {}
         }
     }

@@ -57,7 +57,7 @@ async fn evaluate(
     subject: Subject<'_>,
     findings: &mut Findings,
 ) -> ApiResult<()> {
-    let matched = match matches(&policy.criteria, subject).await {
+    let matched = match matches(&policy.base.criteria, subject).await {
         Ok(Some(matched)) => matched,
         Ok(None) => return Ok(()),
         Err(why) => {
@@ -66,14 +66,17 @@ async fn evaluate(
         }
     };
     let mut annotations: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for binding in &policy.bindings {
+    for binding in &policy.base.bindings {
         let is_bound = match &binding.criteria {
             None => Ok(true),
             Some(criteria) => matches(criteria, subject).await.map(|matched| matched.is_some()),
         };
         let all = match is_bound {
             Ok(false) => continue,
-            Ok(true) => params::collect(subject.store, policy, binding, subject.write.namespace).await,
+            Ok(true) => {
+                let kind = policy.base.param_kind.as_ref();
+                params::collect(subject.store, kind, binding, subject.write.namespace).await
+            }
             Err(why) => Err(why),
         };
         let all = match all {
@@ -107,12 +110,12 @@ async fn evaluate(
         }
     }
     for (key, values) in annotations {
-        admission.annotate(format!("{}/{key}", policy.name), values.join(", "));
+        admission.annotate(format!("{}/{key}", policy.base.name), values.join(", "));
     }
     Ok(())
 }
 
-async fn matches(
+pub(super) async fn matches(
     criteria: &Result<Criteria, String>,
     subject: Subject<'_>,
 ) -> Result<Option<Matched>, String> {
@@ -120,7 +123,7 @@ async fn matches(
 }
 
 /// Converts the objects of a write for expressions.
-async fn inputs(
+pub(super) async fn inputs(
     admission: &OneRequest,
     subject: Subject<'_>,
     matched: &Matched,
@@ -146,9 +149,9 @@ impl Findings {
                 "Deny" => self.deny(policy, Some(binding), &failed.message, &failed.reason),
                 "Warn" => admission.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
-                    policy.name, binding.name, failed.message
+                    policy.base.name, binding.name, failed.message
                 )),
-                _ => self.failures.push(json!({"message": failed.message, "policy": policy.name,
+                _ => self.failures.push(json!({"message": failed.message, "policy": policy.base.name,
                     "binding": binding.name, "expressionIndex": failed.index,
                     "validationActions": binding.actions})),
             }
@@ -157,7 +160,7 @@ impl Findings {
 
     /// Adds the error of a policy or a binding that cannot be evaluated.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&Binding>, why: &str) {
-        if policy.fails_closed {
+        if policy.base.fails_closed {
             let what = if binding.is_some() { "binding" } else { "policy" };
             self.deny(policy, binding, &format!("failed to configure {what}: {why}"), "");
         }
@@ -165,7 +168,8 @@ impl Findings {
 
     fn deny(&mut self, policy: &Policy, binding: Option<&Binding>, message: &str, reason: &str) {
         let by = binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
-        let message = format!("ValidatingAdmissionPolicy '{}'{by} denied request: {message}", policy.name);
+        let message =
+            format!("ValidatingAdmissionPolicy '{}'{by} denied request: {message}", policy.base.name);
         self.denied.push((message, reason.to_owned()));
     }
 }
@@ -185,7 +189,7 @@ fn refusal(subject: Subject<'_>, message: &str, reason: &str) -> ApiError {
 }
 
 /// Returns the name in a refusal. A name that the server will generate is not known yet.
-fn name(subject: Subject<'_>) -> String {
+pub(super) fn name(subject: Subject<'_>) -> String {
     let given = subject.object.map(|object| (object::name(object), object::meta(object, "generateName")));
     match (subject.write.name, given) {
         ("", Some(("", ""))) | ("", None) => "Unknown".to_owned(),

@@ -3,7 +3,9 @@
 mod compile;
 mod decision;
 mod evaluate;
+mod mutations;
 mod params;
 
-pub(crate) use compile::{Policy, compile};
+pub(crate) use compile::{Base, Policy, compile};
 pub(crate) use evaluate::validate;
+pub(crate) use mutations::{MutatingPolicy, compile as compile_mutating, mutate};

@@ -2,7 +2,6 @@
 
 use apiserver_machinery::admission_control::AdmittedWrite;
 use apiserver_machinery::field_validation::FieldValidation;
-use apiserver_machinery::object;
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -193,7 +192,11 @@ async fn change(
         let object = objects.object.unwrap_or_default();
         let types = subject.store.merge_type(resource);
         let patched = patch.and_then(|patch| {
-            if mutation.is_json_patch { json_patched(&object, patch) } else { applied(resource, types.as_deref(), &object, patch) }
+            if mutation.is_json_patch {
+                json_patched(&object, patch)
+            } else {
+                applied(resource, types.as_deref(), &object, patch)
+            }
         });
         match patched {
             Ok(patched) => present = Some(review::from_version(subject.write, matched, patched)?),
@@ -203,7 +206,11 @@ async fn change(
     Ok(Ok(present))
 }
 
-fn evaluated(mutation: &Mutation, variables: &[(String, AdmissionExpression)], inputs: &AdmissionInputs) -> Result<Value, String> {
+fn evaluated(
+    mutation: &Mutation,
+    variables: &[(String, AdmissionExpression)],
+    inputs: &AdmissionInputs,
+) -> Result<Value, String> {
     let value = Evaluation::new(inputs, variables, BUDGET).evaluate(&mutation.expression);
     let value = value.map_err(|error| error.to_string())?;
     value.to_json().ok_or_else(|| "the result of the expression cannot be expressed in JSON".to_owned())
@@ -233,12 +240,7 @@ fn applied(
 }
 
 /// Returns the refusal of a write whose policy fails, unless the policy ignores it.
-fn failed(
-    policy: &MutatingPolicy,
-    binding: Option<&str>,
-    subject: Subject<'_>,
-    why: &str,
-) -> ApiResult<()> {
+fn failed(policy: &MutatingPolicy, binding: Option<&str>, subject: Subject<'_>, why: &str) -> ApiResult<()> {
     if !policy.base.fails_closed {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use apiserver_machinery::selectors::FieldSelector;
 use apiserver_machinery::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch};
 use serde_json::Value;
 
-use super::compile::{Binding, ParamRef, Policy};
+use super::compile::{Binding, ParamKind, ParamRef};
 
 /// Returns the parameters for a request in a namespace. Each of them is evaluated by itself; `None` is an evaluation
 /// without parameters.
@@ -14,11 +14,11 @@ use super::compile::{Binding, ParamRef, Policy};
 /// The reason why the binding cannot be evaluated.
 pub(super) async fn collect(
     store: &ObjectStore,
-    policy: &Policy,
+    param_kind: Option<&ParamKind>,
     binding: &Binding,
     namespace: &str,
 ) -> Result<Vec<Option<Value>>, String> {
-    let (Some(of), Some(reference)) = (&policy.param_kind, &binding.params) else { return Ok(vec![None]) };
+    let (Some(of), Some(reference)) = (param_kind, &binding.params) else { return Ok(vec![None]) };
     let resource = store.registry().resources().iter();
     let mut resource = resource.filter(|it| (&it.group, &it.version, &it.kind) == (&of.0, &of.1, &of.2));
     let unknown = || format!("paramKind {}/{}, Kind={} is not served here", of.0, of.1, of.2);

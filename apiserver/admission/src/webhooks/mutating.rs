@@ -10,11 +10,9 @@ use super::hook::{Due, Hook};
 use crate::matching::Subject;
 use crate::one_request::OneRequest;
 use crate::review;
+use crate::rounds::Rounds;
 
-/// Number of rounds: webhooks are called again once at most.
-const ROUNDS: usize = 2;
-
-/// Calls the webhooks that match a write. Returns the object if one of them has changed it.
+/// Calls the webhooks that match a write and are due in this round. They change the object.
 ///
 /// # Errors
 /// The refusal of a webhook; 500 for a webhook that fails and does not ignore it.
@@ -22,35 +20,25 @@ pub(crate) async fn mutate(
     admission: &OneRequest,
     hooks: &[Hook],
     write: AdmittedWrite<'_>,
-    object: Option<&Value>,
-) -> ApiResult<Option<Value>> {
-    let mut object = object.cloned();
-    let mut is_changed = false;
-    // Webhooks that were called, and those of them that must be called again.
-    let (mut called, mut due_again) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        for (index, hook) in hooks.iter().enumerate() {
-            if round > 0 && !due_again.contains(&index) {
-                continue;
-            }
-            let subject = Subject { store: admission.store(), write, object: object.as_ref() };
-            let Some(due) = hook.due(admission, subject).await? else { continue };
-            let changed = call(admission, hook, &due, write, &format!("round_{round}_index_{index}")).await?;
-            if let Some(changed) = changed {
-                (object, is_changed) = (Some(changed), true);
-                if round == 0 {
-                    due_again.clone_from(&called);
-                }
-            }
-            if hook.is_reinvoked && round == 0 {
-                called.push(index);
-            }
+    object: &mut Option<Value>,
+    rounds: &mut Rounds,
+) -> ApiResult<()> {
+    for (index, hook) in hooks.iter().enumerate() {
+        if !rounds.is_hook_due(index) {
+            continue;
         }
-        if due_again.is_empty() {
-            break;
+        let subject = Subject { store: admission.store(), write, object: object.as_ref() };
+        let Some(due) = hook.due(admission, subject).await? else { continue };
+        let place = format!("round_{}_index_{index}", rounds.number());
+        if let Some(changed) = call(admission, hook, &due, write, &place).await? {
+            *object = Some(changed);
+            rounds.hook_changed();
+        }
+        if hook.is_reinvoked {
+            rounds.hook_called(index);
         }
     }
-    Ok(object.filter(|_| is_changed))
+    Ok(())
 }
 
 /// Calls one webhook. Returns the object if the webhook has changed it.

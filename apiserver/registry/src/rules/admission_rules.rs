@@ -1,11 +1,10 @@
 //! Validation of the parts that webhook configurations and policies share: rules, selectors and match conditions.
 
-use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_schema::{AdmissionExpression, Declared, Wanted};
 use serde_json::{Value, json};
 
-use super::{label_selector, path_segment};
+use super::{names, path_segment};
 
 /// Suffix of the names that only files can use.
 const STATIC: &str = ".static.capstan.dev";
@@ -131,11 +130,47 @@ fn validate_resources(resources: &[Value], path: &FieldPath, errors: &mut Vec<Fi
     }
 }
 
-/// Validates a label selector in a field.
+/// Validates a label selector in a field, with upstream's paths.
 pub(crate) fn validate_selector(value: &Value, field: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let selector = value.get(field);
-    if let Some(why) = label_selector::error(selector) {
-        errors.push(FieldError::invalid(path.child(field), &json!(selector), &why));
+    let Some(selector) = value.get(field) else { return };
+    let path = path.child(field);
+    let labels = path.child("matchLabels");
+    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        errors.extend(
+            names::label_key(key).iter().map(|why| FieldError::invalid(labels.clone(), &json!(key), why)),
+        );
+        let wrong = names::label_value(value.as_str().unwrap_or_default());
+        errors.extend(wrong.iter().map(|why| FieldError::invalid(labels.clone(), value, why)));
+    }
+    for (index, term) in entries(selector, "matchExpressions").iter().enumerate() {
+        validate_term(term, &path.child("matchExpressions").index(index), errors);
+    }
+}
+
+fn validate_term(term: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let (operator, values) = (text(term, "operator"), entries(term, "values"));
+    let at = path.child("values");
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.push(FieldError::required(at, "must be specified when `operator` is 'In' or 'NotIn'"));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(FieldError::forbidden(at, detail));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => {
+            let detail = "not a valid selector operator";
+            errors.push(FieldError::invalid(path.child("operator"), &json!(other), detail));
+        }
+    }
+    let key = text(term, "key");
+    let wrong = names::label_key(key);
+    errors.extend(wrong.iter().map(|why| FieldError::invalid(path.child("key"), &json!(key), why)));
+    for (index, value) in values.iter().enumerate() {
+        let wrong = names::label_value(value.as_str().unwrap_or_default());
+        let error = |why: &String| FieldError::invalid(path.child("values").index(index), value, why);
+        errors.extend(wrong.iter().map(error));
     }
 }
 
@@ -151,7 +186,7 @@ pub(crate) fn validate_conditions(
     if conditions.len() > MOST_CONDITIONS {
         errors.push(FieldError::too_many(path.clone(), conditions.len(), 64));
     }
-    let declared = Declared { params, authorizer: true, variables: None };
+    let declared = Declared { params, authorizer: true, ..Declared::default() };
     for (index, condition) in conditions.iter().enumerate() {
         let at = path.index(index);
         let source = text(condition, "expression").trim();
@@ -159,18 +194,14 @@ pub(crate) fn validate_conditions(
         let name = text(condition, "name");
         if name.is_empty() {
             errors.push(FieldError::required(at.child("name"), ""));
-        } else if !is_qualified_name(name) {
-            errors.push(FieldError::invalid(at.child("name"), &json!(name), NO_QUALIFIED_NAME));
-        } else if conditions.iter().take(index).any(|before| text(before, "name") == name) {
+        }
+        let wrong = if name.is_empty() { Vec::new() } else { names::label_key(name) };
+        errors.extend(wrong.iter().map(|why| FieldError::invalid(at.child("name"), &json!(name), why)));
+        if !name.is_empty() && conditions.iter().take(index).any(|before| text(before, "name") == name) {
             errors.push(FieldError::duplicate(at.child("name"), &json!(name)));
         }
     }
 }
-
-/// Error of a name with another form.
-pub(crate) const NO_QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must \
-    start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
-    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 /// Compiles an expression, and adds its error. `missing` is the detail of an absent expression.
 pub(crate) fn validate_expression(

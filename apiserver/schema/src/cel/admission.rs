@@ -16,7 +16,7 @@ use serde_json::json;
 pub use evaluation::{Evaluated, Evaluation, EvaluationError};
 pub use inputs::AdmissionInputs;
 
-use super::check::{Checked, Scope};
+use super::check::{Checked, JSON_PATCH, OBJECT, PATCHES, Scope};
 use super::declarations::AUTHORIZER;
 use super::parse::{is_deep, parse};
 use super::parts::each;
@@ -84,6 +84,10 @@ pub enum Wanted {
     TextOrNull,
     /// Any value.
     Any,
+    /// An apply configuration, as in `Object{…}`.
+    ApplyConfiguration,
+    /// A list of operations, as in `[JSONPatch{…}]`.
+    JsonPatch,
 }
 
 impl Wanted {
@@ -93,6 +97,11 @@ impl Wanted {
             Self::Any => return None,
             Self::Bool => (matches!(found, Type::Bool), "bool"),
             Self::Text => (matches!(found, Type::Text), "string"),
+            Self::ApplyConfiguration => (is_named(found, OBJECT), OBJECT),
+            Self::JsonPatch => {
+                let is_list = matches!(found, Type::List(item) if is_named(item, JSON_PATCH) || matches!(**item, Type::Free));
+                (is_list, "list(JSONPatch)")
+            }
             Self::TextOrNull => (matches!(found, Type::Text | Type::Null), "one of [string null_type]"),
         };
         let found = if matches!(found, Type::Null) { "null_type".to_owned() } else { found.to_string() };
@@ -100,11 +109,17 @@ impl Wanted {
     }
 }
 
+fn is_named(found: &Type<'_>, name: &str) -> bool {
+    matches!(found, Type::Named(found) if found == name)
+}
+
 /// Variables that an expression can read, beside those that every expression of admission can.
 #[derive(Debug, Clone, Default)]
 pub struct Declared {
     /// True if `params` is one of them.
     pub params: bool,
+    /// True if the expression can create objects and operations of patches.
+    pub patches: bool,
     /// True if `authorizer` is one of them.
     pub authorizer: bool,
     /// Names of the variables that were declared before the expression. `None` if there are no variables.
@@ -135,6 +150,7 @@ impl AdmissionExpression {
     fn read(source: &str, declared: &Declared, wanted: Wanted) -> Result<Self, String> {
         let failed = |problem| format!("compilation failed: {problem}");
         let mut program = parse(source).map_err(failed)?;
+        each(&mut program, &mut escape_namespace);
         let mut variables = BTreeSet::new();
         let mut undeclared = TypeErrors::default();
         if let Some(known) = &declared.variables {
@@ -168,6 +184,26 @@ impl AdmissionExpression {
     }
 }
 
+/// Spells the field `namespace` of the declared variables as fields of schemas are spelled. Upstream declares these
+/// types by hand, and escapes no names.
+fn escape_namespace(part: &mut IdedExpr) {
+    if let Expr::Select(select) = &mut part.expr
+        && select.field == "namespace"
+        && matches!(root(&select.operand), Some("request" | "namespaceObject"))
+    {
+        "__namespace__".clone_into(&mut select.field);
+    }
+}
+
+/// Returns the variable that a path begins with.
+fn root(expression: &IdedExpr) -> Option<&str> {
+    match &expression.expr {
+        Expr::Ident(name) => Some(name),
+        Expr::Select(select) => root(&select.operand),
+        _ => None,
+    }
+}
+
 /// Reports whether the type of a result may be that of a variable, whose type is not tracked.
 fn reads_variables(of: &Type<'_>, variables: &BTreeSet<String>) -> bool {
     matches!(of, Type::Dyn) && !variables.is_empty()
@@ -182,6 +218,9 @@ fn scope(declared: &Declared) -> Scope<'static, 'static> {
     ];
     if declared.params {
         variables.push(("params", Type::Dyn));
+    }
+    if declared.patches {
+        variables.push((PATCHES, Type::Dyn));
     }
     if declared.authorizer {
         variables.push(("authorizer", Type::Named(AUTHORIZER.to_owned())));

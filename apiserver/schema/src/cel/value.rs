@@ -207,3 +207,16 @@ pub(super) fn escaped(name: &str) -> String {
         .replace('-', "__dash__")
         .replace('/', "__slash__")
 }
+
+/// Returns the name of a field from the form that CEL can spell.
+pub(super) fn unescaped(name: &str) -> String {
+    if let Some(word) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
+        && RESERVED.contains(&word)
+    {
+        return word.to_owned();
+    }
+    name.replace("__dot__", ".")
+        .replace("__dash__", "-")
+        .replace("__slash__", "/")
+        .replace("__underscores__", "__")
+}

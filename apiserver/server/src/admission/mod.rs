@@ -25,6 +25,8 @@ pub(crate) const IDENTITY: &str = "admission-configurations";
 pub(crate) const RULES: &[PolicyRule] = &[PolicyRule {
     groups: &[GROUP],
     resources: &[
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
         "mutatingwebhookconfigurations",
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",

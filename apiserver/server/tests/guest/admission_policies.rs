@@ -128,3 +128,64 @@ async fn a_policy_reads_the_permissions_of_the_user() {
     send(&scene.alice, "POST", MAPS, &map("plain"), 201).await;
     send(&scene.admin, "POST", MAPS, &labelled, 201).await;
 }
+
+fn mutating(name: &str, mutation: &Value, changes: &Value) -> Value {
+    let mut policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name}, "spec": {"reinvocationPolicy": "Never", "mutations": [mutation],
+            "matchConstraints": {"resourceRules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""],
+                "apiVersions": ["v1"], "resources": ["configmaps"]}]}}});
+    policy["spec"].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    policy
+}
+
+async fn bind_mutating(scene: &Scene, name: &str, mutation: &Value, changes: &Value) {
+    let policy = mutating(name, mutation, changes);
+    send(&scene.admin, "POST", &format!("{ADMISSION}/mutatingadmissionpolicies"), &policy, 201).await;
+    let mut binding = binding(name, name, &json!({}));
+    binding["kind"] = json!("MutatingAdmissionPolicyBinding");
+    binding["spec"].as_object_mut().unwrap().remove("validationActions");
+    send(&scene.admin, "POST", &format!("{ADMISSION}/mutatingadmissionpolicybindings"), &binding, 201).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mutating_policies_change_objects_before_the_validating_ones() {
+    let scene = Scene::start().await;
+    let apply = |expression: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+    let first = "Object{metadata: Object.metadata{labels: {'by': request.userInfo.username}}, \
+                 data: {'seen': has(object.data.second) ? 'after' : 'before'}}";
+    bind_mutating(&scene, "a-first.example.org", &apply(first), &json!({"reinvocationPolicy": "IfNeeded"}))
+        .await;
+    let second = "[JSONPatch{op: 'add', path: '/data/second', value: object.data.seen}]";
+    bind_mutating(&scene, "b-second.example.org", &patch(second), &json!({})).await;
+    bind(
+        &scene,
+        "check.example.org",
+        &json!({"validations": [{"expression": "object == null || object.data.second == 'before'"}]}),
+        &json!({}),
+    )
+    .await;
+    let created = send(&scene.alice, "POST", MAPS, &map("m"), 201).await;
+    assert_eq!(created["data"], json!({"a": "b", "seen": "after", "second": "before"}));
+    assert_eq!(created["metadata"]["labels"], json!({"app": "a", "by": "alice"}));
+    // An expression that fails refuses the write, unless the policy ignores it.
+    let labelled = json!({"matchConditions": [{"name": "c", "expression": "object.metadata.name == 'bad'"}]});
+    bind_mutating(
+        &scene,
+        "c-bad.example.org",
+        &patch("[JSONPatch{op: 'remove', path: object.data.missing}]"),
+        &labelled,
+    )
+    .await;
+    let refused = send(&scene.alice, "POST", MAPS, &map("bad"), 403).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("policy 'c-bad.example.org' with binding 'c-bad.example.org' denied request: ")
+            && message.ends_with("no such key: missing"),
+        "{message}"
+    );
+    let path = format!("{ADMISSION}/mutatingadmissionpolicies/c-bad.example.org");
+    send(&scene.admin, "PATCH", &path, &json!({"spec": {"failurePolicy": "Ignore"}}), 200).await;
+    scene.until("POST", MAPS, &map("bad"), |answer| answer.code == 201).await;
+}

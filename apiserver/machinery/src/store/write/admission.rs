@@ -74,17 +74,19 @@ impl Admitted<'_> {
     fn read(&self, mut changed: Value, before: &Value, admission: &dyn RequestAdmission) -> Value {
         object::whole_numbers(&mut changed);
         self.kind.resource.schema.prune(&mut changed, &FieldPath::default());
-        if let Err(error) = Entries::decode(object::at(&changed, "metadata.managedFields")) {
+        let decoded = Entries::decode(object::at(&changed, "metadata.managedFields"));
+        serialize_sets(&mut changed);
+        if let Err(error) = decoded {
             admission.warn(format!(
                 ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
                  mutating admission controller; please fix your requests: {error}"
             ));
+            // They are serialized already.
             match object::at(before, "metadata.managedFields") {
                 Some(managers) => object::set_meta(&mut changed, "managedFields", managers.clone()),
                 None => object::remove_meta(&mut changed, "managedFields"),
             }
         }
-        serialize_sets(&mut changed);
         changed
     }
 }

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicyBinding: strategy, validation and table.
+//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: strategy, validation and table.
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -14,9 +14,12 @@ use crate::rules::{names, path_segment};
 /// Consequences of a failed validation.
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
-/// Strategy of ValidatingAdmissionPolicyBinding.
+/// Strategy of the bindings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AdmissionPolicyBindingStrategy;
+pub(crate) struct AdmissionPolicyBindingStrategy {
+    /// True for MutatingAdmissionPolicyBinding.
+    pub(crate) is_mutating: bool,
+}
 
 impl Strategy for AdmissionPolicyBindingStrategy {
     fn drops_nulls(&self) -> bool {
@@ -39,6 +42,11 @@ impl Strategy for AdmissionPolicyBindingStrategy {
         }
         if let Some(resources) = spec.get("matchResources") {
             matching::validate(resources, &path.child("matchResources"), &mut errors);
+        }
+        if self.is_mutating {
+            let resources = spec.get("matchResources").unwrap_or(&Value::Null);
+            super::mutating::validate_operations(resources, &path.child("matchResources"), &mut errors);
+            return errors;
         }
         validate_actions(entries(spec, "validationActions"), &path.child("validationActions"), &mut errors);
         errors

@@ -1,11 +1,11 @@
 //! Validation of the expressions of a policy: variables, validations and audit annotations.
 
-use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_schema::{Declared, Wanted};
 use serde_json::{Value, json};
 
-use crate::rules::admission_rules::{NO_QUALIFIED_NAME, entries, one_of, text, validate_expression};
+use crate::rules::admission_rules::{entries, one_of, text, validate_expression};
+use crate::rules::names;
 
 /// Largest number of audit annotations: upstream's.
 const MOST_ANNOTATIONS: usize = 20;
@@ -104,10 +104,9 @@ pub(super) fn validate(
     }
     for (index, annotation) in annotations.iter().enumerate() {
         let (at, key) = (path.index(index), text(annotation, "key"));
-        if key.is_empty() || !is_qualified_name(&format!("{name}/{key}")) {
-            let shown = json!(format!("{name}/{key}"));
-            errors.push(FieldError::invalid(at.child("key"), &shown, NO_QUALIFIED_NAME));
-        }
+        let whole = format!("{name}/{key}");
+        let wrong = names::label_key(&whole);
+        errors.extend(wrong.iter().map(|why| FieldError::invalid(at.child("key"), &json!(whole), why)));
         validate_value(text(annotation, "valueExpression"), declared, &at.child("valueExpression"), errors);
         if annotations.iter().take(index).any(|before| text(before, "key") == key) {
             errors.push(FieldError::duplicate(at.child("key"), &json!(key)));

@@ -3,6 +3,7 @@
 pub(crate) mod binding;
 mod expressions;
 mod matching;
+pub(crate) mod mutating;
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
@@ -27,26 +28,14 @@ impl Strategy for AdmissionPolicyStrategy {
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let (mut errors, path) = (Vec::new(), FieldPath::new("spec"));
         let spec = new.get("spec").unwrap_or(&Value::Null);
-        one_of(spec, "failurePolicy", &["Fail", "Ignore"], &path, &mut errors);
-        if spec.get("failurePolicy").is_none() {
-            errors.push(FieldError::required(path.child("failurePolicy"), ""));
-        }
+        validate_failure_policy(spec, &path, &mut errors);
         let params = spec.get("paramKind");
         if let Some(kind) = params {
             validate_param_kind(kind, &path.child("paramKind"), &mut errors);
         }
-        let at = path.child("matchConstraints");
-        match spec.get("matchConstraints") {
-            None => errors.push(FieldError::required(at, "")),
-            Some(constraints) => {
-                matching::validate(constraints, &at, &mut errors);
-                if entries(constraints, "resourceRules").is_empty() {
-                    errors.push(FieldError::required(at.child("resourceRules"), ""));
-                }
-            }
-        }
+        validate_constraints(spec, &path, &mut errors);
         validate_conditions(spec, params.is_some(), &path, &mut errors);
-        let mut declared = Declared { params: params.is_some(), authorizer: true, variables: None };
+        let mut declared = Declared { params: params.is_some(), authorizer: true, ..Declared::default() };
         expressions::validate_variables(spec, &mut declared, &path, &mut errors);
         expressions::validate(object::name(new), spec, &declared, &path, &mut errors);
         errors
@@ -58,6 +47,24 @@ impl Strategy for AdmissionPolicyStrategy {
 
     fn table(&self) -> Option<OwnTable> {
         Some(TABLE)
+    }
+}
+
+fn validate_failure_policy(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    one_of(spec, "failurePolicy", &["Fail", "Ignore"], path, errors);
+    if spec.get("failurePolicy").is_none() {
+        errors.push(FieldError::required(path.child("failurePolicy"), ""));
+    }
+}
+
+fn validate_constraints(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let at = path.child("matchConstraints");
+    let Some(constraints) = spec.get("matchConstraints") else {
+        return errors.push(FieldError::required(at, ""));
+    };
+    matching::validate(constraints, &at, errors);
+    if entries(constraints, "resourceRules").is_empty() {
+        errors.push(FieldError::required(at.child("resourceRules"), ""));
     }
 }
 
@@ -92,12 +99,21 @@ const TABLE: OwnTable = OwnTable {
 
 fn cells(policy: &Value, now: Timestamp) -> Vec<Value> {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
-    let kind = spec.get("paramKind").map_or_else(
+    let age = apiserver_machinery::age::age(object::meta(policy, "creationTimestamp"), now);
+    vec![
+        json!(object::name(policy)),
+        json!(entries(spec, "validations").len()),
+        json!(shown_params(spec)),
+        json!(age),
+    ]
+}
+
+/// Returns the kind of the parameters for a table.
+fn shown_params(spec: &Value) -> String {
+    spec.get("paramKind").map_or_else(
         || "<unset>".to_owned(),
         |kind| format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind")),
-    );
-    let age = apiserver_machinery::age::age(object::meta(policy, "creationTimestamp"), now);
-    vec![json!(object::name(policy)), json!(entries(spec, "validations").len()), json!(kind), json!(age)]
+    )
 }
 
 #[cfg(test)]

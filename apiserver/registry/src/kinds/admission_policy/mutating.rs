@@ -8,7 +8,7 @@ use apiserver_schema::{Declared, Wanted};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{expressions, matching, validate_param_kind};
+use super::{expressions, validate_param_kind};
 use crate::rules::admission_rules::{
     entries, name_errors, one_of, text, validate_conditions, validate_expression,
 };
@@ -17,8 +17,7 @@ use crate::rules::admission_rules::{
 const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 /// Kinds of patches, with the fields of their expressions.
-const PATCHES: [(&str, &str); 2] =
-    [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
+const PATCHES: [(&str, &str); 2] = [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
 
 /// Strategy of MutatingAdmissionPolicy.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +41,7 @@ impl Strategy for MutatingPolicyStrategy {
             validate_operations(constraints, &path.child("matchConstraints"), &mut errors);
         }
         validate_conditions(spec, params.is_some(), &path, &mut errors);
-        let mut declared =
-            Declared { params: params.is_some(), authorizer: true, ..Declared::default() };
+        let mut declared = Declared { params: params.is_some(), authorizer: true, ..Declared::default() };
         expressions::validate_variables(spec, &mut declared, &path, &mut errors);
         declared.patches = true;
         let mutations = entries(spec, "mutations");

@@ -1,4 +1,5 @@
 use super::binding::AdmissionPolicyBindingStrategy;
+use super::mutating::MutatingPolicyStrategy;
 use super::*;
 
 fn policy(changes: &Value) -> Value {
@@ -86,7 +87,9 @@ fn each_field_of_a_policy_is_validated() {
 
 #[test]
 fn each_field_of_a_binding_is_validated() {
-    let found = |spec: Value| texts(&AdmissionPolicyBindingStrategy.validate(&json!({"spec": spec}), None));
+    let found = |spec: Value| {
+        texts(&AdmissionPolicyBindingStrategy { is_mutating: false }.validate(&json!({"spec": spec}), None))
+    };
     let reference =
         |fields: Value| json!({"policyName": "p", "validationActions": ["Deny"], "paramRef": fields});
     let good = reference(json!({"name": "a", "parameterNotFoundAction": "Deny"}));
@@ -114,5 +117,38 @@ fn each_field_of_a_binding_is_validated() {
     ] {
         let errors = found(spec.clone());
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{spec}: {errors:#?}");
+    }
+}
+
+#[test]
+fn each_mutation_of_a_policy_is_validated() {
+    let found = |changes: &Value| {
+        let mut policy = policy(
+            &json!({"validations": null, "reinvocationPolicy": "Never", "mutations": [{"patchType":
+            "ApplyConfiguration", "applyConfiguration": {"expression": "Object{data: Object.data{a: 'b'}}"}}]}),
+        );
+        policy["spec"].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        texts(&MutatingPolicyStrategy.validate(&policy, None))
+    };
+    let patch = |source: &str| json!({"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": source}}]});
+    assert_eq!(found(&json!({})), Vec::<String>::new());
+    assert_eq!(found(&patch("[JSONPatch{op: 'remove', path: '/a'}]")), Vec::<String>::new());
+    for (changes, expected) in [
+        (
+            patch("object"),
+            "spec.mutations[0].jsonPatch.expression: Invalid value: \"object\": must evaluate to list(JSONPatch)",
+        ),
+        (json!({"mutations": []}), "spec.mutations: Required value: mutations must contain"),
+        (json!({"mutations": [{}]}), "spec.mutations[0].patchType: Required value"),
+        (
+            json!({"mutations": [{"patchType": "Merge"}]}),
+            "spec.mutations[0].patchType: Unsupported value: \"Merge\"",
+        ),
+        (json!({"mutations": [{"patchType": "JSONPatch"}]}), "spec.mutations[0].jsonPatch: Required value"),
+        (json!({"reinvocationPolicy": "Often"}), "spec.reinvocationPolicy: Unsupported value: \"Often\""),
+        (json!({"reinvocationPolicy": ""}), "spec.reinvocationPolicy: Required value"),
+    ] {
+        let errors = found(&changes);
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{changes}: {errors:#?}");
     }
 }

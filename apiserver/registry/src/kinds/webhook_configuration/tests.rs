@@ -52,7 +52,10 @@ fn each_field_of_a_webhook_is_validated() {
             json!({"admissionReviewVersions": ["v1beta1"]}),
             "webhooks[0].admissionReviewVersions: Invalid value: [\"v1beta1\"]: must include v1",
         ),
-        (json!({"objectSelector": {"matchLabels": {"-": "a"}}}), "webhooks[0].objectSelector: Invalid value"),
+        (
+            json!({"objectSelector": {"matchLabels": {"-": "a"}}}),
+            "webhooks[0].objectSelector.matchLabels: Invalid value: \"-\"",
+        ),
         (
             json!({"clientConfig": {}}),
             "webhooks[0].clientConfig: Required value: exactly one of url or service",

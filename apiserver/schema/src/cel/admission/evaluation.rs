@@ -170,7 +170,9 @@ impl<'p> Evaluation<'p> {
             Err(Failure::CostExceeded) if most < MOST_OF_A_RULE => Err(EvaluationError::OutOfBudget),
             Err(Failure::CostExceeded) => Err(EvaluationError::Failed(COST_EXCEEDED.to_owned())),
             Err(Failure::Interrupted) => Err(EvaluationError::Failed("operation interrupted".to_owned())),
-            Err(Failure::Error(text)) => Err(EvaluationError::Failed(text)),
+            Err(Failure::Error(text)) => Err(EvaluationError::Failed(
+                text.replace("no such key: __namespace__", "no such key: namespace"),
+            )),
         }
     }
 }

@@ -38,6 +38,8 @@ fn expressions_read_the_request_and_its_objects() {
         ("request.userInfo.username in ['alice']", json!(true)),
         ("request.userInfo.groups.exists(g, g == 'dev')", json!(true)),
         ("request.options.fieldManager", json!("m")),
+        ("has(request.namespace)", json!(false)),
+        ("has(namespaceObject.metadata.namespace) || object.spec.namespace == 'n'", json!(true)),
         ("namespaceObject.metadata.labels.team", json!("x")),
         ("namespaceObject.metadata.UID", json!("7")),
         ("namespaceObject.metadata.creationTimestamp < timestamp('2027-01-01T00:00:00Z')", json!(true)),
@@ -46,6 +48,8 @@ fn expressions_read_the_request_and_its_objects() {
     ] {
         assert_eq!(value(source), Ok(expected), "{source}");
     }
+    let missing = value("request.namespace == 'a'").unwrap_err();
+    assert_eq!(missing, "expression 'request.namespace == 'a'' resulted in error: no such key: namespace");
     let missing = value("object.spec.missing == 1").unwrap_err();
     assert_eq!(missing, "expression 'object.spec.missing == 1' resulted in error: no such key: missing");
 }
@@ -146,4 +150,34 @@ fn an_open_question_interrupts_and_its_answer_decides() {
     assert_eq!(oracle.take_open()[0].service_account, Some(("ns".to_owned(), "sa".to_owned())));
     let wrong = AdmissionExpression::compile("authorizer.check('x').allowed()", &declared, Wanted::Bool);
     assert!(wrong.unwrap_err().contains("found no matching overload for 'check'"));
+}
+
+#[test]
+fn patches_are_created_as_objects_with_the_names_of_their_paths() {
+    let declared = Declared { patches: true, ..Declared::default() };
+    let run = |source: &str, wanted: Wanted| {
+        let expression = AdmissionExpression::compile(source, &declared, wanted)?;
+        let inputs = inputs();
+        let found = Evaluation::new(&inputs, &[], 10_000).evaluate(&expression);
+        found.map(|value| value.to_json().unwrap()).map_err(|error| error.to_string())
+    };
+    let object = "Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: Object.spec{__namespace__: object.metadata.name, \
+                  ?none: object.spec.?missing}}";
+    let expected = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"namespace": "a"}});
+    assert_eq!(run(object, Wanted::ApplyConfiguration), Ok(expected));
+    let patch = "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), value: Object.a{b: 1}}]";
+    let expected = json!([{"op": "add", "path": "/a/x~1y~0z", "value": {"b": 1}}]);
+    assert_eq!(run(patch, Wanted::JsonPatch), Ok(expected));
+    assert_eq!(run("[]", Wanted::JsonPatch), Ok(json!([])));
+    for (source, wanted, expected) in [
+        ("{'a': 'b'}", Wanted::ApplyConfiguration, "must evaluate to Object but got map(string, string)"),
+        ("Object{spec: Object.other{}}", Wanted::ApplyConfiguration, "expected \"Object.spec\""),
+        ("[JSONPatch{verb: 'add'}]", Wanted::JsonPatch, "undefined field 'verb'"),
+        ("[JSONPatch{op: 1}]", Wanted::JsonPatch, "expected type of field 'op' is 'string'"),
+        ("Other{}", Wanted::ApplyConfiguration, "undeclared reference to 'Other'"),
+    ] {
+        let error = run(source, wanted).unwrap_err();
+        assert!(error.contains(expected), "{source}: {error}");
+    }
+    assert!(compiled("Object{} == Object{}", Wanted::Bool).is_err(), "other expressions create no objects");
 }

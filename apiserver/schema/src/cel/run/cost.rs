@@ -97,7 +97,9 @@ fn of_text(name: &str, given: &[Cel]) -> Option<u64> {
         ("contains", [_, part]) => Some(read(on).saturating_mul(read(size(part)))),
         ("matches" | "find" | "findAll", [_, pattern, ..]) => Some(matching(on, size(pattern))),
         ("validate", [format, text]) => Some(matching(size(text), formats::pattern(format))),
-        ("url" | "lowerAscii" | "upperAscii" | "substring" | "trim", _) => Some(read(on)),
+        ("jsonpatch.escapeKey" | "url" | "lowerAscii" | "upperAscii" | "substring" | "trim", _) => {
+            Some(read(on))
+        }
         ("replace" | "split" | "ip.isCanonical", _) => Some(read(on.saturating_mul(2))),
         ("join", [Cel::List(items), ..]) => {
             let between = given.get(1).map_or(0, size);

@@ -70,6 +70,9 @@ impl Run<'_> {
             ("dyn", [value]) => Ok(value.clone()),
             ("type", [value]) => Ok(type_of(value)),
             ("size", [value]) => size(value),
+            ("jsonpatch.escapeKey", [Cel::String(text)]) => {
+                Ok(Cel::String(Arc::new(text.replace('~', "~0").replace('/', "~1"))))
+            }
             ("startsWith", [Cel::String(on), Cel::String(part)]) => {
                 Ok(Cel::Bool(on.starts_with(part.as_str())))
             }

@@ -137,7 +137,8 @@ impl<'e> Run<'e> {
             Expr::List(list) => self.list(expression, list),
             Expr::Map(map) => self.map(expression, map),
             Expr::Comprehension(inner) => self.comprehension(inner),
-            Expr::Unspecified | Expr::Struct(_) => Err(Failure::no_overload()),
+            Expr::Struct(made) => self.made(made),
+            Expr::Unspecified => Err(Failure::no_overload()),
         }
     }
 
