@@ -1,5 +1,6 @@
 //! Admission configurations of the direct endpoint and of files, and the task that follows both.
 
+mod certificate;
 mod files;
 mod follow;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use apiserver_admission::{Admission, Clients, Configurations, GROUP};
 use apiserver_http::{ApiServer, Check};
 use apiserver_machinery::admission_control::AdmissionControl;
+use apiserver_machinery::resource::Registry;
 use apiserver_machinery::store::ObjectStore;
 use controllers_runtime::PolicyRule;
 use futures::StreamExt;
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
+use certificate::ClientCertificate;
 use files::AdmissionFiles;
 use follow::Objects;
 
@@ -45,10 +48,11 @@ pub(crate) struct AdmissionConfigurations {
     admission: Arc<Admission>,
     clients: Clients,
     files: Option<AdmissionFiles>,
+    certificate: Option<ClientCertificate>,
 }
 
 impl AdmissionConfigurations {
-    /// Reads the files, if the configuration names a directory.
+    /// Reads the files that the configuration names.
     ///
     /// # Errors
     /// A file cannot be read or is not valid. The server then does not start.
@@ -60,7 +64,9 @@ impl AdmissionConfigurations {
         let files =
             directory.map(|directory| AdmissionFiles::open(directory, objects.registry())).transpose()?;
         let admission = Arc::new(Admission::new(Arc::clone(objects)));
-        Ok(Self { admission, clients: Clients::default(), files })
+        let clients = Clients::default();
+        let certificate = ClientCertificate::open(&configuration.admission, &clients)?;
+        Ok(Self { admission, clients, files, certificate })
     }
 
     /// Returns the admission control for the server.
@@ -73,7 +79,16 @@ impl AdmissionConfigurations {
         let admission = Arc::clone(&self.admission);
         let is_read =
             Check { name: "admission-configurations", is_well: Arc::new(move || admission.is_read()) };
-        std::iter::once(is_read).chain(self.files.as_ref().map(AdmissionFiles::check)).collect()
+        let files = self.files.as_ref().map(AdmissionFiles::check);
+        let certificate = self.certificate.as_ref().map(ClientCertificate::check);
+        std::iter::once(is_read).chain(files).chain(certificate).collect()
+    }
+
+    /// Reads all files again. Returns true if a configuration or the certificate changed.
+    fn reload(&mut self, registry: &Registry) -> bool {
+        let are_changed = self.files.as_mut().is_some_and(|files| files.reload(registry));
+        let is_changed = self.certificate.as_mut().is_some_and(|files| files.reload(&self.clients));
+        are_changed || is_changed
     }
 
     /// Applies the objects and the files, and each change of them, until `shutdown`. While they cannot be read, the last
@@ -91,8 +106,7 @@ impl AdmissionConfigurations {
                     None => return,
                 },
                 _ = tick.tick() => {
-                    let is_changed = self.files.as_mut().is_some_and(|files| files.reload(&registry));
-                    is_changed && objects.are_read()
+                    self.reload(&registry) && objects.are_read()
                 }
             };
             if !is_due {

@@ -15,8 +15,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -50,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) version: Version,
     /// `request` of the review.
     pub(crate) request: Value,
+    /// True if the client has a certificate of the server's CA.
+    pub(crate) has_certificate: bool,
 }
 
 type Answer = dyn Fn(&str, &Value) -> Reply + Send + Sync;
@@ -57,6 +60,8 @@ type Answer = dyn Fn(&str, &Value) -> Reply + Send + Sync;
 /// Running server.
 pub(crate) struct WebhookServer {
     pub(crate) url: String,
+    /// Client certificate that the server's CA has signed, with its key.
+    pub(crate) client: (String, String),
     /// CA as in a `caBundle`.
     pub(crate) bundle: String,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -68,16 +73,18 @@ impl WebhookServer {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
-        let (ca, acceptor) = tls();
+        let (ca, client, acceptor) = tls();
         let (calls, answer): (Arc<Mutex<Vec<Call>>>, Arc<Answer>) = (Arc::default(), Arc::new(answer));
-        let server = Self { url, bundle: STANDARD.encode(ca), calls: Arc::clone(&calls) };
+        let server = Self { url, client, bundle: STANDARD.encode(ca), calls: Arc::clone(&calls) };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, calls, answer) = (acceptor.clone(), Arc::clone(&calls), Arc::clone(&answer));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service =
-                        service_fn(move |request| serve(request, Arc::clone(&calls), Arc::clone(&answer)));
+                    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+                    let service = service_fn(move |request| {
+                        serve(request, has_certificate, Arc::clone(&calls), Arc::clone(&answer))
+                    });
                     let builder = Builder::new(TokioExecutor::new());
                     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                 });
@@ -95,6 +102,7 @@ impl WebhookServer {
 
 async fn serve(
     request: Request<Incoming>,
+    has_certificate: bool,
     calls: Arc<Mutex<Vec<Call>>>,
     answer: Arc<Answer>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
@@ -102,7 +110,8 @@ async fn serve(
     let review: Value = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
     let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
     let request = review["request"].clone();
-    let call = Call { path: path.clone(), query, version: head.version, request: request.clone() };
+    let call =
+        Call { path: path.clone(), query, version: head.version, request: request.clone(), has_certificate };
     calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     let (code, location, body) = match answer(&path, &request) {
         Reply::Review(mut response) => {
@@ -127,7 +136,7 @@ async fn serve(
     Ok(response.body(Full::new(Bytes::from(body))).unwrap())
 }
 
-fn tls() -> (String, TlsAcceptor) {
+fn tls() -> (String, (String, String), TlsAcceptor) {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "webhook CA");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -135,8 +144,14 @@ fn tls() -> (String, TlsAcceptor) {
     let key = KeyPair::generate().unwrap();
     let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = ServerConfig::builder().with_no_client_auth();
+    let of_client = KeyPair::generate().unwrap();
+    let signed = CertificateParams::new(Vec::<String>::new()).unwrap().signed_by(&of_client, &ca).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.der().clone()).unwrap();
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build().unwrap();
+    let config = ServerConfig::builder().with_client_cert_verifier(verifier);
     let mut config = config.with_single_cert(vec![leaf.der().clone(), ca.der().clone()], key).unwrap();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    (ca.pem(), TlsAcceptor::from(Arc::new(config)))
+    let client = (signed.pem(), of_client.serialize_pem());
+    (ca.pem(), client, TlsAcceptor::from(Arc::new(config)))
 }

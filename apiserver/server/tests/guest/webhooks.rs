@@ -307,10 +307,15 @@ async fn configurations_in_files_are_in_force_from_the_start_and_not_in_the_api(
         let manifests = data.join("manifests");
         std::fs::create_dir(&manifests).unwrap();
         std::fs::write(manifests.join("webhook.yaml"), file.to_string()).unwrap();
+        for (name, pem) in [("client.crt", &server.client.0), ("client.key", &server.client.1)] {
+            std::fs::write(data.join(name), pem).unwrap();
+        }
         let config = data.join("config.yaml");
         let text = format!(
-            "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nadmission: {{manifestsDirectory: {}}}\n",
-            manifests.display()
+            "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nadmission: {{manifestsDirectory: {}, \
+             clientCertFile: {data}/client.crt, clientKeyFile: {data}/client.key}}\n",
+            manifests.display(),
+            data = data.display()
         );
         std::fs::write(&config, text).unwrap();
         vec!["--config".to_owned(), config.display().to_string()]
@@ -318,8 +323,43 @@ async fn configurations_in_files_are_in_force_from_the_start_and_not_in_the_api(
     .await;
     let refused = send(&scene.alice, "POST", MAPS, &map("a"), 400).await;
     assert_eq!(refused["message"], "admission webhook \"file.example.org\" denied the request: by file");
+    assert!(server.calls("/file")[0].has_certificate, "the webhook gets Capstan's certificate");
     let path = format!("{ADMISSION}/validatingwebhookconfigurations");
     assert_eq!(send(&scene.admin, "GET", &path, &Value::Null, 200).await["items"], json!([]));
     let reserved = send(&scene.admin, "POST", &path, &file, 422).await;
     assert!(reserved["message"].as_str().unwrap().contains("admission.manifestsDirectory"), "{reserved}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_is_a_create_of_its_subresource() {
+    let server = WebhookServer::start(|_, request| {
+        if request["object"]["spec"]["expirationSeconds"] == 601 {
+            return Reply::Review(json!({"allowed": false, "status": {"message": "too short"}}));
+        }
+        Reply::patch(&json!([{"op": "replace", "path": "/spec/expirationSeconds", "value": 700}]))
+    })
+    .await;
+    let scene = Scene::start().await;
+    let rules = json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["serviceaccounts/token"]}]);
+    scene.configure("MutatingWebhookConfiguration", &server, "token", &json!({"rules": rules})).await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    send(&scene.alice, "POST", accounts, &account, 201).await;
+    assert!(server.calls("/token").is_empty());
+    let token = |seconds: i64| json!({"spec": {"expirationSeconds": seconds, "audiences": []}});
+    let path = format!("{accounts}/robot/token");
+    let refused = send(&scene.admin, "POST", &path, &token(601), 400).await;
+    assert_eq!(refused["message"], "admission webhook \"token.example.org\" denied the request: too short");
+    let changed = send(&scene.admin, "POST", &path, &token(900), 201).await;
+    assert_eq!(changed["spec"]["expirationSeconds"], 700);
+    let call = &server.calls("/token")[0].request;
+    assert_eq!(
+        call["kind"],
+        json!({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"})
+    );
+    assert_eq!(
+        (&call["operation"], &call["subResource"], &call["name"]),
+        (&json!("CREATE"), &json!("token"), &json!("robot"))
+    );
+    assert_eq!(call["object"]["kind"], "TokenRequest");
 }
