@@ -70,6 +70,11 @@ impl User {
         Self::authenticated(format!("{CONTROLLER_PREFIX}{identity}"), [CONTROLLERS.to_owned()])
     }
 
+    /// Returns true for one of the server's own identities.
+    pub fn is_internal(&self) -> bool {
+        self.controller_identity().is_some()
+    }
+
     /// Returns the name of a user that is one of the server's own identities.
     pub(crate) fn controller_identity(&self) -> Option<&str> {
         self.name.strip_prefix(CONTROLLER_PREFIX).filter(|_| self.is_in(CONTROLLERS))

@@ -20,7 +20,8 @@ use http_body::Body;
 use crate::filters::authorization::UserPermissions;
 use crate::filters::limits::Admission;
 use crate::filters::{
-    audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
+    admission as admission_filter, audit_id, authentication, authorization, availability, cross_origin,
+    impersonation, limits,
 };
 use crate::handlers::execution::{self, Served};
 use crate::lifecycle::random_fraction;
@@ -165,11 +166,30 @@ where
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, admission)) => {
             scope.admitted();
+            let of_configurations = call.admission.clone();
             let (served, seat) = execution::serve(server, *call, admission, &connection.flush).await;
             scope.keep(seat);
-            served
+            match of_configurations.map(|admission| admission.notes()) {
+                Some(notes) => {
+                    scope.annotate(notes.annotations);
+                    with_warnings(served, notes.warnings)
+                }
+                None => served,
+            }
         }
         Err(error) => Served::Answered(Err(error)),
+    }
+}
+
+/// Adds the warnings of configurations to a response.
+fn with_warnings(served: Served, warnings: Vec<String>) -> Served {
+    match served {
+        Served::Answered(Ok(mut answer)) => {
+            response::warn(&mut answer, &warnings);
+            Served::Answered(Ok(answer))
+        }
+        Served::Answered(Err(error)) => Served::Answered(Err(error.after(warnings))),
+        panicked @ Served::Panicked(_) => panicked,
     }
 }
 
@@ -221,9 +241,21 @@ where
     scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
     let permissions = UserPermissions::of_write(server, &info, &user, proxied);
+    let of_configurations = admission_filter::open(server, &info, &query, &body, &user, permissions.as_ref());
     let certificate = connection.certificate.clone();
     let headers = head.headers;
-    let call = Call { headers, query, info, user, proxied, permissions, body, certificate, upgrade };
+    let call = Call {
+        headers,
+        query,
+        info,
+        user,
+        proxied,
+        permissions,
+        admission: of_configurations,
+        body,
+        certificate,
+        upgrade,
+    };
     Ok(Admitted::Call(Box::new(call), admission))
 }
 

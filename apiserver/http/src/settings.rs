@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_machinery::admission_control::AdmissionControl;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +41,8 @@ pub struct Settings {
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Endpoint that admits requests by a token in their body. Default: none.
     pub token_endpoint: Option<Arc<dyn TokenEndpoint>>,
+    /// Configurations that change or refuse writes. Default: none.
+    pub admission: Option<Arc<dyn AdmissionControl>>,
     /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
@@ -57,6 +60,7 @@ impl Default for Settings {
             force: CancellationToken::new(),
             issuer: None,
             token_endpoint: None,
+            admission: None,
             metrics: Registry::default(),
         }
     }

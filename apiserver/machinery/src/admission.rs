@@ -1,5 +1,6 @@
 //! Admission of a write: the caller, and the permissions that the object itself requires.
 
+use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -42,6 +43,12 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// 403 with the message of any forbidden request; 503 if the authorizer does not answer.
     async fn require(&self, action: Action<'_>) -> ApiResult<()>;
+
+    /// Answers a question of an expression.
+    async fn answer(&self, _question: &AuthorizationQuestion) -> AuthorizationAnswer {
+        let error = "there is no authorizer".to_owned();
+        AuthorizationAnswer { error, ..AuthorizationAnswer::default() }
+    }
 
     /// Returns true if the caller needs the permission `use` on objects that a written object newly refers to.
     fn requires_use(&self) -> bool {

@@ -6,6 +6,7 @@ pub use storage_contract::Revision;
 
 pub mod action;
 pub mod admission;
+pub mod admission_control;
 pub mod age;
 pub mod continue_token;
 pub mod conversion;

@@ -408,7 +408,7 @@ async fn a_deletion_deletes_the_object_that_was_there_and_no_other() {
         let uid = lab.create(&case).await.unwrap().object.into_value().unwrap()["metadata"]["uid"].clone();
         lab.lose(happens, other);
         let deleted =
-            lab.objects.delete(lab.kind(), "default", &case, &DeleteOptions::default()).await.unwrap();
+            lab.objects.delete(lab.kind(), "default", &case, &DeleteOptions::default(), None).await.unwrap();
         let Deletion::Gone(object) = deleted else { panic!("{case}: {deleted:?}") };
         assert_eq!(object["metadata"]["uid"], uid, "{case}");
         let left = if other == Other::Recreates { json!("other") } else { Value::Null };
@@ -426,7 +426,7 @@ async fn a_deletion_that_waits_for_finalizers_is_recorded_once() {
         lab.create(&case).await.unwrap();
         lab.lose(happens, other);
         let orphan = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
-        let deleted = lab.objects.delete(lab.kind(), "default", &case, &orphan).await;
+        let deleted = lab.objects.delete(lab.kind(), "default", &case, &orphan, None).await;
         let stored = lab.stored(&case).await;
         if other == Other::None {
             assert!(matches!(deleted, Ok(Deletion::Pending(_))), "{case}: {deleted:?}");
@@ -447,7 +447,7 @@ async fn the_last_finalizer_is_removed_once() {
         let case = format!("{happens}-{other:?}").to_lowercase();
         lab.create(&case).await.unwrap();
         let orphan = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
-        lab.objects.delete(lab.kind(), "default", &case, &orphan).await.unwrap();
+        lab.objects.delete(lab.kind(), "default", &case, &orphan, None).await.unwrap();
         lab.lose(happens, other);
         let removal = json!([{"op": "remove", "path": "/metadata/finalizers"}]);
         lab.json_patch(&case, removal, Target::Object).await.unwrap();

@@ -13,6 +13,10 @@ use std::sync::LazyLock;
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
+use apiserver_types::admission_kinds::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+};
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
@@ -27,7 +31,7 @@ use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
 pub use crate::definitions::{Serving, definitions};
 use crate::kinds::*;
-use crate::resource::{core, hosted, with_actions};
+use crate::resource::{core, counted, hosted, with_actions};
 pub use crate::rules::grants::KEYSTONE_PROJECT;
 
 /// Returns every kind that this server serves.
@@ -114,6 +118,15 @@ kinds! {
     [RoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: true }, &[]),
     [ClusterRole] => core(role::RoleStrategy { is_namespaced: false }, &[]),
     [ClusterRoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: false }, &[]),
+    [MutatingWebhookConfiguration]
+        => counted(webhook_configuration::WebhookConfigurationStrategy { is_mutating: true }),
+    [ValidatingWebhookConfiguration]
+        => counted(webhook_configuration::WebhookConfigurationStrategy { is_mutating: false }),
+    [ValidatingAdmissionPolicy] => counted(admission_policy::AdmissionPolicyStrategy),
+    [MutatingAdmissionPolicy] => counted(admission_policy::mutating::MutatingPolicyStrategy),
+    [MutatingAdmissionPolicyBinding]
+        => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: true }),
+    [ValidatingAdmissionPolicyBinding] => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: false }),
 }
 
 const _: () = assert!(
@@ -188,9 +201,10 @@ mod tests {
     fn all_kinds_are_hosted_except_those_of_kubernetes() {
         let registry = registry();
         for resource in registry.resources() {
+            let admission = "admissionregistration.k8s.io";
             let core = ["", "coordination.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
-            let is_core = core.contains(&resource.group.as_str());
-            let has_generation = !is_core && !resource.strategy.is_read_only();
+            let is_core = resource.group == admission || core.contains(&resource.group.as_str());
+            let has_generation = resource.group == admission || !is_core && !resource.strategy.is_read_only();
             assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);
             assert_eq!(resource.generation, has_generation, "{} {}", resource.version, resource.kind);
         }

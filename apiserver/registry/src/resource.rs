@@ -34,6 +34,11 @@ pub(crate) fn core<K: Described>(strategy: impl Strategy, selectable: &[&'static
     resource
 }
 
+/// Returns the resource of a kind of Kubernetes itself whose generation counts its changes.
+pub(crate) fn counted<K: Described>(strategy: impl Strategy) -> Resource {
+    Resource { generation: true, ..core::<K>(strategy, &[]) }
+}
+
 fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let columns = descriptor.columns.iter().map(|column| Column {

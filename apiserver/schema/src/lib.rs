@@ -31,7 +31,10 @@ pub use embedded::MetadataRules;
 pub use published::KindSchema;
 
 use cel::Rule;
-pub use cel::{Expression, RuleAnalysis};
+pub use cel::{
+    AdmissionExpression, AdmissionInputs, AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion,
+    Declared, Evaluated, Evaluation, EvaluationError, Expression, RuleAnalysis, Wanted,
+};
 use combined::Combined;
 use format::Format;
 

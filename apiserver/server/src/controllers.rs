@@ -28,7 +28,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::storage_history::HistoryNumber;
-use crate::{host_copies, rbac, revocations};
+use crate::{admission, host_copies, rbac, revocations};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -106,6 +106,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (election::IDENTITY, election::RULES),
         (rbac::IDENTITY, rbac::RULES),
         (revocations::IDENTITY, revocations::RULES),
+        (admission::IDENTITY, admission::RULES),
     ];
     let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
@@ -317,6 +318,7 @@ mod tests {
             bootstrap_data::IDENTITY,
             rbac::IDENTITY,
             revocations::IDENTITY,
+            admission::IDENTITY,
         ];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");

@@ -1,6 +1,7 @@
 //! Library of the program `capstan`. Another program can use the same parts, as the server of the conformance suite
 //! does.
 
+mod admission;
 mod assembly;
 mod authentication_file;
 mod backup;

@@ -122,6 +122,7 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
             field_validation: FieldValidation::Strict,
             manager: SERVER.to_owned(),
             permissions: None,
+            admission: None,
         };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::admission_kinds;
 use crate::core_kinds;
 use crate::descriptor::{Described, Descriptor};
 use crate::rbac_kinds;
@@ -96,4 +97,10 @@ kinds! {
     rbac_kinds::RoleBinding,
     rbac_kinds::ClusterRole,
     rbac_kinds::ClusterRoleBinding,
+    admission_kinds::MutatingWebhookConfiguration,
+    admission_kinds::ValidatingWebhookConfiguration,
+    admission_kinds::ValidatingAdmissionPolicy,
+    admission_kinds::ValidatingAdmissionPolicyBinding,
+    admission_kinds::MutatingAdmissionPolicy,
+    admission_kinds::MutatingAdmissionPolicyBinding,
 }

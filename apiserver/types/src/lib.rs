@@ -3,6 +3,7 @@
 //! Shapes, defaults and constraints are Cluster API's and its OpenStack provider's own; see
 //! `docs/decisions/0006-wire-types-from-rust-structs.md`. No async, no I/O: clients link this crate.
 
+pub mod admission_kinds;
 mod certificate_revocation;
 mod cluster;
 mod cluster_class;

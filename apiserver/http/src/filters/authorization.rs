@@ -7,6 +7,7 @@ use apiserver_access::rbac;
 use apiserver_access::{Attributes, Authorizer, Decision, Rule, User};
 use apiserver_machinery::admission::{Action, Caller, GrantedRule, Permissions, Uncovered};
 use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
 use async_trait::async_trait;
 
 use crate::request::Call;
@@ -129,6 +130,35 @@ impl Permissions for UserPermissions {
         decide(&self.authorizer, &attributes).await.result
     }
 
+    async fn answer(&self, question: &AuthorizationQuestion) -> AuthorizationAnswer {
+        let user = match &question.service_account {
+            None => Arc::clone(&self.user),
+            Some((namespace, name)) => Arc::new(service_account(namespace, name)),
+        };
+        let question = question.clone();
+        let attributes = Attributes {
+            user,
+            verb: question.verb,
+            path: question.path,
+            group: question.group,
+            version: if question.resource.is_empty() { String::new() } else { "*".to_owned() },
+            resource: question.resource,
+            subresource: question.subresource,
+            namespace: question.namespace,
+            name: question.name,
+            ..Attributes::default()
+        };
+        match self.authorizer.explain(&attributes).await {
+            (Decision::Allow, reason) => AuthorizationAnswer { allowed: true, reason, error: String::new() },
+            (Decision::Deny(reason) | Decision::NoOpinion(reason), _) => {
+                AuthorizationAnswer { allowed: false, reason, error: String::new() }
+            }
+            (Decision::Error(error), _) => {
+                AuthorizationAnswer { allowed: false, reason: String::new(), error }
+            }
+        }
+    }
+
     fn requires_use(&self) -> bool {
         self.requires_use
     }
@@ -146,6 +176,12 @@ impl Permissions for UserPermissions {
         let held = self.authorizer.rules(&self.user, namespace).await;
         Uncovered { rules: rbac::uncovered(&held.rules, &wanted), unknown: held.unknown }
     }
+}
+
+/// Returns the user of a service account.
+fn service_account(namespace: &str, name: &str) -> User {
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), groups)
 }
 
 fn rule(granted: GrantedRule) -> Rule {

@@ -1,5 +1,6 @@
 //! Filters, one file each. Their order is that of the chain, in `chain.rs`.
 
+pub(crate) mod admission;
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;

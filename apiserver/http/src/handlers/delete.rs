@@ -25,7 +25,8 @@ pub(super) async fn one(
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     let objects = &server.parts.objects;
-    let deletion = objects.delete(kind, &path.namespace, &path.name, &options).await?;
+    let deletion =
+        objects.delete(kind, &path.namespace, &path.name, &options, call.admission.as_deref()).await?;
     let (Deletion::Gone(object) | Deletion::Pending(object)) = &deletion;
     let warnings = objects.deletion_warnings(kind, object).await;
     let mut answer = show(call, kind, form, &options, &deletion)?;
@@ -68,7 +69,8 @@ pub(super) async fn collection(
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;
-    let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;
+    let admission = call.admission.as_deref();
+    let deleted = server.parts.objects.delete_collection(kind, &request, &options, admission).await?;
     view::list(kind.resource, deleted, form, &call.query)
 }
 

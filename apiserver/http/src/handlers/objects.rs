@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apiserver_machinery::action::Objects;
+use apiserver_machinery::admission_control::RequestAdmission;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult, ResourceNames};
 use apiserver_machinery::store::{
@@ -13,11 +14,15 @@ use serde_json::Value;
 
 /// Objects of the generic store, by group and plural.
 #[derive(Debug)]
-pub(super) struct StoredObjects(pub(super) Arc<ObjectStore>);
+pub(super) struct StoredObjects {
+    pub(super) store: Arc<ObjectStore>,
+    /// Admission of the client's request.
+    pub(super) admission: Option<Arc<dyn RequestAdmission>>,
+}
 
 impl StoredObjects {
     fn kind(&self, group: &str, plural: &str) -> ApiResult<Kind<'_>> {
-        self.0
+        self.store
             .kind_of(group, plural)
             .ok_or_else(|| ApiError::internal(format!("{plural}.{group} is not served")))
     }
@@ -26,17 +31,17 @@ impl StoredObjects {
 #[async_trait]
 impl Objects for StoredObjects {
     fn resource(&self, group: &str, plural: &str) -> Option<&dyn ResourceNames> {
-        self.0.kind_of(group, plural).map(|kind| -> &dyn ResourceNames { kind.resource })
+        self.store.kind_of(group, plural).map(|kind| -> &dyn ResourceNames { kind.resource })
     }
 
     fn fill_in(&self, group: &str, plural: &str, object: &mut Value) {
-        if let Some(kind) = self.0.kind_of(group, plural) {
+        if let Some(kind) = self.store.kind_of(group, plural) {
             kind.resource.schema.fill_in(object);
         }
     }
 
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
-        match self.0.get(self.kind(group, plural)?, namespace, name, Freshness::Consistent).await {
+        match self.store.get(self.kind(group, plural)?, namespace, name, Freshness::Consistent).await {
             Ok(item) => item.to_value().map(Some).map_err(ApiError::internal),
             Err(error) if error.code == 404 => Ok(None),
             Err(error) => Err(error),
@@ -58,7 +63,7 @@ impl Objects for StoredObjects {
             token: None,
             revision: RevisionMatch::AtLeast(Freshness::Consistent),
         };
-        let listing = self.0.list(self.kind(group, plural)?, &request).await?;
+        let listing = self.store.list(self.kind(group, plural)?, &request).await?;
         listing.items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
     }
 
@@ -71,16 +76,21 @@ impl Objects for StoredObjects {
         dry_run: bool,
     ) -> ApiResult<Value> {
         let field_validation = FieldValidation::Strict;
-        let options =
-            WriteOptions { dry_run, field_validation, manager: SERVER.to_owned(), permissions: None };
-        self.0.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
+        let options = WriteOptions {
+            dry_run,
+            field_validation,
+            manager: SERVER.to_owned(),
+            permissions: None,
+            admission: self.admission.clone(),
+        };
+        self.store.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
     }
 
     async fn lock(&self, name: &str) -> ApiResult<Lock> {
-        self.0.lock(name).await
+        self.store.lock(name).await
     }
 
     async fn unlock(&self, lock: Lock) {
-        self.0.unlock(lock).await;
+        self.store.unlock(lock).await;
     }
 }

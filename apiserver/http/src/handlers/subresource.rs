@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use apiserver_executor::spawn_joined;
 use apiserver_machinery::action::{ActionCall, ActionHandler};
+use apiserver_machinery::admission_control::{AdmittedWrite, Operation};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
 use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{get, objects::StoredObjects, patch, scale, update};
 use crate::request::Call;
@@ -53,19 +54,22 @@ pub(super) async fn serve(
     if call.info.verb != "create" {
         return Err(ApiError::method_not_allowed(kind.resource, call.info.verb));
     }
-    invoke(server, call, verb, path).await
+    invoke(server, call, kind, verb, path).await
 }
 
 async fn invoke(
     server: &Arc<ApiServer>,
     call: &Call,
+    kind: Kind<'_>,
     verb: &Arc<dyn ActionHandler>,
     path: &ResourcePath,
 ) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
-    let body = body_of(call, verb.as_ref())?;
-    let objects = StoredObjects(Arc::clone(&server.parts.objects));
+    let body =
+        admitted(call, kind, verb.as_ref(), path, body_of(call, verb.as_ref())?, options.dry_run).await?;
+    let (store, admission) = (Arc::clone(&server.parts.objects), call.admission.clone());
+    let objects = StoredObjects { store, admission };
     let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
     let ResourcePath { namespace, name, .. } = path.clone();
     // A running action is completed, whether or not the client waits for it.
@@ -77,6 +81,38 @@ async fn invoke(
     response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
 }
 
+/// Lets configurations change and check the body of an action.
+async fn admitted(
+    call: &Call,
+    kind: Kind<'_>,
+    verb: &dyn ActionHandler,
+    path: &ResourcePath,
+    mut body: Value,
+    dry_run: bool,
+) -> ApiResult<Value> {
+    let Some(admission) = &call.admission else { return Ok(body) };
+    let of_body = verb.request_kind();
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), json!(format!("{}/{}", of_body.0, of_body.1)));
+        fields.insert("kind".to_owned(), json!(of_body.2));
+    }
+    let write = AdmittedWrite {
+        operation: Operation::Create,
+        resource: kind.resource,
+        kind: of_body,
+        subresource: verb.name(),
+        namespace: &path.namespace,
+        name: &path.name,
+        old: None,
+        dry_run,
+    };
+    if let Some(changed) = admission.mutate(write, Some(&body)).await? {
+        body = checked(changed, verb, Vec::new())?;
+    }
+    admission.validate(write, Some(&body)).await?;
+    Ok(body)
+}
+
 /// Decodes and checks the body. Unknown fields are errors: an action takes effect at once, so a misspelt field must
 /// not be dropped.
 fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
@@ -84,8 +120,7 @@ fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     // An empty body is an empty object of its content type. Form types are refused: any web page can send them.
     let text: &[u8] = if call.body.is_empty() { b"{}" } else { &call.body };
     let content_type = call.header(&CONTENT_TYPE);
-    let Decoded { value: mut body, duplicates } =
-        body::decode(content_type, text, kind, verb.request_message())?;
+    let Decoded { value: body, duplicates } = body::decode(content_type, text, kind, verb.request_message())?;
     let api_version = format!("{group}/{version}");
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         match body.get(field).map(|given| given.as_str().unwrap_or_default()) {
@@ -98,8 +133,13 @@ fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
             }
         }
     }
+    checked(body, verb, body::duplicate_texts(&duplicates))
+}
+
+/// Checks the fields of a body, after the errors that were found before.
+fn checked(mut body: Value, verb: &dyn ActionHandler, mut errors: Vec<String>) -> ApiResult<Value> {
+    let (group, version, kind) = verb.request_kind();
     let schema = verb.request_schema();
-    let mut errors = body::duplicate_texts(&duplicates);
     let unknown = schema.prune(&mut body, &FieldPath::default());
     errors.extend(unknown.iter().map(|path| unknown_field(path)));
     if !errors.is_empty() {

@@ -1,5 +1,6 @@
 //! Request scope: facts about one request and its response, for metrics and the audit log.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,13 @@ impl RequestScope {
     pub(crate) fn decided(&mut self, decision: Option<&'static str>, reason: &str) {
         if let (Some(record), Some(decision)) = (&mut self.record, decision) {
             record.set_decision(decision, reason);
+        }
+    }
+
+    /// Notes annotations of the audit event.
+    pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
+        if let Some(record) = &mut self.record {
+            record.annotate(annotations);
         }
     }
 

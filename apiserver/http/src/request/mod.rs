@@ -13,6 +13,7 @@ use std::sync::Arc;
 use apiserver_access::{PeerCertificate, User};
 use apiserver_machinery::action::Caller;
 use apiserver_machinery::admission::Permissions;
+use apiserver_machinery::admission_control::RequestAdmission;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::WriteOptions;
 use apiserver_schema::field_errors::FieldError;
@@ -36,6 +37,8 @@ pub(crate) struct Call {
     pub(crate) proxied: bool,
     /// Permissions of the user, if the request may write an object.
     pub(crate) permissions: Option<Arc<dyn Permissions>>,
+    /// Admission of the request by configurations, if any can apply to it.
+    pub(crate) admission: Option<Arc<dyn RequestAdmission>>,
     pub(crate) body: Bytes,
     /// Client certificate of the connection, for a handler whose response outlives it.
     pub(crate) certificate: Option<Arc<PeerCertificate>>,
@@ -59,6 +62,7 @@ impl Call {
     pub(crate) fn checked_options(&self, options: &str, errors: Vec<FieldError>) -> ApiResult<WriteOptions> {
         let mut write = self.query.write_options(options, errors)?;
         write.permissions.clone_from(&self.permissions);
+        write.admission.clone_from(&self.admission);
         if write.manager.is_empty() {
             let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
             write.manager = manager_of(&String::from_utf8_lossy(agent));

@@ -101,7 +101,13 @@ impl Query {
             return Err(ApiError::invalid_kind(&format!("{options}.meta.k8s.io"), "", &errors));
         }
         let manager = self.text("fieldManager").to_owned();
-        Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation, manager, permissions: None })
+        Ok(WriteOptions {
+            dry_run: !dry.is_empty(),
+            field_validation,
+            manager,
+            permissions: None,
+            admission: None,
+        })
     }
 }
 

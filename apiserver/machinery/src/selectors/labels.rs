@@ -32,6 +32,23 @@ impl LabelSelector {
         Parser { tokens: scan(text).into_iter().peekable() }.selector().map_err(ApiError::bad_request)
     }
 
+    /// Reads the selector of an object: `matchLabels` and `matchExpressions`. An absent one selects everything.
+    ///
+    /// # Errors
+    /// The text names the invalid key, value or operator.
+    pub fn of_object(selector: Option<&Value>) -> Result<Self, String> {
+        let part = |field: &str| selector.and_then(|selector| selector.get(field));
+        let mut requirements = Vec::new();
+        for (key, value) in part("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            let value = check_value(key, 0, value.as_str().unwrap_or_default().to_owned())?;
+            requirements.push(Requirement::In(check_key(key.clone())?, vec![value]));
+        }
+        for term in part("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+            requirements.push(of_term(term)?);
+        }
+        Ok(Self(requirements))
+    }
+
     /// Returns true if it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -55,6 +72,26 @@ impl LabelSelector {
             Requirement::Greater(key, limit) => number(key).is_some_and(|found| found > *limit),
             Requirement::Less(key, limit) => number(key).is_some_and(|found| found < *limit),
         })
+    }
+}
+
+/// Reads a term of `matchExpressions`.
+fn of_term(term: &Value) -> Result<Requirement, String> {
+    let text = |field: &str| term.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let key = check_key(text("key"))?;
+    let values = term.get("values").and_then(Value::as_array).into_iter().flatten();
+    let texts = values
+        .enumerate()
+        .map(|(index, value)| check_value(&key, index, value.as_str().unwrap_or_default().to_owned()));
+    let mut values = texts.collect::<Result<Vec<_>, _>>()?;
+    values.sort_unstable();
+    values.dedup();
+    match text("operator").as_str() {
+        "In" => Ok(Requirement::In(key, values)),
+        "NotIn" => Ok(Requirement::NotIn(key, values)),
+        "Exists" => Ok(Requirement::Exists(key)),
+        "DoesNotExist" => Ok(Requirement::Absent(key)),
+        other => Err(format!("{other:?} is not a valid label selector operator")),
     }
 }
 
@@ -214,6 +251,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_selector_of_an_object_has_labels_and_terms() {
+        let labels = json!({"a": "b", "c": "d"});
+        let labels = labels.as_object();
+        let term = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        for (selector, expected) in [
+            (json!({}), true),
+            (json!({"matchLabels": {"a": "b"}}), true),
+            (json!({"matchLabels": {"a": "x"}}), false),
+            (term("c", "In", &["x", "d"]), true),
+            (term("c", "NotIn", &["d"]), false),
+            (term("e", "Exists", &[]), false),
+            (term("e", "DoesNotExist", &[]), true),
+        ] {
+            let read = LabelSelector::of_object(Some(&selector)).unwrap();
+            assert_eq!(read.matches(labels), expected, "{selector}");
+        }
+        assert!(LabelSelector::of_object(None).unwrap().is_empty());
+        assert!(LabelSelector::of_object(Some(&term("a", "Like", &[]))).unwrap_err().contains("Like"));
+    }
 
     #[test]
     fn label_selectors_match_labels() {

@@ -21,6 +21,7 @@ use self::cached::own_writes;
 use self::read::remaining;
 use self::write::field_managers::FieldManagers;
 use crate::admission::Permissions;
+use crate::admission_control::RequestAdmission;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
@@ -65,6 +66,8 @@ pub struct WriteOptions {
     pub manager: String,
     /// Permissions of the client; `None` for writes of the server itself.
     pub permissions: Option<Arc<dyn Permissions>>,
+    /// Admission of the client's request; `None` if no configuration can apply, and for writes of the server itself.
+    pub admission: Option<Arc<dyn RequestAdmission>>,
 }
 
 /// Source of an object that is about to be stored.

@@ -1,5 +1,6 @@
 //! Kinds: one folder each, with the kind's strategy and its validation.
 
+pub(crate) mod admission_policy;
 pub(crate) mod certificate_revocation;
 pub(crate) mod cluster;
 pub(crate) mod cluster_class;
@@ -33,3 +34,4 @@ pub(crate) mod role;
 pub(crate) mod role_binding;
 pub(crate) mod secret;
 pub(crate) mod service_account;
+pub(crate) mod webhook_configuration;

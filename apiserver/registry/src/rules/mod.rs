@@ -1,5 +1,6 @@
 //! Rules that several kinds share: immutability, versions, names, selectors and templates.
 
+pub(crate) mod admission_rules;
 pub(crate) mod data_key;
 pub(crate) mod grants;
 pub(crate) mod immutable;
@@ -17,5 +18,6 @@ pub(crate) mod replicas;
 pub(crate) mod rollout;
 pub(crate) mod semver;
 pub(crate) mod template_metadata;
+pub(crate) mod uri;
 pub(crate) mod used_identities;
 pub(crate) mod version;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kube_cel::cel::common::ast::operators::{LOGICAL_AND, LOGICAL_OR, OPT_INDEX};
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, SelectExpr,
+    StructExpr,
 };
 
 use super::declarations::{self, Signature};
@@ -15,6 +16,15 @@ use super::types::{self, Bindings, Type};
 /// Names of types, which are values as well.
 pub(super) const TYPES: [&str; 11] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
+
+/// Type of an apply configuration.
+pub(super) const OBJECT: &str = "Object";
+
+/// Type of an operation of a JSON patch.
+pub(super) const JSON_PATCH: &str = "JSONPatch";
+
+/// Name of a variable that no expression can spell. It is in scope if expressions can create objects.
+pub(super) const PATCHES: &str = "@patches";
 
 /// Variables in scope, and those of the enclosing scopes.
 #[derive(Debug)]
@@ -72,6 +82,10 @@ impl<'a, 'p> Scope<'a, 'p> {
         Self { around: None, variables: variables.into() }
     }
 
+    pub(super) fn of_all(variables: Vec<(&'p str, Type<'a>)>) -> Self {
+        Self { around: None, variables }
+    }
+
     fn and(&'p self, variables: Vec<(&'p str, Type<'a>)>) -> Self {
         Self { around: Some(self), variables }
     }
@@ -85,8 +99,7 @@ impl<'a, 'p> Scope<'a, 'p> {
     pub(super) fn type_of(&self, expression: &IdedExpr, found: &mut Checked<'a>) -> Type<'a> {
         let of = match &expression.expr {
             Expr::Unspecified => Type::Dyn,
-            // Message types do not exist here.
-            Expr::Struct(made) => found.undeclared(expression.id, &made.type_name),
+            Expr::Struct(made) => self.made(expression.id, made, found),
             Expr::Literal(literal) => of_literal(literal),
             Expr::Ident(name) => self.identifier(expression.id, name, found),
             Expr::Select(select) => self.select(expression.id, select, found),
@@ -138,6 +151,31 @@ impl<'a, 'p> Scope<'a, 'p> {
         let operand = self.type_of(&select.operand, found);
         let field = field_of(id, operand, &select.field, found);
         if select.test { Type::Bool } else { field }
+    }
+
+    /// Checks an object or an operation of a patch. Other message types do not exist.
+    fn made(&self, id: u64, made: &StructExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let name = made.type_name.as_str();
+        let is_object = name == OBJECT || name.starts_with("Object.");
+        if self.variable(PATCHES).is_none() || !is_object && name != JSON_PATCH {
+            return found.undeclared(id, name);
+        }
+        for entry in &made.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let of = self.type_of(&field.value, found);
+            if is_object {
+                check_path(name, &field.field, &of, field.value.id, found);
+            } else if !["op", "path", "from", "value"].contains(&field.field.as_str()) {
+                found.refuse(entry.id, format!("undefined field '{}'", field.field));
+            } else if field.field != "value" && !matches!(of, Type::Text | Type::Dyn) {
+                let text = format!(
+                    "expected type of field '{}' is 'string' but provided type is '{of}'",
+                    field.field
+                );
+                found.refuse(entry.id, text);
+            }
+        }
+        Type::Named(name.to_owned())
     }
 
     fn call(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Type<'a> {
@@ -228,6 +266,22 @@ impl<'a, 'p> Scope<'a, 'p> {
     }
 }
 
+/// Checks that the type of a created object is named by the path of its field.
+fn check_path<'a>(parent: &str, field: &str, of: &Type<'a>, id: u64, found: &mut Checked<'a>) {
+    let named = match of {
+        Type::Named(name) => name,
+        Type::List(item) => match item.as_ref() {
+            Type::Named(name) => name,
+            _ => return,
+        },
+        _ => return,
+    };
+    let wanted = format!("{parent}.{field}");
+    if named.starts_with(OBJECT) && *named != wanted {
+        found.refuse(id, format!("unexpected type name \"{named}\", expected \"{wanted}\", which matches field name path from root Object type"));
+    }
+}
+
 /// Checks `&&` or `||`, and reports an error of each side.
 fn either<'a>(id: u64, call: &CallExpr, given: &[Type<'a>], found: &mut Checked<'a>) -> Type<'a> {
     for (side, of) in call.args.iter().zip(given) {
@@ -250,6 +304,9 @@ fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>)
             None => found.refuse(id, format!("undefined field '{name}'")),
         },
         Type::Optional(value) => Type::Optional(Box::new(field_of(id, *value, name, found))),
+        Type::Named(of) if of == declarations::AUTHORIZER && name == "requestResource" => {
+            Type::Named(declarations::RESOURCE_CHECK.to_owned())
+        }
         other => found.refuse(id, format!("type '{other}' does not support field selection")),
     }
 }

@@ -92,8 +92,37 @@ Quantity.add(int) Quantity; Quantity.sub(Quantity) Quantity; Quantity.sub(int) Q
 semver(string) Semver; semver(string, bool) Semver; isSemver(string) bool; isSemver(string, bool) bool;
 Semver.major() int; Semver.minor() int; Semver.patch() int; Semver.isGreaterThan(Semver) bool;
 Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int;
-format.named(string) optional(Format); Format.validate(string) optional(list(string))
+format.named(string) optional(Format); Format.validate(string) optional(list(string));
+kubernetes.authorization.Authorizer.path(string) kubernetes.authorization.PathCheck;
+kubernetes.authorization.Authorizer.group(string) kubernetes.authorization.GroupCheck;
+kubernetes.authorization.Authorizer.serviceAccount(string, string) kubernetes.authorization.Authorizer;
+kubernetes.authorization.PathCheck.check(string) kubernetes.authorization.Decision;
+kubernetes.authorization.GroupCheck.resource(string) kubernetes.authorization.ResourceCheck;
+kubernetes.authorization.ResourceCheck.subresource(string) kubernetes.authorization.ResourceCheck;
+kubernetes.authorization.ResourceCheck.namespace(string) kubernetes.authorization.ResourceCheck;
+kubernetes.authorization.ResourceCheck.name(string) kubernetes.authorization.ResourceCheck;
+kubernetes.authorization.ResourceCheck.check(string) kubernetes.authorization.Decision;
+kubernetes.authorization.Decision.allowed() bool;
+kubernetes.authorization.Decision.errored() bool;
+kubernetes.authorization.Decision.reason() string;
+kubernetes.authorization.Decision.error() string;
+jsonpatch.escapeKey(string) string
 ";
+
+/// Type of an authorizer.
+pub(super) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+
+/// Type of a question about a path.
+pub(super) const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
+
+/// Type of a question about a group, which is not complete.
+pub(super) const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
+
+/// Type of a question about a resource.
+pub(super) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+
+/// Type of the answer to a question.
+pub(super) const DECISION: &str = "kubernetes.authorization.Decision";
 
 /// Ordering operators. They compare any two numbers, whatever their types.
 const ORDERS: [&str; 4] = ["_<_", "_<=_", "_>_", "_>=_"];
@@ -179,7 +208,7 @@ fn matching(call: &str) -> Option<usize> {
 
 /// Reports whether a prefix is a receiver type. Otherwise it is a namespace of functions.
 fn is_type(text: &str) -> bool {
-    !matches!(text, "cel" | "optional" | "strings" | "lists" | "sets" | "ip" | "format")
+    !matches!(text, "cel" | "optional" | "strings" | "lists" | "sets" | "ip" | "format" | "jsonpatch")
 }
 
 /// Splits at the commas outside of parentheses.

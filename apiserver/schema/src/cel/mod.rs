@@ -1,5 +1,6 @@
 //! Validation rules in CEL (`x-kubernetes-validations`): parser, type checker, cost estimation and evaluation.
 
+mod admission;
 mod analysis;
 mod check;
 mod declarations;
@@ -9,6 +10,7 @@ mod in_rules;
 mod literals;
 mod macros;
 mod negation;
+mod oracle;
 mod parse;
 mod parts;
 mod program;
@@ -24,9 +26,13 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
+pub use admission::{
+    AdmissionExpression, AdmissionInputs, Declared, Evaluated, Evaluation, EvaluationError, Wanted,
+};
 pub use analysis::RuleAnalysis;
 pub use expression::Expression;
 pub(super) use in_rules::InRules;
+pub use oracle::{AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion};
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;
 

@@ -81,6 +81,31 @@ pub(super) fn plain(value: &Value) -> Cel {
     }
 }
 
+/// Converts an object that has no schema, as kube-apiserver's policies see it: its names are data, so they are not
+/// escaped, and whole numbers are integers.
+pub(super) fn unstructured(value: &Value) -> Cel {
+    match value {
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(unstructured).collect())),
+        Value::Object(map) => to_map(map.iter().map(|(name, field)| (name.clone(), unstructured(field)))),
+        scalar => untyped(scalar),
+    }
+}
+
+/// Converts a result to JSON, maps with text keys included. Returns `None` for the types that JSON lacks.
+pub(super) fn to_json_of_any(value: &Cel) -> Option<Value> {
+    match value {
+        Cel::List(items) => Some(Value::Array(items.iter().map(to_json_of_any).collect::<Option<_>>()?)),
+        Cel::Map(map) => {
+            let entry = |(key, value): (&Key, &Cel)| match key {
+                Key::String(key) => Some((key.as_str().to_owned(), to_json_of_any(value)?)),
+                _ => None,
+            };
+            map.map.iter().map(entry).collect::<Option<serde_json::Map<_, _>>>().map(Value::Object)
+        }
+        other => to_json(other),
+    }
+}
+
 /// Converts a result to JSON, or returns `None` for a map and for the types that JSON lacks.
 pub(super) fn to_json(value: &Cel) -> Option<Value> {
     Some(match value {
@@ -181,4 +206,17 @@ pub(super) fn escaped(name: &str) -> String {
         .replace('.', "__dot__")
         .replace('-', "__dash__")
         .replace('/', "__slash__")
+}
+
+/// Returns the name of a field from the form that CEL can spell.
+pub(super) fn unescaped(name: &str) -> String {
+    if let Some(word) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
+        && RESERVED.contains(&word)
+    {
+        return word.to_owned();
+    }
+    name.replace("__dot__", ".")
+        .replace("__dash__", "-")
+        .replace("__slash__", "/")
+        .replace("__underscores__", "__")
 }

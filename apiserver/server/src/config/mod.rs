@@ -1,5 +1,6 @@
 //! Configuration file of the server, and the flags that override it.
 
+mod admission;
 mod audit;
 mod authentication;
 mod backup;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 
 use crate::cli::ServeArguments;
 
+pub(crate) use admission::Admission;
 pub(crate) use audit::Audit;
 pub(crate) use authentication::Authentication;
 pub(crate) use backup::{Backup, Keep, Schedule};
@@ -85,6 +87,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) limits: Limits,
     /// Permission to use OpenStackClusterIdentities.
     pub(crate) identities: Identities,
+    /// Webhook configurations and policies in files.
+    pub(crate) admission: Admission,
     /// Timing of a graceful shutdown.
     pub(crate) shutdown: Shutdown,
     /// Settings of the controllers.

@@ -44,6 +44,7 @@ async fn make(objects: &ObjectStore, kind: Kind<'_>, plural: &str, wanted: &Valu
         field_validation: FieldValidation::Strict,
         manager: SERVER.to_owned(),
         permissions: None,
+        admission: None,
     };
     let written = match objects.find(GROUP, plural, "", name).await {
         Ok(Some(found)) => {

@@ -22,6 +22,7 @@ use storage_contract::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
 use crate::backup::{BackupMetrics, Backups};
@@ -81,6 +82,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuer,
         backups,
         issuers,
+        admission,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
     let authenticator = Arc::new(authenticator(configuration, host.as_deref())?.with_issuer(own));
@@ -95,6 +97,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: [
             hooks.checks(&policy),
+            admission.checks(),
             vec![tls.check(), encryption.check(), storage_history::check(Arc::clone(&store))],
             authentication.iter().map(AuthenticationFile::check).collect(),
         ]
@@ -126,6 +129,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
+    let follow = admission.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("admission configurations", follow);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
@@ -162,6 +167,7 @@ struct Started {
     issuer: TokenIssuer,
     backups: Option<Arc<Backups>>,
     issuers: Issuers,
+    admission: AdmissionConfigurations,
 }
 
 impl Started {
@@ -205,6 +211,8 @@ impl Started {
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
         let hooks = StartHooks::start(&objects, Arc::clone(&store), assembly.namespaces(), &supervisor);
         hooks.settle(&objects, begun).await;
+        let admission = AdmissionConfigurations::open(configuration, &objects)?;
+        settings.admission = Some(admission.control());
         Ok(Self {
             data,
             shutdown,
@@ -224,6 +232,7 @@ impl Started {
             issuer,
             backups,
             issuers,
+            admission,
         })
     }
 

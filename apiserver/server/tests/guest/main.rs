@@ -1,6 +1,8 @@
 //! Tests of the program as a process: start, behavior without its storage, and shutdown.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod admission_policies;
+mod admission_scene;
 mod audit;
 mod backup;
 mod client;
@@ -15,9 +17,12 @@ mod metrics;
 mod oidc;
 mod outage;
 mod process;
+mod recorded_admission;
 mod revocation;
 mod roles;
 mod rolling_restart;
 mod service_accounts;
 mod service_manager;
 mod token_client;
+mod webhook_server;
+mod webhooks;

@@ -1,5 +1,6 @@
 //! Audit event.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub(crate) struct Record {
     user: Arc<User>,
     impersonated: Option<Arc<User>>,
     decision: Option<(&'static str, String)>,
+    annotations: BTreeMap<String, String>,
     is_deprecated: bool,
     is_quiet: bool,
 }
@@ -66,6 +68,7 @@ impl Record {
             user: Arc::default(),
             impersonated: None,
             decision: None,
+            annotations: BTreeMap::new(),
             is_deprecated: false,
             is_quiet: false,
         }
@@ -94,6 +97,11 @@ impl Record {
     /// Notes the decision of authorization, `allow` or `forbid`, and its reason.
     pub(crate) fn set_decision(&mut self, decision: &'static str, reason: &str) {
         self.decision = Some((decision, reason.to_owned()));
+    }
+
+    /// Adds annotations, such as those of admission webhooks.
+    pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
+        self.annotations.extend(annotations);
     }
 
     /// Notes that the request was for a deprecated version, so that its users can be found.
@@ -151,7 +159,8 @@ impl Record {
     }
 
     fn annotations(&self) -> Map<String, Value> {
-        let mut annotations = Map::new();
+        let mut annotations: Map<String, Value> =
+            self.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
         if let Some((decision, reason)) = &self.decision {
             annotations.insert("authorization.k8s.io/decision".to_owned(), json!(decision));
             annotations.insert("authorization.k8s.io/reason".to_owned(), json!(reason));

@@ -96,8 +96,15 @@ impl ObjectStore {
         let (origin, method) = (Origin::Applied, Method::Patch);
         let skips_unchanged =
             target.unchanged_field().is_some_and(|field| configuration.fields.get(field).is_none());
-        let modification =
-            Modification { target, options, origin, has_managers: true, skips_unchanged, method };
+        let modification = Modification {
+            target,
+            options,
+            origin,
+            has_managers: true,
+            skips_unchanged,
+            method,
+            scale: None,
+        };
         let mut warnings = Vec::new();
         let change = |live: &Value| {
             // For a subresource, this is checked only if the object exists.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::admission::Admitted;
 use super::metadata_rules::{self, Previous};
 use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
@@ -57,6 +58,7 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let namespace = self.namespace_state(kind, namespace, object::name(&object)).await?;
+        let dry_run = options.dry_run;
         // A text that is no number is no version.
         let versioned =
             object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
@@ -66,13 +68,15 @@ impl ObjectStore {
         // A client that moves an object from another server sends these fields, and does not become their manager.
         forget_deletion(&mut object);
         self.assign_managers(kind, None, &mut object, Target::Object, options);
+        let warnings = mutate(kind, namespace.name, &mut object, options).await?;
         prepare(kind, &mut object);
         used_objects::check(kind, &object, None, options).await?;
         RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
         // Other errors of the object are reported first.
-        let dry_run = options.dry_run || versioned;
-        let created = self.create_named(kind, &namespace, object, dry_run).await?;
-        if versioned && !options.dry_run {
+        let options = &WriteOptions { dry_run: options.dry_run || versioned, ..options.clone() };
+        let created = self.create_named(kind, &namespace, object, options).await;
+        let created = Written::with_warnings(created, warnings)?;
+        if versioned && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(ApiError::untyped(500, why));
         }
@@ -85,18 +89,18 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &NamespaceState<'_>,
         mut object: Value,
-        dry_run: bool,
+        options: &WriteOptions,
     ) -> ApiResult<Written> {
         let generate = object::meta(&object, "generateName").to_owned();
         if !object::name(&object).is_empty() || generate.is_empty() {
-            let created = self.create_once(kind, namespace, object, Origin::Sent, dry_run).await;
+            let created = self.create_once(kind, namespace, object, Origin::Sent, options).await;
             // Upstream treats it as a name that it generated itself.
             return created
                 .map_err(|error| if generate.is_empty() { error } else { error.of_generated_name() });
         }
         for _ in 0..NAME_ATTEMPTS {
             object::set_meta(&mut object, "name", generate_name(&generate));
-            match self.create_once(kind, namespace, object.clone(), Origin::Sent, dry_run).await {
+            match self.create_once(kind, namespace, object.clone(), Origin::Sent, options).await {
                 Err(error) if error.code == 409 => {}
                 other => return other,
             }
@@ -116,12 +120,13 @@ impl ObjectStore {
         set_namespace(kind, namespace, &mut object)?;
         let namespace = self.namespace_state(kind, namespace, object::name(&object)).await?;
         metadata::normalize(&mut object);
-        let warnings = drop_duplicate_owners(&mut object, true);
+        let mut warnings = drop_duplicate_owners(&mut object, true);
         kind.resource.strategy.canonicalize(&mut object);
+        warnings.extend(mutate(kind, namespace.name, &mut object, options).await?);
         prepare(kind, &mut object);
         used_objects::check(kind, &object, None, options).await?;
         RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
-        let created = self.create_once(kind, &namespace, object, Origin::Applied, options.dry_run).await;
+        let created = self.create_once(kind, &namespace, object, Origin::Applied, options).await;
         Written::with_warnings(created, warnings)
     }
 
@@ -132,8 +137,9 @@ impl ObjectStore {
         namespace: &NamespaceState<'_>,
         mut object: Value,
         origin: Origin,
-        dry_run: bool,
+        options: &WriteOptions,
     ) -> ApiResult<Written> {
+        let dry_run = options.dry_run;
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
         let related = RelatedObjects::by(self);
         related.default(kind, &mut object, None, Target::Object).await?;
@@ -142,6 +148,9 @@ impl ObjectStore {
         let mut warnings = metadata::finalizer_warnings(&object, None);
         warnings.extend(related.validate(kind, &object, None, Target::Object).await?);
         let key = self.key(kind, namespace.name, &name)?;
+        if let Err(error) = admitted(kind, namespace.name).validate(&object, options).await {
+            return Err(error.after(warnings));
+        }
         let created = if dry_run {
             match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
@@ -152,6 +161,27 @@ impl ObjectStore {
         };
         Written::with_warnings(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
     }
+}
+
+fn admitted<'a>(kind: Kind<'a>, namespace: &'a str) -> Admitted<'a> {
+    Admitted { kind, namespace, target: Target::Object, scale: None, old: None }
+}
+
+/// Lets configurations change a new object; returns the warnings for the client.
+async fn mutate(
+    kind: Kind<'_>,
+    namespace: &str,
+    object: &mut Value,
+    options: &WriteOptions,
+) -> ApiResult<Vec<String>> {
+    if !admitted(kind, namespace).mutate(object, options).await? {
+        return Ok(Vec::new());
+    }
+    set_namespace(kind, namespace, object)?;
+    object::remove_meta(object, "resourceVersion");
+    metadata::normalize(object);
+    kind.resource.strategy.canonicalize(object);
+    Ok(drop_duplicate_owners(object, true))
 }
 
 /// Removes the deletion fields: a new object is not being deleted.

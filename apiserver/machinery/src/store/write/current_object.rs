@@ -57,7 +57,9 @@ impl CurrentObject {
 /// Returns the field that no part of a write depends on.
 pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&'static str> {
     let resource = kind.resource;
-    let field = how.target.unchanged_field().filter(|_| how.skips_unchanged)?;
+    // A configuration sees the whole object.
+    let skips = how.skips_unchanged && how.options.admission.is_none();
+    let field = how.target.unchanged_field().filter(|_| skips)?;
     let is_selected_by = resource.selectable.iter().any(|path| path.split('.').next() == Some(field));
     let is_apart = resource.status_subresource
         && resource.conversion.is_none()

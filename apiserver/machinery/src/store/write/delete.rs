@@ -4,8 +4,10 @@ use apiserver_structured_merge::parse_sets;
 use serde_json::Value;
 use storage_contract::{Key, StoreError};
 
+use super::admission::admit_deletion;
 use super::create;
 use super::current_object::CurrentObject;
+use crate::admission_control::RequestAdmission;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
@@ -58,6 +60,7 @@ impl ObjectStore {
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
+        admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<Deletion> {
         let key = self.key(kind, namespace, name)?;
         let mut cached = self.cached_object(kind, &key, None).filter(|_| !options.dry_run);
@@ -67,7 +70,7 @@ impl ObjectStore {
                 None => self.stored_object(kind, &key, name).await?,
             };
             let is_stored = current.is_stored();
-            match self.attempt_deletion(kind, &key, current, options).await {
+            match self.attempt_deletion(kind, &key, current, options, admission).await {
                 Ok(Some(mut deletion)) => {
                     let (Deletion::Gone(object) | Deletion::Pending(object)) = &mut deletion;
                     parse_sets(object);
@@ -88,11 +91,13 @@ impl ObjectStore {
         key: &Key,
         current: CurrentObject,
         options: &DeleteOptions,
+        admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<Option<Deletion>> {
         let is_stored = current.is_stored();
         let CurrentObject { object: old, revision, .. } = current;
         options.check(kind, &old)?;
         self.check_undeletable(kind, &old).await?;
+        admit_deletion(kind, &old, options.dry_run, admission).await?;
         let mut new = with_deletion(kind, &old, options.propagation)?;
         if !is_held(kind.resource, &new) {
             if options.dry_run {

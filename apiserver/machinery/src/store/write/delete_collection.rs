@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::admission_control::RequestAdmission;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{CachedObject, DeleteOptions, Kind, ListRequest, Listing, ObjectStore};
@@ -17,10 +18,11 @@ impl ObjectStore {
         kind: Kind<'_>,
         request: &ListRequest,
         options: &DeleteOptions,
+        admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<Listing> {
         let selected = self.list(kind, request).await?;
         for item in &selected.items {
-            self.delete_selected(kind, item, options).await?;
+            self.delete_selected(kind, item, options, admission).await?;
         }
         Ok(selected)
     }
@@ -30,6 +32,7 @@ impl ObjectStore {
         kind: Kind<'_>,
         item: &Arc<CachedObject>,
         options: &DeleteOptions,
+        admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<()> {
         let object = item.to_value().map_err(ApiError::internal)?;
         let name = object::name(&object);
@@ -37,7 +40,7 @@ impl ObjectStore {
         let is_guarded = options.uid.is_some() || options.resource_version.is_some();
         let uid = options.uid.clone().or_else(|| Some(object::meta(&object, "uid").to_owned()));
         let options = DeleteOptions { uid, ..options.clone() };
-        match self.delete(kind, object::namespace(&object), name, &options).await {
+        match self.delete(kind, object::namespace(&object), name, &options, admission).await {
             Ok(_) => Ok(()),
             Err(error) if error.code == 404 => Ok(()),
             // A precondition of the client is reported. If only the uid of the list does not match, the object is gone.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::object;
 use crate::resource::{Registry, Resource};
-use crate::store::{Kind, Target};
+use crate::store::{Kind, ObjectStore, Target};
 
 /// Fields without a manager in writes of the object itself, if `status` is a subresource.
 static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of([Path::of_fields(["status"])]));
@@ -71,6 +71,14 @@ impl FieldManagers {
         };
         let now = Timestamp::now().as_second();
         Some(FieldManager { versions, api_version, manager, subresource: target.subresource(), reset, now })
+    }
+}
+
+impl ObjectStore {
+    /// Returns the type by which configurations are merged into objects of a kind in one version.
+    pub fn merge_type(&self, resource: &Resource) -> Option<Arc<Type>> {
+        let versions = self.field_managers.0.get(&(resource.group.clone(), resource.plural.clone()))?;
+        versions.of_version(&resource.api_version())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes: create, update, patch, apply and delete. Each is one compare-and-swap of a key's revision.
 
+pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod current_object;

@@ -100,6 +100,29 @@ impl ObjectStore {
     }
 }
 
+impl ObjectStore {
+    /// Returns a namespace for a configuration that selects by it: the cached one, or else the stored one.
+    ///
+    /// # Errors
+    /// 503 if neither the store nor the host answers.
+    pub async fn namespace_object(&self, name: &str) -> ApiResult<Option<Value>> {
+        let Some(namespaces) = self.kind_of("", "namespaces") else { return Ok(None) };
+        let key = self.key(namespaces, "", name)?;
+        let cached =
+            self.resource_cache(namespaces).and_then(|cache| cache.snapshot().get(key.as_str()).cloned());
+        if let Some(cached) = cached {
+            return cached.to_value().map(Some).map_err(ApiError::internal);
+        }
+        if let Some(known) = self.namespaces.known(name) {
+            return Ok(Some(known));
+        }
+        match self.read(namespaces, &key).await? {
+            Some((found, _)) => Ok(Some(found)),
+            None => self.namespaces.namespace(name).await,
+        }
+    }
+}
+
 /// Fields that show whether a namespace is terminating.
 static TERMINATION: LazyLock<Excerpt> = LazyLock::new(|| {
     let mut excerpt = Excerpt::default();

@@ -124,8 +124,15 @@ impl ObjectStore {
             Ok(new)
         };
         let (target, origin) = (Target::Object, Origin::Sent);
-        let how =
-            Modification { target, options, origin, has_managers: true, skips_unchanged: false, method };
+        let how = Modification {
+            target,
+            options,
+            origin,
+            has_managers: true,
+            skips_unchanged: false,
+            method,
+            scale: Some(scale),
+        };
         let written = self.modify(kind, namespace, name, how, change).await?;
         let shown = scale::shown(scale, &written.object.into_value()?)?;
         Ok(Written { object: WrittenObject::Tree(shown), warnings: written.warnings })

@@ -4,6 +4,7 @@ use apiserver_structured_merge::{parse_sets, serialize_sets};
 use serde_json::Value;
 use storage_contract::Key;
 
+use super::admission::Admitted;
 use super::current_object::CurrentObject;
 use super::immutable_parts::{count_generation, keep_status, settle};
 use super::metadata_rules::Previous;
@@ -13,6 +14,7 @@ use super::{create, current_object, identity, used_objects};
 use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
+use crate::resource::Scale;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written};
 
@@ -62,6 +64,8 @@ pub(crate) struct Modification<'a> {
     /// True if the change neither reads nor writes the [unchanged field](Target::unchanged_field) of its target.
     pub(crate) skips_unchanged: bool,
     pub(crate) method: Method,
+    /// Set for the subresource `scale`.
+    pub(crate) scale: Option<&'a Scale>,
 }
 
 /// Method of a write.
@@ -99,6 +103,7 @@ impl ObjectStore {
             has_managers: false,
             skips_unchanged: target == Target::Status,
             method: Method::Put,
+            scale: None,
         };
         let mut first = Some(first);
         let change = |old: &Value| {
@@ -143,6 +148,7 @@ impl ObjectStore {
             has_managers: false,
             skips_unchanged: target.unchanged_field().is_some_and(|field| patch.leaves_unchanged(field)),
             method: Method::Patch,
+            scale: None,
         };
         let patched = self.modify(kind, namespace, name, modification, change).await;
         Written::with_warnings(patched, warnings)
@@ -166,7 +172,7 @@ impl ObjectStore {
                 None => self.stored_object(kind, &key, name).await?,
             };
             let (is_stored, is_whole, revision) = (current.is_stored(), current.is_whole(), current.revision);
-            match self.attempt(kind, &key, current, how, &mut change).await {
+            match self.attempt(kind, (namespace, &key), current, how, &mut change).await {
                 Ok(Some(written)) => return Ok(written),
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 // An error on the cached object may not occur on the stored one, if that is another; and its text has
@@ -188,15 +194,15 @@ impl ObjectStore {
     async fn attempt(
         &self,
         kind: Kind<'_>,
-        key: &Key,
+        (namespace, key): (&str, &Key),
         current: CurrentObject,
         how: Modification<'_>,
         change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
     ) -> ApiResult<Option<Written>> {
         let old = &current.object;
         let mut new = change(old)?;
-        let immutable = identity::check(kind, &new, old, how.target)?;
-        let keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
+        let mut immutable = identity::check(kind, &new, old, how.target)?;
+        let mut keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
         let before = Previous { object: old, immutable: &immutable, keeps_spec };
         identity::check_kind(kind, &new, before)?;
         let mut warnings = Vec::new();
@@ -216,6 +222,18 @@ impl ObjectStore {
             self.assign_managers(kind, Some(old), &mut new, how.target, how.options);
         }
         warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
+        let admitted = Admitted { kind, namespace, target: how.target, scale: how.scale, old: Some(old) };
+        match admitted.mutate(&mut new, how.options).await {
+            Err(error) => return Err(error.after(warnings)),
+            Ok(false) => {}
+            Ok(true) => {
+                // A configuration can change what a client can, and no more.
+                immutable = identity::check(kind, &new, old, how.target)?;
+                warnings.extend(refresh(kind, &mut new, old, how));
+                keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
+            }
+        }
+        let before = Previous { object: old, immutable: &immutable, keeps_spec };
         settle(kind, &mut new, old, how)?;
         current.clear(&mut new);
         let related = RelatedObjects::by(self);
@@ -234,6 +252,9 @@ impl ObjectStore {
         match related.validate(kind, &new, Some(before), how.target).await {
             Ok(more) => warnings.extend(more),
             Err(error) => return Err(error.after(warnings)),
+        }
+        if let Err(error) = admitted.validate(&new, how.options).await {
+            return Err(error.after(warnings));
         }
         let swapped = self.swap(kind, key, current, new, how).await?;
         Ok(swapped.map(|object| Written { object, warnings }))
@@ -258,6 +279,16 @@ impl ObjectStore {
             },
         }
     }
+}
+
+/// Restores the canonical form of an object that a configuration has changed; returns the warnings for the client.
+fn refresh(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> Vec<String> {
+    metadata::normalize(new);
+    if how.target == Target::Status {
+        keep_status(kind, new, old);
+    }
+    kind.resource.strategy.canonicalize(new);
+    create::drop_duplicate_owners(new, true)
 }
 
 fn with_parsed_sets(object: &Value) -> Value {

@@ -3,8 +3,7 @@
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-use super::uri;
-use crate::rules::names;
+use crate::rules::{names, uri};
 
 /// Adds every error of a client's configuration.
 pub(super) fn validate(client: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {

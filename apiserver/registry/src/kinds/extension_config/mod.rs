@@ -1,7 +1,6 @@
 //! ExtensionConfig: strategy and validation.
 
 mod address;
-mod uri;
 
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;

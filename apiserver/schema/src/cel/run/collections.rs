@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, IdedExpr, ListExpr, MapExpr};
+use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, IdedExpr, ListExpr, MapExpr, StructExpr};
 use kube_cel::cel::objects::{Key, Map};
 
 use super::operators::{self, optional};
 use super::{Failure, Outcome, Run, State, Variable, is_final};
 use crate::cel::estimate::{LIST, MAP};
 use crate::cel::macros;
+use crate::cel::value::unescaped;
+
+/// Cost of the creation of an object: upstream's.
+const STRUCT: u64 = 40;
 
 impl<'e> Run<'e> {
     pub(super) fn list(&mut self, expression: &'e IdedExpr, list: &'e ListExpr) -> Outcome {
@@ -39,6 +43,25 @@ impl<'e> Run<'e> {
             }
         }
         Ok(Cel::List(Arc::new(items)))
+    }
+
+    /// Evaluates the creation of an object, whose value is a map.
+    pub(super) fn made(&mut self, made: &'e StructExpr) -> Outcome {
+        let mut entries = HashMap::with_capacity(made.entries.len());
+        for entry in &made.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let value = self.value(&field.value)?;
+            let value = match field.optional {
+                true => match optional(&value).ok_or_else(Failure::no_overload)? {
+                    Some(value) => value.clone(),
+                    None => continue,
+                },
+                false => value,
+            };
+            entries.insert(Key::String(Arc::new(unescaped(&field.field))), value);
+        }
+        self.spend(STRUCT)?;
+        Ok(Cel::Map(Map { map: Arc::new(entries) }))
     }
 
     pub(super) fn map(&mut self, expression: &'e IdedExpr, map: &'e MapExpr) -> Outcome {

@@ -9,7 +9,7 @@ use kube_cel::cel::objects::Opaque;
 use regex::Regex;
 
 use super::operators::{self, failure, none, optional, some};
-use super::{Failure, Outcome, Run, conversions, formats, lists};
+use super::{Failure, Outcome, Run, authorizer, conversions, formats, lists};
 use crate::cel::macros::{MAP_INSERT, SORT_BY_KEYS};
 
 /// Names of the arguments for the engine.
@@ -53,6 +53,9 @@ impl Run<'_> {
         if let Some(result) = operators::result(name, &mut given) {
             return result;
         }
+        if let Some(result) = authorizer::result(name, &given) {
+            return result;
+        }
         if let [only] = given.as_slice()
             && let Some(converted) = conversions::converted(name, only)
         {
@@ -67,6 +70,9 @@ impl Run<'_> {
             ("dyn", [value]) => Ok(value.clone()),
             ("type", [value]) => Ok(type_of(value)),
             ("size", [value]) => size(value),
+            ("jsonpatch.escapeKey", [Cel::String(text)]) => {
+                Ok(Cel::String(Arc::new(text.replace('~', "~0").replace('/', "~1"))))
+            }
             ("startsWith", [Cel::String(on), Cel::String(part)]) => {
                 Ok(Cel::Bool(on.starts_with(part.as_str())))
             }

@@ -6,6 +6,7 @@
 //! A name or a field costs one, a created value costs as in [`super::estimate`], and a function costs by the sizes of
 //! its arguments ([`cost`]). Literals cost nothing, because upstream creates them once, before the evaluation.
 
+mod authorizer;
 mod calls;
 mod collections;
 mod constants;
@@ -25,6 +26,7 @@ use kube_cel::cel::{Context, Value as Cel};
 use regex::Regex;
 
 use super::check::TYPES;
+pub(super) use authorizer::authorizer;
 
 /// Reason for an evaluation without a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +137,8 @@ impl<'e> Run<'e> {
             Expr::List(list) => self.list(expression, list),
             Expr::Map(map) => self.map(expression, map),
             Expr::Comprehension(inner) => self.comprehension(inner),
-            Expr::Unspecified | Expr::Struct(_) => Err(Failure::no_overload()),
+            Expr::Struct(made) => self.made(made),
+            Expr::Unspecified => Err(Failure::no_overload()),
         }
     }
 

@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::operators::{
 use kube_cel::cel::objects::{Key, KeyRef, Map, OptionalValue};
 use kube_cel::cel::{ExecutionError, Value as Cel};
 
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, authorizer};
 
 /// Returns the content of an optional; `None` for any other value.
 pub(super) fn optional(value: &Cel) -> Option<Option<&Cel>> {
@@ -72,7 +72,7 @@ pub(super) fn field(on: &Cel, name: &str) -> Outcome {
     }
     match on {
         Cel::Map(map) => map.get(&KeyRef::String(name)).cloned().ok_or_else(|| Failure::no_key(name)),
-        _ => Err(Failure::no_overload()),
+        other => authorizer::field(other, name).ok_or_else(Failure::no_overload),
     }
 }
 

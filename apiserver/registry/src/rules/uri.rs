@@ -7,7 +7,7 @@ const OF_HOST: &str = "-_.~!$&'()*+,;=:[]<>\"";
 const OF_USER: &str = "-._:~!$&'()*+,;=%@";
 
 /// Returns the scheme of a request URI: a whole URL, or a path, whose scheme is empty.
-pub(super) fn scheme(text: &str) -> Result<&str, String> {
+pub(crate) fn scheme(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("empty url".to_owned());
     }

@@ -1,0 +1,15 @@
+//! Fields of configurations, as JSON.
+
+use serde_json::Value;
+
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub(crate) fn texts(value: &Value, field: &str) -> Vec<String> {
+    entries(value, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,116 @@
+//! Compiled webhook.
+
+use std::time::Duration;
+
+use apiserver_machinery::object;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::AdmissionInputs;
+use reqwest::Client;
+use serde_json::Value;
+
+use super::clients::Clients;
+use crate::matching::{Conditions, Criteria, Matched, Subject};
+use crate::one_request::OneRequest;
+use crate::review::{self, Objects};
+use crate::snapshot::Source;
+use crate::value::{entries, text};
+
+/// Webhook of a configuration.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    /// Kind of its configuration.
+    pub(crate) kind: &'static str,
+    /// Name of its configuration.
+    pub(crate) configuration: String,
+    pub(crate) source: Source,
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// Client, or the reason why there is none.
+    pub(crate) client: Result<Client, String>,
+    pub(crate) timeout: Duration,
+    /// True if a write fails whose webhook cannot be called.
+    pub(crate) fails_closed: bool,
+    /// True if the webhook can be called in a dry run.
+    pub(crate) takes_dry_run: bool,
+    /// True if it is called again after a later webhook has changed the object.
+    pub(crate) is_reinvoked: bool,
+    criteria: Result<Criteria, String>,
+    conditions: Result<Conditions, String>,
+}
+
+/// Compiles the webhooks of a configuration, in their order.
+pub(crate) fn compile(
+    kind: &'static str,
+    configuration: &Value,
+    source: Source,
+    clients: &Clients,
+) -> Vec<Hook> {
+    let hook = |hook: &Value| {
+        let client = hook.get("clientConfig").unwrap_or(&Value::Null);
+        let seconds = hook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10);
+        Hook {
+            kind,
+            configuration: object::name(configuration).to_owned(),
+            source,
+            name: text(hook, "name").to_owned(),
+            url: text(client, "url").to_owned(),
+            client: clients.of(text(client, "caBundle")),
+            timeout: Duration::from_secs(seconds),
+            fails_closed: text(hook, "failurePolicy") != "Ignore",
+            takes_dry_run: matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun"),
+            is_reinvoked: text(hook, "reinvocationPolicy") == "IfNeeded",
+            criteria: Criteria::of_webhook(hook),
+            conditions: Conditions::compile(hook, false),
+        }
+    };
+    entries(configuration, "webhooks").iter().map(hook).collect()
+}
+
+/// Write that a webhook is called for.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(super) matched: Matched,
+    pub(super) objects: Objects,
+    /// Fields of the review except its uid and its objects.
+    pub(super) request: Value,
+}
+
+impl Hook {
+    /// Returns true if writes of this resource may match.
+    pub(crate) fn may_concern(&self, group: &str, resource: &str) -> bool {
+        self.criteria.as_ref().map_or(true, |criteria| criteria.may_concern(group, resource))
+    }
+
+    /// Returns the write in the version of the rules; `None` if it does not match.
+    ///
+    /// # Errors
+    /// 403 for a condition that fails; 404 for a namespace that does not exist; 500 for a webhook that cannot be
+    /// compiled, and for an object that cannot be converted.
+    pub(super) async fn due(&self, admission: &OneRequest, subject: Subject<'_>) -> ApiResult<Option<Due>> {
+        let criteria = self.criteria.as_ref().map_err(|why| ApiError::internal(why.clone()))?;
+        let Some(matched) = criteria.matches(subject).await? else { return Ok(None) };
+        let objects = Objects::of(subject, &matched)?;
+        let shown = review::request(admission.request(), subject.write, &matched);
+        let conditions = self.conditions.as_ref().map_err(|why| ApiError::internal(why.clone()))?;
+        if !conditions.is_empty() {
+            let inputs = AdmissionInputs::new(objects.object.as_ref(), objects.old.as_ref(), &shown, None);
+            let inputs = admission.with_authorizer(&inputs, subject.write);
+            let met = loop {
+                let met = conditions.are_met(&inputs);
+                if !admission.answer_open_questions().await {
+                    break met;
+                }
+            };
+            match met {
+                Ok(true) => {}
+                Err(why) if self.fails_closed => {
+                    let resource = subject.write.resource;
+                    let name = subject.write.name;
+                    return Err(ApiError::forbidden(&resource.group, &resource.plural, name, &why));
+                }
+                Ok(false) | Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(Due { matched, objects, request: shown }))
+    }
+}

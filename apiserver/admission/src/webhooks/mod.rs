@@ -1,0 +1,14 @@
+//! Webhooks: their compiled form, the call, and the order of the calls.
+
+mod answer;
+mod call;
+mod clients;
+mod hook;
+mod mutating;
+mod validating;
+
+pub(crate) use answer::Answer;
+pub use clients::Clients;
+pub(crate) use hook::{Due, Hook, compile};
+pub(crate) use mutating::mutate;
+pub(crate) use validating::{refused, validate};
