@@ -6,6 +6,7 @@ mod authentication_file;
 mod backup;
 mod bootstrap_data;
 mod ca;
+mod certificate_uses;
 mod cli;
 mod compaction;
 mod config;
@@ -96,6 +97,6 @@ impl std::fmt::Debug for Credentials {
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;
-    let pair = authority.client(user, &[group.to_owned()], lifetime)?;
+    let pair = authority.client(user, &[group.to_owned()], None, lifetime)?;
     Ok(Credentials { ca: authority.certificate().to_owned(), certificate: pair.certificate, key: pair.key })
 }

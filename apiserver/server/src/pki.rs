@@ -29,6 +29,9 @@ const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
 /// Time before its creation from which a certificate is valid, because clocks differ.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
+/// Object identifier of a subject's description, in which a certificate for emergencies has its reason.
+const DESCRIPTION: [u64; 4] = [2, 5, 4, 13];
+
 /// Certificate authority in a data directory.
 pub(crate) struct Authority {
     directory: PathBuf,
@@ -110,13 +113,22 @@ impl Authority {
         self.sign(params, SERVING_LIFETIME)
     }
 
-    /// Creates a client certificate. An empty group is left out.
-    pub(crate) fn client(&self, user: &str, groups: &[String], lifetime: Duration) -> anyhow::Result<Pair> {
+    /// Creates a client certificate. An empty group is left out. A certificate with a `reason` has at most one group.
+    pub(crate) fn client(
+        &self,
+        user: &str,
+        groups: &[String],
+        reason: Option<&str>,
+        lifetime: Duration,
+    ) -> anyhow::Result<Pair> {
         if user.is_empty() {
             bail!("--user: must not be empty");
         }
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(reason) = reason {
+            params.distinguished_name.push(DnType::CustomDnType(DESCRIPTION.to_vec()), reason);
+        }
         let groups: Vec<String> = groups.iter().filter(|group| !group.is_empty()).cloned().collect();
         if let Some(first) = groups.first() {
             params.distinguished_name.push(DnType::OrganizationName, first);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, User};
+use apiserver_access::{Attributes, CREDENTIAL_ID, OWN_EXTRA, User};
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
@@ -18,9 +18,6 @@ const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
-
-/// Prefix of the extra attributes that only the server sets.
-const OWN_EXTRA: &str = "capstan.dev/";
 
 /// Identity that a request acts as, by its impersonation headers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -79,7 +76,7 @@ pub(crate) async fn act_as(
         authorization::require(server, &attributes, proxied).await?;
     }
     // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
-    Ok(Arc::new(User { realm: user.realm.clone(), ..wanted.into_user() }))
+    Ok(Arc::new(wanted.into_user().in_realm(user.realm.clone())))
 }
 
 fn remove(headers: &mut HeaderMap) {
@@ -173,6 +170,8 @@ impl Impersonation {
         };
         user.uid = self.uid;
         user.extra = self.extra;
+        // The credential of the request is not one of this user.
+        user.extra.remove(CREDENTIAL_ID);
         user
     }
 }

@@ -26,6 +26,7 @@ use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
+use crate::certificate_uses::CertificateUses;
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
 use crate::controllers::ControllerParts;
@@ -81,7 +82,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuers,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
-    let authenticator = Arc::new(authenticator(configuration, host.as_deref())?.with_issuer(own));
+    let (uses, recorded_uses) = CertificateUses::new();
+    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own).with_observer(uses);
+    let authenticator = Arc::new(authenticator);
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
@@ -123,6 +126,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let certificates = tls.tls();
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
+    let uses = recorded_uses.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("uses of certificates", uses);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);

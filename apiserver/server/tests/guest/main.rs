@@ -3,6 +3,7 @@
 
 mod audit;
 mod backup;
+mod break_glass;
 mod client;
 mod encryption;
 mod etcd;

@@ -5,7 +5,7 @@ mod errors;
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Decision, Realm, Rules, User};
+use apiserver_access::{Attributes, Decision, REALM, Realm, Rules, User};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::reviews::{self, Review};
@@ -58,9 +58,6 @@ const ACCESS: &[Field] = &[
         ]),
     ),
 ];
-
-/// Extra attribute with which a SubjectAccessReview names an identity of the host cluster: `host`.
-const REALM: &str = "capstan.dev/realm";
 
 const RULES: &[Field] =
     &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
@@ -205,9 +202,10 @@ fn subject(spec: &Value) -> User {
     };
     let extra = spec.get("extra").and_then(Value::as_object);
     let realm = extra.and_then(|extra| extra.get(REALM)).map(list).unwrap_or_default();
+    let realm = realm.first().and_then(|name| Realm::of_name(name)).unwrap_or_default();
     let extra = extra.into_iter().flatten();
     User {
-        realm: if realm == ["host"] { Realm::Host } else { Realm::Own },
+        realm,
         name: text(spec, "user"),
         uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
         groups: spec.get("groups").map(list).unwrap_or_default(),
