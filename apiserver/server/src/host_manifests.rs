@@ -154,7 +154,7 @@ mod tests {
     /// Returns the verbs that a role allows on a resource.
     fn verbs<'a>(role: &'a Value, group: &str, resource: &str) -> Vec<&'a str> {
         let has = |rule: &Value, field: &str, expected: &str| {
-            rule[field].as_array().unwrap().iter().any(|found| found == expected)
+            rule[field].as_array().is_some_and(|all| all.iter().any(|found| found == expected))
         };
         let rules = role["rules"].as_array().unwrap();
         let rules =
@@ -274,6 +274,9 @@ mod tests {
         // The authorities and the kubeconfig of a new cluster are made in the host, too.
         assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
         assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
-        assert_eq!(role["rules"].as_array().unwrap().len(), 3);
+        // Tokens of other issuers are not shown to the host.
+        let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
+        assert_eq!(role["rules"][3], issuer);
+        assert_eq!(role["rules"].as_array().unwrap().len(), 4);
     }
 }
