@@ -35,6 +35,8 @@ pub struct Settings {
     pub watch_grace: Duration,
     /// Token that cuts both short.
     pub force: CancellationToken,
+    /// Names of this server in tokens.
+    pub audiences: Vec<String>,
     /// Documents of the issuer of the service accounts' tokens. Default: none.
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Registry with metrics of other parts of the process, which are served with these.
@@ -52,6 +54,7 @@ impl Default for Settings {
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),
+            audiences: Vec::new(),
             issuer: None,
             metrics: Registry::default(),
         }

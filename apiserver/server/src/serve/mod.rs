@@ -201,6 +201,7 @@ impl Started {
         let issuer = issuer(configuration, &store, &encryption)?;
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
+        settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
         let objects =

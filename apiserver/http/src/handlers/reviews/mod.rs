@@ -1,7 +1,8 @@
-//! Handler of reviews: identity and permissions, decided by the server's own authorizer, on the direct endpoint only. A
+//! Handler of reviews: identity and permissions, decided by the server's own authenticators and authorizer, on the direct endpoint only. A
 //! host serves reviews itself.
 
 mod errors;
+mod token;
 
 use std::sync::Arc;
 
@@ -62,6 +63,15 @@ const ACCESS: &[Field] = &[
 const RULES: &[Field] =
     &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
 
+const TOKEN: &[Field] = &[
+    METADATA,
+    Field::new(
+        2,
+        "spec",
+        Shape::Message(&[Field::new(1, "token", Shape::Text), Field::list(2, "audiences", Shape::Text)]),
+    ),
+];
+
 const SELF: &[Field] = &[METADATA];
 
 /// Serves a review.
@@ -76,6 +86,7 @@ pub(super) async fn serve(
     let mut question = decode(call, review)?;
     let status = match review.kind {
         "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),
+        "TokenReview" => token::status(server, &question).await?,
         "SelfSubjectRulesReview" => {
             let namespace = text(&question["spec"], "namespace");
             if namespace.is_empty() {
@@ -126,6 +137,7 @@ fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
 fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
     let fields = match review.kind {
         "SelfSubjectReview" => SELF,
+        "TokenReview" => TOKEN,
         "SelfSubjectRulesReview" => RULES,
         _ => ACCESS,
     };
