@@ -16,6 +16,7 @@ use http::{Request, Version};
 use http_body::Body;
 
 use crate::filters::authorization::UserPermissions;
+use crate::filters::impersonation::Acting;
 use crate::filters::limits::Admission;
 use crate::filters::{
     audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
@@ -189,8 +190,9 @@ where
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
     let of_errors = OfErrors::new(&head.headers, &query);
-    let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
-        Ok(user) => user,
+    let acting = impersonation::act_as(server, &mut head.headers, (&info, &query), user, proxied).await;
+    let Acting { user, constraint } = match acting {
+        Ok(acting) => acting,
         // The message repeats input of the client.
         Err(error) => {
             let mut answer = response::error(&error, of_errors.encoding());
@@ -198,7 +200,7 @@ where
             return Ok(Admitted::Refused(Box::new(answer)));
         }
     };
-    scope.set_impersonated(&user);
+    scope.set_impersonated(&user, constraint);
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     scope.decided(decided.word, &decided.reason);
     decided.result?;

@@ -32,11 +32,7 @@ pub(crate) async fn authorize(
     user: &Arc<User>,
     proxied: bool,
 ) -> Decided {
-    let mut attributes = attributes(info, query, user);
-    // A method without a verb is its own verb.
-    if attributes.verb == UNKNOWN {
-        attributes.verb = info.method.as_str().to_lowercase();
-    }
+    let attributes = attributes(info, query, user);
     let started = Instant::now();
     let decided = decide(authorizer(server, proxied), &attributes).await;
     server.telemetry.metrics.authorized(decided.counted, started.elapsed());
@@ -153,7 +149,8 @@ fn rule(granted: GrantedRule) -> Rule {
     Rule { verbs, groups, resources, names, paths }
 }
 
-fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
+/// Returns the attributes of a request.
+pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
     let mut attributes =
         Attributes { user: Arc::clone(user), verb: info.verb.to_owned(), ..Attributes::default() };
     match &info.subject {
@@ -170,6 +167,10 @@ fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes
                 query.text("labelSelector").clone_into(&mut attributes.label_selector);
             }
         }
+    }
+    // A method without a verb is its own verb.
+    if attributes.verb == UNKNOWN {
+        attributes.verb = info.method.as_str().to_lowercase();
     }
     attributes
 }

@@ -10,6 +10,7 @@ mod etcd;
 mod failover;
 mod history;
 mod host_down;
+mod impersonation;
 mod keystone;
 mod metrics;
 mod oidc;

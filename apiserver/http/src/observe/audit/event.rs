@@ -40,6 +40,8 @@ pub(crate) struct Record {
     object: Option<Map<String, Value>>,
     user: Arc<User>,
     impersonated: Option<Arc<User>>,
+    /// Verb of the constrained mode that allowed the impersonation.
+    constraint: Option<String>,
     decision: Option<(&'static str, String)>,
     is_deprecated: bool,
     is_quiet: bool,
@@ -65,6 +67,7 @@ impl Record {
             object: object(info),
             user: Arc::default(),
             impersonated: None,
+            constraint: None,
             decision: None,
             is_deprecated: false,
             is_quiet: false,
@@ -87,7 +90,8 @@ impl Record {
     }
 
     /// Notes the user that the request acts as, if it is another one.
-    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>, constraint: Option<String>) {
+        self.constraint = constraint;
         self.impersonated = (*user != self.user).then(|| Arc::clone(user));
     }
 
@@ -130,6 +134,9 @@ impl Record {
         };
         if let Some(impersonated) = &self.impersonated {
             add("impersonatedUser", user(impersonated));
+        }
+        if let Some(constraint) = &self.constraint {
+            add("authenticationMetadata", json!({"impersonationConstraint": constraint}));
         }
         if !self.source_ips.is_empty() {
             add("sourceIPs", json!(self.source_ips));
