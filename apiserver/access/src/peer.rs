@@ -213,7 +213,8 @@ impl PeerIdentity {
         }
     }
 
-    fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
+    /// Returns the identity in a certificate, which nothing has verified; `None` if it has no readable name.
+    pub fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let subject = certificate.subject();
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();

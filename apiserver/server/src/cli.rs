@@ -8,6 +8,8 @@ use std::time::Duration;
 use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
+use crate::authorities::Purpose;
+
 pub(crate) use self::backup::{
     BackupArguments, BackupCommand, MigrateArguments, RestoreArguments, StorageCommand, StoreArguments,
     StoreKind,
@@ -64,9 +66,16 @@ pub(crate) enum Command {
     /// Connect a host cluster: print its manifests, and wait until it serves the APIs
     #[command(subcommand)]
     Host(HostCommand),
-    /// Create the server's own certificate authority
-    #[command(subcommand)]
+    /// Create and rotate the server's own certificate authorities
+    ///
+    /// Three CAs are in the store: serving signs the serving certificates, client signs those of people
+    /// and programs, and machine signs those of machines. Each one is rotated in three steps, and each
+    /// step can be repeated: start, promote, finish.
+    #[command(subcommand, verbatim_doc_comment)]
     Ca(CaCommand),
+    /// List client certificates
+    #[command(subcommand)]
+    Certificates(CertificatesCommand),
     /// Write a backup of all objects to a file
     ///
     /// The file has all objects as of one moment, sealed with the backup key. It is complete, was read
@@ -115,6 +124,61 @@ pub(crate) enum CaCommand {
     /// Example: capstan ca create --data-dir /var/lib/capstan
     #[command(verbatim_doc_comment)]
     Create(CaCreateArguments),
+    /// Print the CAs, the phases of their rotations, and the users of their certificates
+    ///
+    /// With etcd, this command and the next ones work while servers run. The embedded store can be open
+    /// only once: stop the server.
+    ///
+    /// Example: capstan ca status --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Status(StoreArguments),
+    /// Begin a rotation: create a new CA that is trusted and signs nothing yet
+    ///
+    /// Example: capstan ca start --ca client --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Start(CaRotationArguments),
+    /// Let the new CA sign. The old one is trusted still
+    ///
+    /// Clients that trust only the old CA of serving certificates lose their connection: give them the
+    /// certificates of ConfigMap capstan-system/capstan-ca before.
+    ///
+    /// Example: capstan ca promote --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Promote(CaRotationArguments),
+    /// End a rotation: the old CA is not trusted any more
+    ///
+    /// The command refuses this while certificates of the old CA are in use, and prints their users.
+    ///
+    /// Example: capstan ca finish --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Finish(CaFinishArguments),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertificatesCommand {
+    /// Print the client certificates that were issued or used, and have not ended
+    ///
+    /// Example: capstan certificates list --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    List(StoreArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaRotationArguments {
+    /// CA to rotate; repeat it for several [default: all]
+    #[arg(long, value_name = "CA")]
+    pub(crate) ca: Vec<Purpose>,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaFinishArguments {
+    #[command(flatten)]
+    pub(crate) rotation: CaRotationArguments,
+    /// End the access of users whose certificates of the old CA are in use
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Subcommand)]

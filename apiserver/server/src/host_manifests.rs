@@ -12,7 +12,7 @@ use crate::assembly::Assembly;
 use crate::cli::ManifestsArguments;
 use crate::config;
 use crate::output;
-use crate::pki::Authority;
+use crate::pki::{self, Authority};
 
 /// Label of APIServices that kube-apiserver creates for CRDs.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -20,14 +20,14 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Prints the objects as YAML documents.
 pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
-    let authority = authority(&data)?;
+    let ca = authority(&data)?;
     let registry = assembly.registry();
     let options = Options {
         namespace: arguments.namespace.clone(),
         service: arguments.service.clone(),
         external_name: arguments.external_name.clone(),
         port: arguments.port,
-        ca: authority.certificate().to_owned(),
+        ca,
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
     };
@@ -54,12 +54,12 @@ fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Result
     Ok(text)
 }
 
-/// Opens the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
+/// Returns the certificates of the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
 /// may have named the wrong directory.
-fn authority(data: &Path) -> anyhow::Result<Authority> {
+fn authority(data: &Path) -> anyhow::Result<String> {
     let is_new = Authority::is_missing(data);
-    let authority = Authority::open(data)?;
     if is_new {
+        Authority::open(data)?;
         writeln!(
             std::io::stderr().lock(),
             "{} held no CA. A new one was created there, and the manifests make the host trust only that CA.\n\
@@ -68,7 +68,8 @@ fn authority(data: &Path) -> anyhow::Result<Authority> {
             data.display()
         )?;
     }
-    Ok(authority)
+    // After a rotation the file has the certificates of several CAs, and no key is beside it.
+    pki::read(&data.join("pki/ca.crt"))
 }
 
 /// Returns Capstan's group-versions that the host already serves from its own CRDs.

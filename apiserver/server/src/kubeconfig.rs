@@ -10,9 +10,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments};
+use crate::authorities::{self, AuthorityStore};
+use crate::backup::Setup;
+use crate::certificate_uses::Use;
+use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments, StoreArguments};
 use crate::config::{self, ServerConfiguration};
-use crate::pki::{Authority, write_private};
+use crate::pki::{self, Authority, write_private};
 use crate::{output, serve};
 
 /// Group of administrators, by a default binding.
@@ -89,22 +92,18 @@ fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Resul
     };
     let data = arguments.data_dir.as_ref().or(configuration.data_directory.as_ref());
     let data = config::data_directory(data.map(std::path::PathBuf::as_path))?;
-    let authority = Authority::read(&data).with_context(|| {
-        format!(
-            "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
-            data.display()
-        )
-    })?;
+    let signer = Signer::open(arguments, &configuration, &data)?;
     let server = match &arguments.server {
         Some(server) => server.clone(),
         None => url(configuration.listen.as_deref().unwrap_or(serve::LISTEN))?,
     };
-    let pair = authority.client(&arguments.user, &groups, reason, arguments.expires)?;
+    let pair = signer.authority.client(&arguments.user, &groups, reason, arguments.expires)?;
+    signer.record(&pair.certificate)?;
     let encode = |text: &str| STANDARD.encode(text);
     let document = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "capstan",
         "clusters": [{"name": "capstan", "cluster": {
-            "server": server, "certificate-authority-data": encode(authority.certificate())}}],
+            "server": server, "certificate-authority-data": encode(&signer.serving_cas)}}],
         "users": [{"name": arguments.user, "user": {
             "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": arguments.user}}]});
@@ -112,6 +111,59 @@ fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Resul
     match file {
         Some(path) => write_private(path, &text),
         None => Ok(output::print(&text)?),
+    }
+}
+
+/// CA of clients, and the certificates of the CAs of servers.
+struct Signer {
+    authority: Authority,
+    serving_cas: String,
+    /// Store that records the certificate; `None` without an etcd.
+    store: Option<(AuthorityStore, tokio::runtime::Runtime)>,
+}
+
+impl Signer {
+    /// Opens the CA in the etcd of the configuration, or in the data directory: the server can have its embedded store
+    /// open.
+    fn open(
+        arguments: &OwnKubeconfigArguments,
+        configuration: &ServerConfiguration,
+        data: &Path,
+    ) -> anyhow::Result<Self> {
+        if configuration.storage.etcd.is_some() {
+            let store = StoreArguments {
+                config: arguments.config.clone(),
+                data_dir: arguments.data_dir.clone(),
+                etcd_endpoints: Vec::new(),
+            };
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let setup = Setup::load(&store)?;
+            match runtime.block_on(authorities::signing_clients(&setup, data)) {
+                Ok((authority, serving_cas, store)) => {
+                    return Ok(Self { authority, serving_cas, store: Some((store, runtime)) });
+                }
+                Err(error) if Authority::is_missing(data) => return Err(error),
+                // An etcd that does not answer is no reason to have no kubeconfig.
+                Err(_) => {}
+            }
+        }
+        let has_client_ca = data.join("pki/client-ca.key").exists();
+        let authority = Authority::read_named(data, if has_client_ca { "client-ca" } else { "ca" });
+        let authority = authority.with_context(|| {
+            format!(
+                "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
+                data.display()
+            )
+        })?;
+        Ok(Self { authority, serving_cas: pki::read(&data.join("pki/ca.crt"))?, store: None })
+    }
+
+    /// Records the certificate in the store. Without the store, the server records its first use.
+    fn record(&self, certificate: &str) -> anyhow::Result<()> {
+        let Some((store, runtime)) = &self.store else { return Ok(()) };
+        let issued = Use::issued(certificate, "capstan kubeconfig")?;
+        runtime.block_on(store.record(&issued))
     }
 }
 

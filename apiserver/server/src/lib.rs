@@ -3,6 +3,7 @@
 
 mod assembly;
 mod authentication_file;
+mod authorities;
 mod backup;
 mod bootstrap_data;
 mod ca;
@@ -64,12 +65,25 @@ pub fn run(
             host_manifests::run(&arguments, assembly)
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
-        cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
+        cli::Command::Ca(command) => ca(&command),
+        cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
+            authorities::list(&arguments)
+        }
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
         cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
         cli::Command::Version => version::run(),
+    }
+}
+
+fn ca(command: &cli::CaCommand) -> anyhow::Result<()> {
+    match command {
+        cli::CaCommand::Create(arguments) => ca::create(arguments),
+        cli::CaCommand::Status(arguments) => authorities::status(arguments),
+        cli::CaCommand::Start(arguments) => authorities::start(arguments),
+        cli::CaCommand::Promote(arguments) => authorities::promote(arguments),
+        cli::CaCommand::Finish(arguments) => authorities::finish(arguments),
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, PublicKeyData,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,7 +21,7 @@ use crate::subject;
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Lifetime of the serving certificate. The server checks it as often as the TLS files, so any much longer time works.
-const SERVING_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+const SERVING_LIFETIME: Duration = Duration::from_secs(90 * 86_400);
 
 /// Remaining lifetime below which the serving certificate is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
@@ -70,14 +70,41 @@ impl Authority {
 
     /// Opens an existing CA.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
+        Self::read_named(data, "ca")
+    }
+
+    /// Opens the CA in the files of this name, without their endings.
+    pub(crate) fn read_named(data: &Path, name: &str) -> anyhow::Result<Self> {
         let directory = data.join("pki");
-        let certificate_pem = read(&directory.join("ca.crt"))?;
-        let key = KeyPair::from_pem(&read(&directory.join("ca.key"))?)
-            .with_context(|| format!("{}: not a private key in PEM", directory.join("ca.key").display()))?;
-        let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key).with_context(|| {
-            format!("{}: not a CA certificate in PEM", directory.join("ca.crt").display())
-        })?;
-        Ok(Self { directory, certificate_pem, issuer })
+        let certificate = directory.join(format!("{name}.crt"));
+        let text = read(&certificate)?;
+        let key = read(&directory.join(format!("{name}.key")))?;
+        Self::from_pem(data, &text, &key).with_context(|| format!("{}", certificate.display()))
+    }
+
+    /// Opens a CA from its certificate and its key. Files of it are in `<data>/pki`. If there are several certificates, the
+    /// key belongs to the first one.
+    pub(crate) fn from_pem(data: &Path, certificate: &str, key: &str) -> anyhow::Result<Self> {
+        // The error of the decoder may quote the key.
+        let key =
+            KeyPair::from_pem(key).map_err(|_| anyhow::anyhow!("the key is not a private key in PEM"))?;
+        let found = certificates(certificate, "the certificate")?;
+        let first = found.first().context("there is no certificate")?;
+        let (_, parsed) = X509Certificate::from_der(first).context("not an X.509 certificate")?;
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            bail!(
+                "the key does not belong to the certificate. If the CA was rotated, give --config with storage.etcd, or \
+                 the data directory of the server"
+            );
+        }
+        let issuer = Issuer::from_ca_cert_pem(certificate, key).context("not a CA certificate in PEM")?;
+        Ok(Self { directory: data.join("pki"), certificate_pem: certificate.to_owned(), issuer })
+    }
+
+    /// Creates a CA in memory, for a server that cannot read its own one yet. No client trusts it.
+    pub(crate) fn temporary(data: &Path) -> anyhow::Result<Self> {
+        let (certificate, key) = new_authority("capstan-temporary-ca")?;
+        Self::from_pem(data, &certificate, &key)
     }
 
     /// Returns the CA's certificate, in PEM.
@@ -90,7 +117,7 @@ impl Authority {
         let (certificate, key) = (self.directory.join("server.crt"), self.directory.join("server.key"));
         if certificate.exists() && key.exists() {
             let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
-            if is_current(&pair.certificate, names) {
+            if is_current(&pair.certificate, names) && self.has_signed(&pair.certificate) {
                 return Ok(pair);
             }
         }
@@ -99,9 +126,21 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "capstan");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let pair = self.sign(params, SERVING_LIFETIME)?;
+        private_directory(&self.directory)?;
         write_private(&key, &pair.key)?;
         write_private(&certificate, &pair.certificate)?;
         Ok(pair)
+    }
+
+    /// Reports whether a certificate names this CA as its issuer.
+    fn has_signed(&self, pem: &str) -> bool {
+        let parse = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
+        let (Ok(leaf), Ok(ca)) = (parse(pem), parse(&self.certificate_pem)) else { return false };
+        let (Ok((_, leaf)), Ok((_, ca))) = (X509Certificate::from_der(&leaf), X509Certificate::from_der(&ca))
+        else {
+            return false;
+        };
+        leaf.issuer().as_raw() == ca.subject().as_raw()
     }
 
     /// Creates a serving certificate for one host.
@@ -165,6 +204,14 @@ impl Authority {
 }
 
 fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Result<()> {
+    let (certificate_pem, key_pem) = new_authority(name)?;
+    // The key is written first: a certificate alone would look like a CA that lost its key.
+    write_private(key, &key_pem)?;
+    write_private(certificate, &certificate_pem)
+}
+
+/// Creates the certificate and the key of a CA, in PEM.
+pub(crate) fn new_authority(name: &str) -> anyhow::Result<(String, String)> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -172,9 +219,7 @@ fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Resul
     set_lifetime(&mut params, CA_LIFETIME);
     let pair = KeyPair::generate()?;
     let signed = params.self_signed(&pair)?;
-    // The key is written first: a certificate alone would look like a CA that lost its key.
-    write_private(key, &pair.serialize_pem())?;
-    write_private(certificate, &signed.pem())
+    Ok((signed.pem(), pair.serialize_pem()))
 }
 
 fn set_lifetime(params: &mut CertificateParams, lifetime: Duration) {

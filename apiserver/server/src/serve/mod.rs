@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
+use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_uses::CertificateUses;
@@ -34,7 +35,6 @@ use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
-use crate::pki::Authority;
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
@@ -73,6 +73,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         hooks,
         tls,
         encryption,
+        authority_store,
+        authorities,
         queues,
         cloud_metrics,
         election_metrics,
@@ -82,7 +84,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuers,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
-    let (uses, recorded_uses) = CertificateUses::new();
+    let (uses, recorded_uses) = CertificateUses::new(authority_store);
     let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own).with_observer(uses);
     let authenticator = Arc::new(authenticator);
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
@@ -128,6 +130,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     supervisor.spawn("certificate revocations", revocations);
     let uses = recorded_uses.follow(Arc::clone(&server), supervisor.shutdown().clone());
     supervisor.spawn("uses of certificates", uses);
+    let authorities = authorities.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("certificate authorities", authorities);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);
@@ -158,6 +162,8 @@ struct Started {
     hooks: StartHooks,
     tls: TlsFiles,
     encryption: EncryptionKeys,
+    authority_store: AuthorityStore,
+    authorities: AuthorityKeeper,
     queues: Queues,
     cloud_metrics: CloudMetrics,
     election_metrics: ElectionMetrics,
@@ -172,7 +178,6 @@ impl Started {
         let begun = Instant::now();
         let data = configuration.data_directory()?;
         pki::private_directory(&data)?;
-        refuse_a_lost_authority(configuration, &data)?;
         let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
         let encryption = EncryptionKeys::new(encryption);
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
@@ -189,15 +194,22 @@ impl Started {
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
+        let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
+        let is_embedded = configuration.storage.etcd.is_none();
+        let authorities = AuthorityKeeper::open(authority_store.clone(), &data, is_embedded).await;
+        let known = authorities.known();
+        refuse_a_lost_authority(configuration, &known.borrow())?;
+        let bootstrap_data =
+            BootstrapDataListener::open(configuration, &data, &known.borrow())?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
             data: data.clone(),
             listen: listen(configuration)?,
+            authorities: known,
             front_proxy: host.as_deref().map(Host::proxy),
         };
         let tls = sources.open()?;
         tls.register(&mut metrics);
-        let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
         let issuer = issuer(configuration, &store, &encryption)?;
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
@@ -220,6 +232,8 @@ impl Started {
             hooks,
             tls,
             encryption,
+            authority_store,
+            authorities,
             queues,
             cloud_metrics,
             election_metrics,
@@ -243,18 +257,15 @@ impl Started {
     }
 }
 
-/// Refuses to start if the store exists but the server's own CA does not: a new CA would end every kubeconfig.
-fn refuse_a_lost_authority(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<()> {
+/// Refuses to start if the embedded store exists but the server's own CA does not: a new CA would end every kubeconfig.
+fn refuse_a_lost_authority(configuration: &ServerConfiguration, known: &Known) -> anyhow::Result<()> {
     let is_used = configuration.tls.is_none() || configuration.client_ca_file.is_none();
-    if is_used && Authority::is_missing(data) && data.join(stores::EMBEDDED).exists() {
-        let data = data.display();
-        bail!(
-            "{data}/pki/ca.crt and ca.key are missing, but the store exists. Restore the directory pki from the \
-             backup. If it is lost, create a new CA with `capstan ca create --data-dir {data}`: kubeconfigs of the old CA then \
-             stop working"
-        );
+    match &known.error {
+        Some(error) if is_used && configuration.storage.etcd.is_none() => {
+            bail!("the server's own CA: {error}")
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
