@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Plain;
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
+use apiserver_types::csr_kinds::CertificateSigningRequest;
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
     CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
@@ -114,6 +115,8 @@ kinds! {
     [RoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: true }, &[]),
     [ClusterRole] => core(role::RoleStrategy { is_namespaced: false }, &[]),
     [ClusterRoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: false }, &[]),
+    [CertificateSigningRequest]
+        => core(certificate_signing_request::CertificateSigningRequestStrategy, &["spec.signerName"]),
 }
 
 const _: () = assert!(
@@ -188,7 +191,13 @@ mod tests {
     fn all_kinds_are_hosted_except_those_of_kubernetes() {
         let registry = registry();
         for resource in registry.resources() {
-            let core = ["", "coordination.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
+            let core = [
+                "",
+                "apiextensions.k8s.io",
+                "certificates.k8s.io",
+                "coordination.k8s.io",
+                "rbac.authorization.k8s.io",
+            ];
             let is_core = core.contains(&resource.group.as_str());
             let has_generation = !is_core && !resource.strategy.is_read_only();
             assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);

@@ -27,7 +27,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::storage_history::HistoryNumber;
-use crate::{authorities, certificate_uses, host_copies, rbac, revocations};
+use crate::{authorities, certificate_signer, certificate_uses, host_copies, rbac, revocations};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -97,6 +97,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (rbac::IDENTITY, rbac::RULES),
         (revocations::IDENTITY, revocations::RULES),
         (authorities::IDENTITY, authorities::RULES),
+        (certificate_signer::IDENTITY, certificate_signer::RULES),
         (certificate_uses::IDENTITY, certificate_uses::RULES),
     ];
     let identities = controllers.chain([HOST_EVENTS, machines]).chain(own);

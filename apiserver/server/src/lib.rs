@@ -7,6 +7,7 @@ mod authorities;
 mod backup;
 mod bootstrap_data;
 mod ca;
+mod certificate_signer;
 mod certificate_uses;
 mod cli;
 mod compaction;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -180,6 +180,34 @@ impl Authority {
         let signed = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
         let certificate = subject::replace(&signed, user, &groups, self.issuer.key())?;
         Ok(Pair { certificate, ..pair })
+    }
+
+    /// Creates a client certificate for the key of a request in PEM.
+    ///
+    /// # Errors
+    /// The request cannot be read, or its signature is wrong.
+    pub(crate) fn client_of_request(
+        &self,
+        request: &str,
+        user: &str,
+        groups: &[String],
+        lifetime: Duration,
+    ) -> anyhow::Result<String> {
+        let request =
+            CertificateSigningRequestParams::from_pem(request).context("the request cannot be used")?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(first) = groups.first() {
+            params.distinguished_name.push(DnType::OrganizationName, first);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        set_lifetime(&mut params, lifetime);
+        let signed = params.signed_by(&request.public_key, &self.issuer)?;
+        if groups.len() < 2 {
+            return Ok(signed.pem());
+        }
+        subject::replace(signed.der(), user, groups, self.issuer.key())
     }
 
     /// Creates a certificate for a member of an etcd, or for a client of it. Nothing renews it, so it lives as long as the

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::core_kinds;
+use crate::csr_kinds;
 use crate::descriptor::{Described, Descriptor};
 use crate::rbac_kinds;
 
@@ -96,4 +97,5 @@ kinds! {
     rbac_kinds::RoleBinding,
     rbac_kinds::ClusterRole,
     rbac_kinds::ClusterRoleBinding,
+    csr_kinds::CertificateSigningRequest,
 }

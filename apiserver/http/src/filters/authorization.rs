@@ -130,7 +130,13 @@ impl Permissions for UserPermissions {
     }
 
     fn caller(&self) -> Caller {
-        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+        let user = &self.user;
+        Caller {
+            username: user.name.clone(),
+            groups: user.groups.clone(),
+            uid: user.uid.clone(),
+            extra: user.extra.clone(),
+        }
     }
 
     fn requested_name(&self) -> &str {

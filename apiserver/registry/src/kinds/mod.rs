@@ -1,6 +1,7 @@
 //! Kinds: one folder each, with the kind's strategy and its validation.
 
 pub(crate) mod certificate_revocation;
+pub(crate) mod certificate_signing_request;
 pub(crate) mod cluster;
 pub(crate) mod cluster_class;
 pub(crate) mod cluster_resource_set;

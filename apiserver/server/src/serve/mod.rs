@@ -27,6 +27,7 @@ use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
+use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::CertificateUses;
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
@@ -84,6 +85,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuers,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
+    let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
     let (uses, recorded_uses) = CertificateUses::new(authority_store);
     let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own).with_observer(uses);
     let authenticator = Arc::new(authenticator);
@@ -132,6 +134,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     supervisor.spawn("uses of certificates", uses);
     let authorities = authorities.follow(Arc::clone(&server), supervisor.shutdown().clone());
     supervisor.spawn("certificate authorities", authorities);
+    let signer = signer.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("certificate signer", signer);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);

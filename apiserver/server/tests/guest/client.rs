@@ -97,7 +97,12 @@ impl Identity {
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-        Self { remote_user: None, ..Self::of_front_proxy(data, &certificate, &key.serialize_pem()) }
+        Self::of_certificate(data, &certificate, &key.serialize_pem())
+    }
+
+    /// Returns the identity of a certificate and its key, in PEM.
+    pub(crate) fn of_certificate(data: &Path, certificate: &str, key: &str) -> Self {
+        Self { remote_user: None, ..Self::of_front_proxy(data, certificate, key) }
     }
 
     /// Creates a kubeconfig with these flags of the command, and returns its identity.

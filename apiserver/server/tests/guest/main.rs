@@ -4,6 +4,7 @@
 mod audit;
 mod backup;
 mod break_glass;
+mod certificate_requests;
 mod client;
 mod encryption;
 mod etcd;
