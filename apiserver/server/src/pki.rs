@@ -60,12 +60,19 @@ impl Authority {
     /// Opens the CA in `<data>/pki`, and creates it with this name if there is none.
     pub(crate) fn open_named(data: &Path, name: &str) -> anyhow::Result<Self> {
         if Self::is_missing(data) {
-            let directory = data.join("pki");
-            let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
-            private_directory(&directory)?;
-            create_authority(name, &certificate, &key)?;
+            let (certificate, key) = new_authority(name)?;
+            Self::save(data, &certificate, &key)?;
         }
         Self::read(data)
+    }
+
+    /// Writes a new CA to the files of a data directory.
+    pub(crate) fn save(data: &Path, certificate: &str, key: &str) -> anyhow::Result<()> {
+        let directory = data.join("pki");
+        private_directory(&directory)?;
+        // The key is written first: a certificate alone would look like a CA that lost its key.
+        write_private(&directory.join("ca.key"), key)?;
+        write_private(&directory.join("ca.crt"), certificate)
     }
 
     /// Opens an existing CA.
@@ -229,13 +236,6 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
     }
-}
-
-fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Result<()> {
-    let (certificate_pem, key_pem) = new_authority(name)?;
-    // The key is written first: a certificate alone would look like a CA that lost its key.
-    write_private(key, &key_pem)?;
-    write_private(certificate, &certificate_pem)
 }
 
 /// Creates the certificate and the key of a CA, in PEM.

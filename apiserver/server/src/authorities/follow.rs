@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use storage_contract::StoreError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +32,12 @@ const PUBLISHED: (&str, &str) = ("capstan-system", "capstan-ca");
 /// Interval at which the store is read again.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
+/// The same after a failure: the server may have no CA yet.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Pause before the store is read again at the start.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Longest wait for the store at the start. The port opens without it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,6 +48,8 @@ pub(crate) struct Known {
     pub(crate) authorities: Option<Arc<Authorities>>,
     /// Error of the newest read.
     pub(crate) error: Option<String>,
+    /// Set once the store has answered, whatever it has.
+    pub(crate) has_answered: bool,
 }
 
 /// Follower of the CAs.
@@ -57,8 +66,22 @@ impl AuthorityKeeper {
     /// Creates a follower, and reads the store as far as it answers in time.
     pub(crate) async fn open(store: AuthorityStore, data: &Path, exports_key: bool) -> Self {
         let keeper = Self { store, data: data.to_owned(), exports_key, known: watch::Sender::default() };
-        if tokio::time::timeout(PATIENCE, keeper.refresh()).await.is_err() {
-            tracing::warn!("the CAs in the store are not read yet; those of the data directory are used");
+        let reading = async {
+            loop {
+                keeper.refresh().await;
+                if keeper.known.borrow().has_answered {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, reading).await;
+        if keeper.known.borrow().authorities.is_none() {
+            let why = keeper.known.borrow().error.clone().unwrap_or_else(|| "no answer in time".to_owned());
+            tracing::warn!(
+                why,
+                "the CAs in the store are not read yet; those of the data directory are used"
+            );
         }
         keeper
     }
@@ -68,12 +91,25 @@ impl AuthorityKeeper {
         self.known.subscribe()
     }
 
+    /// Waits until the store has answered. Before that nothing may be written to it: an empty store gets its CAs first.
+    pub(crate) fn answered(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut known = self.known.subscribe();
+        async move {
+            // The follower lives as long as the server.
+            let _ = known.wait_for(|known| known.has_answered).await;
+        }
+    }
+
     /// Reads the store. A CA that cannot be read changes nothing but the error.
     pub(super) async fn refresh(&self) {
         let found = self.read().await;
         let known = match found {
-            Ok(found) => Known { authorities: Some(Arc::new(found)), error: None },
-            Err(error) => Known { error: Some(format!("{error:#}")), ..self.known.borrow().clone() },
+            Ok(found) => Known { authorities: Some(Arc::new(found)), error: None, has_answered: true },
+            Err(error) => {
+                let last = self.known.borrow().clone();
+                let has_answered = last.has_answered || !error.is::<StoreError>();
+                Known { error: Some(format!("{error:#}")), has_answered, ..last }
+            }
         };
         if let Some(authorities) = known.authorities.as_ref().filter(|_| known.error.is_none()) {
             self.export(authorities);
@@ -134,9 +170,10 @@ impl AuthorityKeeper {
                     }
                 }
             }
+            let is_well = self.known.borrow().error.is_none();
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = tokio::time::sleep(if is_well { POLL_INTERVAL } else { RETRY_INTERVAL }) => {}
             }
         }
     }

@@ -129,7 +129,8 @@ impl AuthorityStore {
     /// Creates the CAs that the store does not have. The CA of the data directory becomes that of serving certificates and
     /// of clients. Without one, a store with objects has lost its CA: then nothing is created.
     pub(super) async fn begin(&self, data: &Path) -> anyhow::Result<()> {
-        if Authority::is_missing(data) {
+        let is_missing = Authority::is_missing(data);
+        let own = if is_missing {
             if !self.is_first_start().await? {
                 bail!(
                     "neither the store nor {0}/pki has a CA. Restore ca.crt and ca.key there from a backup, or create a \
@@ -137,11 +138,21 @@ impl AuthorityStore {
                     data.display()
                 );
             }
-            Authority::open(data)?;
+            let (certificate, key) = pki::new_authority("capstan-ca")?;
+            StoredAuthority { certificate, key }
+        } else {
+            Authority::read(data)?;
+            StoredAuthority::of_directory(data)?
+        };
+        self.add(Purpose::Serving, TAKEN_OVER, &own).await?;
+        // Another replica may have been faster.
+        let taken: StoredAuthority = self
+            .required(Purpose::Serving.name(), &name(TAKEN_OVER))
+            .await?
+            .context("the CA that was just created is missing")?;
+        if is_missing && taken == own {
+            Authority::save(data, &own.certificate, &own.key)?;
         }
-        let taken = StoredAuthority::of_directory(data)?;
-        Authority::read(data)?;
-        self.add(Purpose::Serving, TAKEN_OVER, &taken).await?;
         self.add(Purpose::Client, TAKEN_OVER, &taken).await?;
         self.add(Purpose::Machine, FIRST, &StoredAuthority::generate(Purpose::Machine, FIRST)?).await
     }

@@ -52,6 +52,22 @@ async fn the_ca_of_a_directory_is_taken_over_and_is_the_same_for_all_replicas() 
 }
 
 #[tokio::test]
+async fn replicas_that_start_at_once_have_one_ca_and_one_of_them_its_files() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = embedded(first.path());
+    let open = |data: &Path| {
+        let (of, data) = (AuthorityStore::new(Arc::clone(&store), encryption(1)), data.to_owned());
+        async move { AuthorityKeeper::open(of, &data, false).await.known().borrow().clone() }
+    };
+    let (one, other) = tokio::join!(open(first.path()), open(second.path()));
+    assert_eq!(one, other);
+    assert!(one.error.is_none() && one.has_answered);
+    let has_key = |data: &Path| data.join("pki/ca.key").exists();
+    assert!(has_key(first.path()) != has_key(second.path()), "the CA of the other one is nowhere trusted");
+    assert_eq!(cas(first.path()), cas(second.path()));
+}
+
+#[tokio::test]
 async fn values_are_sealed_with_the_newest_encryption_key() {
     let data = tempfile::tempdir().unwrap();
     let store = embedded(data.path());

@@ -197,10 +197,14 @@ impl Started {
         let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
-        let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
         let is_embedded = configuration.storage.etcd.is_none();
-        let authorities = AuthorityKeeper::open(authority_store.clone(), &data, is_embedded).await;
+        // Both wait for a store that does not answer, and the port must open soon.
+        let (host, authorities) = tokio::join!(
+            Host::connect(configuration, &mut metrics, copies),
+            AuthorityKeeper::open(authority_store.clone(), &data, is_embedded),
+        );
+        let host = host?.map(Arc::new);
         let known = authorities.known();
         refuse_a_lost_authority(configuration, &known.borrow())?;
         let bootstrap_data =
@@ -222,7 +226,8 @@ impl Started {
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
         let objects =
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
-        let hooks = StartHooks::start(&objects, Arc::clone(&store), assembly.namespaces(), &supervisor);
+        let (names, begin) = (assembly.namespaces(), authorities.answered());
+        let hooks = StartHooks::start(&objects, Arc::clone(&store), names, begin, &supervisor);
         hooks.settle(&objects, begun).await;
         Ok(Self {
             data,

@@ -72,7 +72,7 @@ fn a_server_without_any_ca_serves_and_uses_that_of_the_store_once_it_is_known() 
     let read = |name: &str| pki::read(&data.path().join("pki").join(name)).unwrap();
     let known =
         crate::authorities::of_one_ca(&pki::Pair { certificate: read("ca.crt"), key: read("ca.key") });
-    sender.send_replace(Known { authorities: Some(Arc::new(known)), error: None });
+    sender.send_replace(Known { authorities: Some(Arc::new(known)), ..Known::default() });
     assert_eq!(files.reload(), Reload::Replaced);
     assert_ne!(files.last.client_cas, temporary);
     assert_eq!(files.reload(), Reload::Unchanged);
