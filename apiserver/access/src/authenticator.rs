@@ -97,6 +97,19 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// [`ReviewFailed`] if the token cannot be reviewed now.
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
+
+    /// Returns the user of a token that is for other programs, with those of their `audiences` that it is for. `None` if
+    /// the token is not valid, or if this source knows no audiences.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be reviewed now.
+    async fn review_for(
+        &self,
+        _token: &str,
+        _audiences: &[String],
+    ) -> Result<Option<(User, Vec<String>)>, ReviewFailed> {
+        Ok(None)
+    }
 }
 
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
@@ -212,6 +225,23 @@ impl Authenticator {
             Err(Unauthenticated::Refused) => Ok(None),
             Err(Unauthenticated::ReviewFailed(why)) => Err(why),
         }
+    }
+
+    /// Returns the user of a token that another program has received and that is for other programs, with those of their
+    /// `audiences` that it is for. Only issuers know audiences.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be checked now.
+    pub async fn review_for(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<(Arc<User>, Vec<String>)>, ReviewFailed> {
+        let Some(issuer) = self.issuers.of(token) else { return Ok(None) };
+        let found = issuer.verifier.review_for(token, audiences).await?;
+        // Another issuer's names would need the checks of a login.
+        let found = found.filter(|_| issuer.realm == Realm::Own);
+        Ok(found.map(|(user, audiences)| (finished(user, issuer.realm), audiences)))
     }
 
     async fn user_of_token(&self, credential: Credential) -> Result<Arc<User>, Unauthenticated> {

@@ -47,6 +47,11 @@ async fn delegated(admin: &Client, client: &TokenClient, token: &str, claims: &V
     assert_eq!(review(token, json!([ours, "other"])).await["audiences"], json!([ours]));
     assert_eq!(review(token, json!(["other"])).await["authenticated"], Value::Null, "another audience");
     assert_eq!(review("nonsense", json!([])).await["authenticated"], Value::Null);
+    let (foreign, _) = issue(admin, json!({"audiences": ["dashboard", "other"]})).await;
+    let status = review(&foreign, json!([ours, "dashboard"])).await;
+    assert_eq!((&status["audiences"], &status["user"]["username"]), (&json!(["dashboard"]), &claims["sub"]));
+    assert_eq!(review(&foreign, json!([])).await["authenticated"], Value::Null, "it is not for this server");
+    assert_eq!(code(client, &foreign).await, 401, "nor does it log in");
     send(admin, "POST", REVIEWS, &json!({"spec": {}}), 400).await;
     assert_eq!(client.post(REVIEWS, token, &json!({"spec": {"token": token}})).await, 403, "it has no role");
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
