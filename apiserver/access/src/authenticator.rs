@@ -1,6 +1,7 @@
 //! Authenticator: identifies the user of a request by its credentials.
 
 mod issuers;
+mod observer;
 mod token;
 
 use std::sync::Arc;
@@ -10,9 +11,11 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
-use crate::user::{Realm, User};
+use crate::user::{self, Realm, User};
 pub use issuers::Issuer;
 use issuers::Issuers;
+pub use observer::CertificateObserver;
+pub(crate) use observer::LastReport;
 use token::Credential;
 
 /// Begin of the names of the service accounts that a server with a host has itself.
@@ -94,6 +97,19 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// [`ReviewFailed`] if the token cannot be reviewed now.
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
+
+    /// Returns the user of a token that is for other programs, with those of their `audiences` that it is for. `None` if
+    /// the token is not valid, or if this source knows no audiences.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be reviewed now.
+    async fn review_for(
+        &self,
+        _token: &str,
+        _audiences: &[String],
+    ) -> Result<Option<(User, Vec<String>)>, ReviewFailed> {
+        Ok(None)
+    }
 }
 
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
@@ -106,6 +122,7 @@ pub struct Authenticator {
     tokens: Option<Arc<dyn TokenSource>>,
     keystone: Option<Arc<dyn TokenSource>>,
     issuers: Issuers,
+    certificates: Option<Arc<dyn CertificateObserver>>,
     /// Only paths of requests without credentials. `None` allows all.
     anonymous_paths: ArcSwapOption<Vec<String>>,
 }
@@ -121,6 +138,12 @@ impl Authenticator {
     #[must_use]
     pub fn with_keystone(self, keystone: Option<Arc<dyn TokenSource>>) -> Self {
         Self { keystone, ..self }
+    }
+
+    /// Reports the client certificates in use.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn CertificateObserver>) -> Self {
+        Self { certificates: Some(observer), ..self }
     }
 
     /// Accepts the tokens of an issuer. It comes before the issuers of the authentication file.
@@ -168,9 +191,8 @@ impl Authenticator {
         let credential = token::take(headers, self.keystone.is_some());
         strip(&rules, headers);
         if proxy.is_some() {
-            let user = proxied.map(without_own_groups).ok_or(Unauthenticated::Refused)?;
-            let user = User { realm: Realm::Host, ..user };
-            return Ok(Authenticated { user: Arc::new(user), is_proxied: true });
+            let user = proxied.ok_or(Unauthenticated::Refused)?;
+            return Ok(Authenticated { user: finished(user, Realm::Host), is_proxied: true });
         }
         let user = self.direct_user(peer, credential).await?;
         Ok(Authenticated { user, is_proxied: false })
@@ -179,26 +201,64 @@ impl Authenticator {
     /// Returns the user of a request that no front proxy has sent.
     async fn direct_user(&self, peer: &Peer, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
         if let Some(client) = peer.identity() {
-            return Ok(Arc::clone(
-                client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
-            ));
+            if let Some(observer) = self.certificates.as_ref().filter(|_| client.last_report.is_due()) {
+                observer.used(client);
+            }
+            let user = client.user.get_or_init(|| finished(user_of_certificate(client), Realm::Own));
+            return Ok(Arc::clone(user));
         }
+        match credential {
+            Credential::None if peer.is_refused() => Err(Unauthenticated::Refused),
+            Credential::None => Ok(Arc::new(User::anonymous())),
+            shown => self.user_of_token(shown).await,
+        }
+    }
+
+    /// Returns the user of a token that another program has received; `None` if the token is not valid.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be checked now.
+    pub async fn review(&self, token: &str) -> Result<Option<Arc<User>>, ReviewFailed> {
+        let credential = token::classify(token.to_owned(), self.keystone.is_some());
+        match self.user_of_token(credential).await {
+            Ok(user) => Ok(Some(user)),
+            Err(Unauthenticated::Refused) => Ok(None),
+            Err(Unauthenticated::ReviewFailed(why)) => Err(why),
+        }
+    }
+
+    /// Returns the user of a token that another program has received and that is for other programs, with those of their
+    /// `audiences` that it is for. Only issuers know audiences.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be checked now.
+    pub async fn review_for(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<(Arc<User>, Vec<String>)>, ReviewFailed> {
+        let Some(issuer) = self.issuers.of(token) else { return Ok(None) };
+        let found = issuer.verifier.review_for(token, audiences).await?;
+        // Another issuer's names would need the checks of a login.
+        let found = found.filter(|_| issuer.realm == Realm::Own);
+        Ok(found.map(|(user, audiences)| (finished(user, issuer.realm), audiences)))
+    }
+
+    async fn user_of_token(&self, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
         let (token, source, realm) = match credential {
             Credential::Token(token) => match self.issuers.of(&token) {
                 Some(issuer) => return of_issuer(&issuer, &token).await,
                 None => (token, self.tokens.clone(), Realm::Host),
             },
             Credential::Keystone(token) => (token, self.keystone.clone(), Realm::Keystone),
-            Credential::Malformed => return Err(Unauthenticated::Refused),
-            Credential::None if peer.is_refused() => return Err(Unauthenticated::Refused),
-            Credential::None => return Ok(Arc::new(User::anonymous())),
+            Credential::Malformed | Credential::None => return Err(Unauthenticated::Refused),
         };
         let source = source.ok_or(Unauthenticated::Refused)?;
         let user = source.review(&token).await?.ok_or(Unauthenticated::Refused)?;
         if realm == Realm::Host && self.has_account(&user.name) {
             return Err(Unauthenticated::Refused);
         }
-        Ok(Arc::new(without_own_groups(User { realm, ..user })))
+        Ok(finished(user, realm))
     }
 
     /// Returns true for a service account of the namespace in which the server has its own. The host's account of the
@@ -223,20 +283,26 @@ async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenti
             Unauthenticated::Refused
         })?;
     }
-    Ok(Arc::new(without_own_groups(User { realm: issuer.realm.clone(), ..user })))
+    Ok(finished(user, issuer.realm.clone()))
 }
 
-/// Removes the groups that no certificate, header or token can claim: those of the server's own identities, and the one
-/// of machines.
-fn without_own_groups(mut user: User) -> User {
+/// Returns the user of a realm. It removes the groups that no certificate, header or token can claim: those of the
+/// server's own identities, and the one of machines. A host cannot set the attributes of this server.
+fn finished(mut user: User, realm: Realm) -> Arc<User> {
     user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
-    user
+    if realm == Realm::Host {
+        user.extra.retain(|key, _| !key.starts_with(user::OWN_EXTRA));
+    }
+    Arc::new(user.in_realm(realm))
 }
 
 fn user_of_certificate(peer: &PeerIdentity) -> User {
     let mut user = User::authenticated(&peer.common_name, peer.organizations.clone());
     let credential = format!("X509SHA256={}", peer.fingerprint);
-    user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![credential]);
+    user.extra.insert(user::CREDENTIAL_ID.to_owned(), vec![credential]);
+    if let Some(reason) = peer.break_glass_reason() {
+        user.extra.insert(user::BREAK_GLASS.to_owned(), vec![reason.to_owned()]);
+    }
     user
 }
 

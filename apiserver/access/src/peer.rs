@@ -14,8 +14,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::authenticator::LastReport;
 use crate::revocation::RevocableCertificate;
-use crate::user::User;
+use crate::user::{MASTERS, User};
 
 /// Error of a pool: a certificate in it cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +160,9 @@ fn verifier(roots: &[CertificateDer<'static>]) -> Result<Option<Arc<dyn ClientCe
     verifier.map(Some).map_err(|error| PoolError(error.to_string()))
 }
 
+/// Content of the object identifier of a description: 2.5.4.13.
+const DESCRIPTION: &[u8] = &[0x55, 0x04, 0x0d];
+
 /// Identity of a verified client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
@@ -172,6 +176,8 @@ pub struct PeerIdentity {
     pub issuer: String,
     /// Serial number in lower-case hex, without leading zeros.
     pub serial_number: String,
+    /// Description in the subject: the reason of a certificate for emergencies.
+    pub description: Option<String>,
     /// Begin of the validity. Unit: seconds since 1970.
     pub not_before: i64,
     /// Expiry. Unit: seconds since 1970.
@@ -184,9 +190,17 @@ pub struct PeerIdentity {
     pub has_shared_ca: bool,
     /// User of the client certificate, once a request has needed it: all requests of a connection have the same one.
     pub(crate) user: OnceLock<Arc<User>>,
+    /// Last report of its use.
+    pub(crate) last_report: LastReport,
 }
 
 impl PeerIdentity {
+    /// Returns the reason of a certificate for emergencies: one whose user may do everything, and that says why.
+    pub fn break_glass_reason(&self) -> Option<&str> {
+        let is_master = self.organizations.iter().any(|group| group == MASTERS);
+        self.description.as_deref().filter(|_| is_master)
+    }
+
     /// Returns the certificate as revocations name it.
     pub(crate) fn certificate(&self) -> RevocableCertificate<'_> {
         RevocableCertificate {
@@ -199,7 +213,8 @@ impl PeerIdentity {
         }
     }
 
-    fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
+    /// Returns the identity in a certificate, which nothing has verified; `None` if it has no readable name.
+    pub fn read(leaf: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
         let subject = certificate.subject();
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -208,6 +223,9 @@ impl PeerIdentity {
         }
         let organizations =
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
+        let mut attributes = subject.iter_attributes();
+        let description = attributes.find(|attribute| attribute.attr_type().as_bytes() == DESCRIPTION);
+        let description = description.and_then(|found| found.as_str().ok()).map(str::to_owned);
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let issuer = certificate.issuer().iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -215,7 +233,7 @@ impl PeerIdentity {
         let serial_number = certificate.serial.to_str_radix(16);
         let not_before = certificate.validity().not_before.timestamp();
         let not_after = certificate.validity().not_after.timestamp();
-        let user = OnceLock::new();
+        let (user, last_report) = (OnceLock::new(), LastReport::default());
         let (is_client, is_front_proxy, has_shared_ca) = (false, false, false);
         Some(Self {
             common_name,
@@ -223,12 +241,14 @@ impl PeerIdentity {
             fingerprint,
             issuer,
             serial_number,
+            description,
             not_before,
             not_after,
             is_client,
             is_front_proxy,
             has_shared_ca,
             user,
+            last_report,
         })
     }
 }

@@ -24,6 +24,21 @@ const CONTROLLERS: &str = "system:capstan:controllers";
 /// Prefix of the names and groups that Kubernetes reserves.
 const RESERVED: &str = "system:";
 
+/// Begin of the name of an issuer's realm, before the URL of the issuer.
+const ISSUER: &str = "issuer/";
+
+/// Prefix of the extra attributes that only this server sets.
+pub const OWN_EXTRA: &str = "capstan.dev/";
+
+/// Extra attribute with the realm.
+pub const REALM: &str = "capstan.dev/realm";
+
+/// Extra attribute with the id of the credential, as upstream has it.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// Extra attribute with the reason of a certificate for emergencies.
+pub const BREAK_GLASS: &str = "capstan.dev/break-glass";
+
 /// Origin of an identity. A name of one realm is another person than the same name of another realm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Realm {
@@ -36,6 +51,28 @@ pub enum Realm {
     Keystone,
     /// Tokens of this issuer, which the authentication file names.
     Issuer(Arc<str>),
+}
+
+impl Realm {
+    /// Returns the realm as the extra attribute [`REALM`] names it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Own => "own".to_owned(),
+            Self::Host => "host".to_owned(),
+            Self::Keystone => "keystone".to_owned(),
+            Self::Issuer(url) => format!("{ISSUER}{url}"),
+        }
+    }
+
+    /// Returns the realm of this name; `None` for a name that no realm has.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "own" => Some(Self::Own),
+            "host" => Some(Self::Host),
+            "keystone" => Some(Self::Keystone),
+            _ => name.strip_prefix(ISSUER).map(|url| Self::Issuer(url.into())),
+        }
+    }
 }
 
 /// User, as authenticated.
@@ -63,6 +100,16 @@ impl User {
             groups.push(AUTHENTICATED.to_owned());
         }
         Self { name, groups, ..Self::default() }
+    }
+
+    /// Returns the user as one of a realm, which an extra attribute names.
+    #[must_use]
+    pub fn in_realm(mut self, realm: Realm) -> Self {
+        if !self.is_anonymous() {
+            self.extra.insert(REALM.to_owned(), vec![realm.name()]);
+        }
+        self.realm = realm;
+        self
     }
 
     /// Creates one of the server's own identities, such as a controller.

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
+
+use crate::jwt;
 
 /// Audiences that the server accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +40,7 @@ impl Audiences {
 
 /// Returns the audiences in the claims of a JWT; none for any other token.
 fn claimed(token: &str) -> Vec<String> {
-    let parts: Vec<&str> = token.split('.').collect();
-    let [_, claims, _] = parts.as_slice() else { return Vec::new() };
-    let claims = URL_SAFE_NO_PAD.decode(claims).ok();
-    let claims: Value = claims.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
-    match claims.get("aud") {
+    match jwt::claims(token).unwrap_or_default().get("aud") {
         Some(Value::String(name)) => vec![name.clone()],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
@@ -53,14 +49,20 @@ fn claimed(token: &str) -> Vec<String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use serde_json::json;
 
     use super::*;
 
-    /// Returns a token with this claim, which nothing has signed.
+    /// Returns a token with these claims, which nothing has signed.
+    pub(crate) fn jwt(claims: &Value) -> String {
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()))
+    }
+
+    /// Returns a token with these audiences.
     pub(crate) fn token(audiences: &Value) -> String {
-        let claims = URL_SAFE_NO_PAD.encode(json!({"aud": audiences}).to_string());
-        format!("e30.{claims}.c2ln")
+        jwt(&json!({"aud": audiences}))
     }
 
     #[test]

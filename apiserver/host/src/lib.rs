@@ -12,6 +12,7 @@ mod fake;
 mod front_proxy;
 mod health;
 mod in_flight;
+mod jwt;
 mod manifests;
 mod metrics;
 mod namespaces;

@@ -88,7 +88,8 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
             // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
                 {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
-                {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}),
+                {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+                {"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
     ];

@@ -14,6 +14,7 @@ use crate::health::HostHealth;
 use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
+use issuer::HostIssuer;
 
 /// Lifetime of a cached answer, good or bad: upstream's default, the delay of a revocation.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -51,6 +52,7 @@ pub struct HostTokens {
     /// True if the host's tokens can have the group of administrators.
     trusts_masters: bool,
     health: HostHealth,
+    issuer: HostIssuer,
 }
 
 impl std::fmt::Debug for HostTokens {
@@ -67,6 +69,7 @@ impl HostTokens {
     /// [`Unspecified`] if the system has no random numbers.
     pub fn new(client: Client, audiences: Audiences, trusts_masters: bool) -> Result<Self, Unspecified> {
         Ok(Self {
+            issuer: HostIssuer::new(client.clone()),
             client,
             reviews: TtlCache::new(LIFETIME, MOST),
             hasher: TokenHasher::new()?,
@@ -82,6 +85,14 @@ impl HostTokens {
     #[must_use]
     pub fn with_health(self, health: HostHealth) -> Self {
         Self { health, ..self }
+    }
+
+    /// Shows the host all tokens: also those of an issuer that is not the host, and those that are no JWT. Without this,
+    /// they are refused.
+    #[must_use]
+    pub fn reviewing_unknown(mut self, reviews_unknown: bool) -> Self {
+        self.issuer.reviews_unknown = reviews_unknown;
+        self
     }
 
     /// Returns the user that a review for these audiences has found.
@@ -118,6 +129,9 @@ impl TokenSource for HostTokens {
         let hash = self.hasher.hash(token);
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
+        }
+        if !self.issuer.may_have_issued(token).await {
+            return Ok(None);
         }
         // The user is not known yet: all share one bound.
         let entered = self.in_flight.enter("").await;
@@ -171,5 +185,6 @@ fn user(status: TokenReviewStatus) -> Option<User> {
     Some(user)
 }
 
+mod issuer;
 #[cfg(test)]
 mod tests;

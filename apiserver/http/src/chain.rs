@@ -18,6 +18,7 @@ use http::{Request, Version};
 use http_body::Body;
 
 use crate::filters::authorization::UserPermissions;
+use crate::filters::impersonation::Acting;
 use crate::filters::limits::Admission;
 use crate::filters::{
     admission as admission_filter, audit_id, authentication, authorization, availability, cross_origin,
@@ -216,8 +217,9 @@ where
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
     let of_errors = OfErrors::new(&head.headers, &query);
-    let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
-        Ok(user) => user,
+    let acting = impersonation::act_as(server, &mut head.headers, (&info, &query), user, proxied).await;
+    let Acting { user, constraint } = match acting {
+        Ok(acting) => acting,
         // The message repeats input of the client.
         Err(error) => {
             let mut answer = response::error(&error, of_errors.encoding());
@@ -225,7 +227,7 @@ where
             return Ok(Admitted::Refused(Box::new(answer)));
         }
     };
-    scope.set_impersonated(&user);
+    scope.set_impersonated(&user, constraint);
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     scope.decided(decided.word, &decided.reason);
     decided.result?;

@@ -37,6 +37,8 @@ pub struct Settings {
     pub watch_grace: Duration,
     /// Token that cuts both short.
     pub force: CancellationToken,
+    /// Names of this server in tokens.
+    pub audiences: Vec<String>,
     /// Documents of the issuer of the service accounts' tokens. Default: none.
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Endpoint that admits requests by a token in their body. Default: none.
@@ -58,6 +60,7 @@ impl Default for Settings {
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),
+            audiences: Vec::new(),
             issuer: None,
             token_endpoint: None,
             admission: None,

@@ -159,10 +159,12 @@ async fn impersonation_requires_permission() {
         ("impersonate-group", "system:capstan:controllers"),
         ("impersonate-uid", "1"),
         ("impersonate-extra-foo%2fbar", "x"),
+        ("impersonate-extra-authentication.kubernetes.io%2fcredential-id", "JTI=1"),
     ];
     let (code, me) = server.send("POST", SELF, &as_bob, "{}").await;
     assert_eq!(code, 201, "{me}");
-    let expected = json!({"username": "bob", "uid": "1", "groups": ["a", "system:authenticated"], "extra": {"foo/bar": ["x"]}});
+    let expected = json!({"username": "bob", "uid": "1", "groups": ["a", "system:authenticated"],
+        "extra": {"capstan.dev/realm": ["own"], "foo/bar": ["x"]}});
     assert_eq!(me["status"]["userInfo"], expected);
     let account = [("impersonate-user", "system:serviceaccount:ns:sa")];
     let (_, me) = server.send("POST", SELF, &account, "{}").await;

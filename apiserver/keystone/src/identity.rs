@@ -1,6 +1,6 @@
 //! User of a validated token. A pure function of the token and the time.
 
-use apiserver_access::User;
+use apiserver_access::{CREDENTIAL_ID, User};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl ValidatedToken {
         groups
     }
 
-    fn attributes(&self) -> [(String, Vec<String>); 8] {
+    fn attributes(&self) -> [(String, Vec<String>); 9] {
         let one = |value: Option<&String>| value.cloned().into_iter().collect::<Vec<_>>();
         let project = self.project.as_ref();
         let domain = &self.user.domain;
@@ -128,6 +128,10 @@ impl ValidatedToken {
             named("user/domain/name", one(domain.name.as_ref())),
             // The audit id names the token in Keystone's own log. It opens nothing.
             ours("token", one(self.audit_ids.first())),
+            (
+                CREDENTIAL_ID.to_owned(),
+                self.audit_ids.first().map(|id| format!("KEYSTONE={id}")).into_iter().collect(),
+            ),
             ours("methods", self.methods.clone()),
             ours("application-credential", one(credential.map(|it| &it.id))),
         ]
@@ -181,6 +185,7 @@ pub(crate) mod tests {
         assert_eq!(extra("alpha.kubernetes.io/identity/roles").as_deref(), Some("member,reader"));
         assert_eq!(extra("alpha.kubernetes.io/identity/project/name").as_deref(), Some("blue"));
         assert_eq!(extra("capstan.dev/keystone-token").as_deref(), Some("a1"));
+        assert_eq!(extra(CREDENTIAL_ID).as_deref(), Some("KEYSTONE=a1"));
         assert_eq!(extra("capstan.dev/keystone-application-credential"), None);
     }
 

@@ -1,5 +1,7 @@
 //! Admission of a write: the caller, and the permissions that the object itself requires.
 
+use std::collections::BTreeMap;
+
 use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
 use async_trait::async_trait;
 use serde_json::Value;
@@ -14,6 +16,10 @@ pub struct Caller {
     pub username: String,
     /// Groups.
     pub groups: Vec<String>,
+    /// Uid, if the authenticator knows it.
+    pub uid: Option<String>,
+    /// Further attributes.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// Action that an authorizer allows or refuses.

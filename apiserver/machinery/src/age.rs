@@ -16,7 +16,8 @@ pub fn age(text: &str, now: Timestamp) -> String {
     human(seconds.max(0))
 }
 
-fn human(seconds: i64) -> String {
+/// Returns a period in the format of kubectl.
+pub fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;

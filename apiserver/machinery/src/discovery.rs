@@ -204,6 +204,9 @@ fn parts(resource: &Resource) -> Vec<Part> {
     if resource.status_subresource {
         parts.push(kinded("status", own, &PART_VERBS));
     }
+    if resource.strategy.has_approval() {
+        parts.push(kinded("approval", own, &PART_VERBS));
+    }
     if resource.scale.is_some() {
         parts.push(kinded("scale", (scale::GROUP, scale::VERSION, scale::KIND), &PART_VERBS));
     }

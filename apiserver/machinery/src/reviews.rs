@@ -25,8 +25,9 @@ pub const AUTHENTICATION: &str = "authentication.k8s.io";
 pub const AUTHORIZATION: &str = "authorization.k8s.io";
 
 /// All reviews.
-pub const ALL: [Review; 5] = [
+pub const ALL: [Review; 6] = [
     review(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview", false),
+    review(AUTHENTICATION, "TokenReview", "tokenreviews", "tokenreview", false),
     review(
         AUTHORIZATION,
         "LocalSubjectAccessReview",

@@ -159,6 +159,23 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
+    /// Returns true if the kind has the subresource `approval`, which writes decisions in the status.
+    fn has_approval(&self) -> bool {
+        false
+    }
+
+    /// Restores what a write of the subresource `status` or `approval` may not change. Everything outside the status has
+    /// been restored. Must not fail.
+    fn settle_part(&self, _subresource: &str, _new: &mut Value, _old: &Value) {}
+
+    /// Checks that the client may write a subresource of the object. Writes of the server itself skip it.
+    ///
+    /// # Errors
+    /// 403 if the client lacks a permission; 503.
+    async fn check_part(&self, _subresource: &str, _write: GrantingWrite<'_>) -> ApiResult<()> {
+        Ok(())
+    }
+
     /// Returns true if an update of a missing object creates it.
     fn allow_create_on_update(&self) -> bool {
         false

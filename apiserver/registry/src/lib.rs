@@ -18,6 +18,7 @@ use apiserver_types::admission_kinds::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
+use apiserver_types::csr_kinds::CertificateSigningRequest;
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
     CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
@@ -127,6 +128,8 @@ kinds! {
     [MutatingAdmissionPolicyBinding]
         => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: true }),
     [ValidatingAdmissionPolicyBinding] => counted(admission_policy::binding::AdmissionPolicyBindingStrategy { is_mutating: false }),
+    [CertificateSigningRequest]
+        => core(certificate_signing_request::CertificateSigningRequestStrategy, &["spec.signerName"]),
 }
 
 const _: () = assert!(
@@ -202,7 +205,13 @@ mod tests {
         let registry = registry();
         for resource in registry.resources() {
             let admission = "admissionregistration.k8s.io";
-            let core = ["", "coordination.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
+            let core = [
+                "",
+                "apiextensions.k8s.io",
+                "certificates.k8s.io",
+                "coordination.k8s.io",
+                "rbac.authorization.k8s.io",
+            ];
             let is_core = resource.group == admission || core.contains(&resource.group.as_str());
             let has_generation = resource.group == admission || !is_core && !resource.strategy.is_read_only();
             assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);

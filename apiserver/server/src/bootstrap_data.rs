@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::authorities::{Known, Purpose};
 use crate::config::ServerConfiguration;
 use crate::pki::{self, Authority};
 
@@ -46,14 +47,21 @@ pub(crate) struct BootstrapDataListener {
 
 impl BootstrapDataListener {
     /// Reads the settings; `None` if there are none.
-    pub(crate) fn open(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn open(
+        configuration: &ServerConfiguration,
+        data: &Path,
+        authorities: &Known,
+    ) -> anyhow::Result<Option<Self>> {
         let Some(settings) = &configuration.bootstrap_data else { return Ok(None) };
         let (certificate, key, ca) = match (&settings.cert_file, &settings.key_file, &settings.ca_file) {
             (Some(certificate), Some(key), Some(ca)) => {
                 (pki::read(certificate)?, pki::read(key)?, pki::read(ca)?)
             }
             _ => {
-                let authority = Authority::open(data)?;
+                let authority = match &authorities.authorities {
+                    Some(found) => found.signer(Purpose::Serving, data)?,
+                    None => Authority::read(data)?,
+                };
                 let pair = authority.for_host(settings.host()?)?;
                 (pair.certificate, pair.key, authority.certificate().to_owned())
             }

@@ -1,6 +1,7 @@
 //! Command line of `capstan`, with its help texts.
 
 pub(crate) mod backup;
+pub(crate) mod ca;
 pub(crate) mod install;
 
 pub(crate) use self::install::{
@@ -16,6 +17,9 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 pub(crate) use self::backup::{
     BackupArguments, BackupCommand, MigrateArguments, RestoreArguments, StorageCommand, StoreArguments,
     StoreKind,
+};
+pub(crate) use self::ca::{
+    CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
 };
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
@@ -47,14 +51,19 @@ pub(crate) enum Command {
     /// Print a kubeconfig: of Capstan itself, or with --cluster of a workload cluster
     ///
     /// Without --cluster, the command creates a client certificate for Capstan's own API. The server's
-    /// own CA signs it, so run this on the machine with the data directory. Group system:masters may do
-    /// everything. All other users may read only discovery and health.
+    /// own CA signs it, so run this on the machine with the data directory. Roles decide what the user
+    /// may do. The default group capstan:admins is bound to the role cluster-admin.
+    ///
+    /// With --break-glass, the user may do everything, whatever the roles say. Such a certificate is
+    /// valid for 24 hours at most. Its first use is an Event of type Warning, and each audit line of its
+    /// requests has the reason.
     ///
     /// With --cluster NAME, the command is a client of Capstan or of the host cluster. It reads the
     /// administrator's kubeconfig of that workload cluster from the key `value` of Secret
     /// NAME-kubeconfig.
     ///
-    /// Example: capstan kubeconfig --user alice --expires 8h --output alice.kubeconfig
+    /// Example: capstan kubeconfig --user alice --group team --expires 30d --output alice.kubeconfig
+    /// Example: capstan kubeconfig --user alice --break-glass --reason "INC-7: no role binds anybody" --expires 1h
     /// Example: capstan kubeconfig --cluster prod -n team --output prod.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
@@ -64,9 +73,16 @@ pub(crate) enum Command {
     /// Connect a host cluster: print its manifests, and wait until it serves the APIs
     #[command(subcommand)]
     Host(HostCommand),
-    /// Create the server's own certificate authority
-    #[command(subcommand)]
+    /// Create and rotate the server's own certificate authorities
+    ///
+    /// Three CAs are in the store: serving signs the serving certificates, client signs those of people
+    /// and programs, and machine signs those of machines. Each one is rotated in three steps, and each
+    /// step can be repeated: start, promote, finish.
+    #[command(subcommand, verbatim_doc_comment)]
     Ca(CaCommand),
+    /// List client certificates
+    #[command(subcommand)]
+    Certificates(CertificatesCommand),
     /// Write a backup of all objects to a file
     ///
     /// The file has all objects as of one moment, sealed with the backup key. It is complete, was read
@@ -150,19 +166,6 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum CaCommand {
-    /// Create a CA in a data directory that has none
-    ///
-    /// The first start of `capstan serve` does this by itself. The command is for a data directory
-    /// whose CA is lost. It signs the serving certificate and all kubeconfigs from then on; those of
-    /// the lost CA stop working. It replaces no CA.
-    ///
-    /// Example: capstan ca create --data-dir /var/lib/capstan
-    #[command(verbatim_doc_comment)]
-    Create(CaCreateArguments),
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Create the keys of a new installation as files, and keep those that exist
     ///
@@ -190,13 +193,6 @@ pub(crate) struct KeysCreateArguments {
     /// Namespace of the etcd, which is in the names of its members
     #[arg(long, default_value = "capstan-system")]
     pub(crate) namespace: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CaCreateArguments {
-    /// The server's data directory [default: as for serve]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -290,7 +286,8 @@ pub(crate) struct ServeArguments {
 }
 
 /// Arguments of Capstan's own kubeconfig, which do not apply to that of a workload cluster.
-const OWN_KUBECONFIG: [&str; 6] = ["config", "data_dir", "user", "group", "expires", "server"];
+const OWN_KUBECONFIG: [&str; 8] =
+    ["config", "data_dir", "user", "group", "expires", "server", "break_glass", "reason"];
 
 /// Arguments that select the API server with the Cluster.
 const CONNECTION: [&str; 3] = ["namespace", "kubeconfig", "context"];
@@ -318,11 +315,18 @@ pub(crate) struct OwnKubeconfigArguments {
     #[arg(long, default_value = "capstan-admin")]
     pub(crate) user: String,
     /// Group: an O of the certificate; repeat it for several groups, or leave it empty for none
-    #[arg(long, default_value = "system:masters")]
+    /// [default: capstan:admins]
+    #[arg(long)]
     pub(crate) group: Vec<String>,
-    /// Lifetime of the certificate, e.g. 30m, 8h, 365d
-    #[arg(long, default_value = "365d", value_parser = duration)]
+    /// Lifetime of the certificate, e.g. 30m, 8h, 30d; at most 365d
+    #[arg(long, default_value = "12h", value_parser = duration)]
     pub(crate) expires: Duration,
+    /// Put the user into system:masters, who may do everything whatever the roles say; for 24h at most
+    #[arg(long, requires = "reason", conflicts_with = "group")]
+    pub(crate) break_glass: bool,
+    /// Reason of --break-glass, for the audit log and the Event of the first use
+    #[arg(long, value_name = "TEXT", requires = "break_glass")]
+    pub(crate) reason: Option<String>,
     /// URL of the server [default: from `listen` in --config, else https://127.0.0.1:7443]
     #[arg(long, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
@@ -389,6 +393,10 @@ mod tests {
             &["--cluster", "prod", "--data-dir", "d"],
             &["-n", "team"],
             &["--kubeconfig", "f"],
+            &["--cluster", "prod", "--break-glass", "--reason", "r"],
+            &["--break-glass"],
+            &["--reason", "r"],
+            &["--break-glass", "--reason", "r", "--group", "dev"],
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }

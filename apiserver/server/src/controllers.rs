@@ -28,7 +28,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::storage_history::HistoryNumber;
-use crate::{admission, host_copies, rbac, revocations};
+use crate::{admission, authorities, certificate_signer, certificate_uses, host_copies, rbac, revocations};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -107,6 +107,9 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (rbac::IDENTITY, rbac::RULES),
         (revocations::IDENTITY, revocations::RULES),
         (admission::IDENTITY, admission::RULES),
+        (authorities::IDENTITY, authorities::RULES),
+        (certificate_signer::IDENTITY, certificate_signer::RULES),
+        (certificate_uses::IDENTITY, certificate_uses::RULES),
     ];
     let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::encryption::EncryptionFile;
 use crate::reload_health::ReloadHealth;
+use crate::sealed_values;
 
 /// Key of the record in the store.
 const RECORD: &str = "/capstan/meta/store.keys";
@@ -246,12 +247,18 @@ impl EncryptionKeys {
         Ok(record)
     }
 
-    /// Reads all values of the resources that have a rule. Returns the error of the first one that cannot be opened.
+    /// Reads all values of the resources that have a rule, and those of the server itself. Returns the error of the first one that cannot be opened.
     async fn unreadable(&self, store: &dyn Store) -> anyhow::Result<Option<String>> {
         let encryption = self.encryption();
-        for resource in encryption.resources() {
+        let of_kind = |resource: String| {
             let (plural, group) = resource.split_once('.').unwrap_or((&resource, "core"));
-            let mut range = KeyRange::prefix(&format!("{ROOT}{group}/{plural}/"));
+            let prefix = format!("{ROOT}{group}/{plural}/");
+            (resource, prefix)
+        };
+        let own =
+            sealed_values::FOLDERS.map(|folder| (sealed_values::RULE.to_owned(), format!("{ROOT}{folder}/")));
+        for (resource, prefix) in encryption.resources().into_iter().map(of_kind).chain(own) {
+            let mut range = KeyRange::prefix(&prefix);
             loop {
                 let page = store.list(&range, &ListOptions { limit: PAGE, revision: None }).await?;
                 let results =

@@ -40,6 +40,7 @@ pub(crate) struct Host {
     is_restored: AtomicBool,
     audiences: Audiences,
     trusts_masters: bool,
+    reviews_unknown: bool,
 }
 
 /// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
@@ -74,6 +75,7 @@ impl Host {
             is_restored: AtomicBool::new(false),
             audiences: Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience },
             trusts_masters: host.trust_masters,
+            reviews_unknown: host.review_unknown_tokens,
         };
         host.begin().await;
         Ok(Some(host))
@@ -195,6 +197,7 @@ impl Host {
     pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
         let tokens = HostTokens::new(self.connection.client(), self.audiences.clone(), self.trusts_masters);
         let tokens = tokens.context("cannot create a key for the cache of tokens")?;
+        let tokens = tokens.reviewing_unknown(self.reviews_unknown);
         Ok(Arc::new(tokens.with_health(self.connection.health())))
     }
 

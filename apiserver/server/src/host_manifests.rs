@@ -12,7 +12,7 @@ use crate::assembly::Assembly;
 use crate::cli::ManifestsArguments;
 use crate::config;
 use crate::output;
-use crate::pki::Authority;
+use crate::pki::{self, Authority};
 
 /// Label of APIServices that kube-apiserver creates for CRDs.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -20,14 +20,14 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Prints the objects as YAML documents.
 pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
-    let authority = authority(&data)?;
+    let ca = authority(&data)?;
     let registry = assembly.registry();
     let options = Options {
         namespace: arguments.namespace.clone(),
         service: arguments.service.clone(),
         external_name: arguments.external_name.clone(),
         port: arguments.port,
-        ca: authority.certificate().to_owned(),
+        ca,
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
     };
@@ -54,12 +54,12 @@ fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Result
     Ok(text)
 }
 
-/// Opens the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
+/// Returns the certificates of the CA that the host will trust. If the directory has none, creates one and prints a warning, because the user
 /// may have named the wrong directory.
-fn authority(data: &Path) -> anyhow::Result<Authority> {
+fn authority(data: &Path) -> anyhow::Result<String> {
     let is_new = Authority::is_missing(data);
-    let authority = Authority::open(data)?;
     if is_new {
+        Authority::open(data)?;
         writeln!(
             std::io::stderr().lock(),
             "{} held no CA. A new one was created there, and the manifests make the host trust only that CA.\n\
@@ -68,7 +68,8 @@ fn authority(data: &Path) -> anyhow::Result<Authority> {
             data.display()
         )?;
     }
-    Ok(authority)
+    // After a rotation the file has the certificates of several CAs, and no key is beside it.
+    pki::read(&data.join("pki/ca.crt"))
 }
 
 /// Returns Capstan's group-versions that the host already serves from its own CRDs.
@@ -154,7 +155,7 @@ mod tests {
     /// Returns the verbs that a role allows on a resource.
     fn verbs<'a>(role: &'a Value, group: &str, resource: &str) -> Vec<&'a str> {
         let has = |rule: &Value, field: &str, expected: &str| {
-            rule[field].as_array().unwrap().iter().any(|found| found == expected)
+            rule[field].as_array().is_some_and(|all| all.iter().any(|found| found == expected))
         };
         let rules = role["rules"].as_array().unwrap();
         let rules =
@@ -274,6 +275,9 @@ mod tests {
         // The authorities and the kubeconfig of a new cluster are made in the host, too.
         assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
         assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
-        assert_eq!(role["rules"].as_array().unwrap().len(), 3);
+        // Tokens of other issuers are not shown to the host.
+        let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
+        assert_eq!(role["rules"][3], issuer);
+        assert_eq!(role["rules"].as_array().unwrap().len(), 4);
     }
 }

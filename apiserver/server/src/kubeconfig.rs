@@ -3,16 +3,35 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments};
+use crate::authorities::{self, AuthorityStore};
+use crate::backup::Setup;
+use crate::certificate_uses::Use;
+use crate::cli::{KubeconfigArguments, OwnKubeconfigArguments, StoreArguments};
 use crate::config::{self, ServerConfiguration};
-use crate::pki::{Authority, Pair, write_private};
+use crate::pki::{self, Authority, Pair, write_private};
 use crate::{output, serve};
+
+/// Group of administrators, by a default binding.
+pub(crate) const ADMINS: &str = "capstan:admins";
+
+/// Group that may do everything whatever the roles say. Certificates with it are for emergencies.
+const MASTERS: &str = "system:masters";
+
+/// Longest lifetime of a client certificate.
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// Longest lifetime of a client certificate for emergencies.
+const LONGEST_BREAK_GLASS: Duration = Duration::from_hours(24);
+
+/// Longest reason. Unit: characters.
+const LONGEST_REASON: usize = 256;
 
 /// Prints the kubeconfig of Capstan or of a workload cluster, or writes it to a file.
 pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
@@ -25,26 +44,62 @@ pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
     }
 }
 
+/// Groups of a client certificate, and its reason if it is for emergencies.
+#[derive(Debug, PartialEq, Eq)]
+struct Rights<'a> {
+    groups: Vec<String>,
+    reason: Option<&'a str>,
+}
+
+/// Returns the groups and the reason of a certificate.
+///
+/// # Errors
+/// A lifetime that is too long, the group of emergencies without its flag, or a reason that says nothing.
+fn rights(arguments: &OwnKubeconfigArguments) -> anyhow::Result<Rights<'_>> {
+    let (expires, groups) = (arguments.expires, &arguments.group);
+    if let Some(reason) = arguments.reason.as_deref().filter(|_| arguments.break_glass) {
+        if expires > LONGEST_BREAK_GLASS {
+            bail!("--expires: a certificate of --break-glass is valid for 24h at most");
+        }
+        let reason = reason.trim();
+        if reason.is_empty()
+            || reason.chars().count() > LONGEST_REASON
+            || reason.chars().any(char::is_control)
+        {
+            bail!("--reason: must have from 1 to {LONGEST_REASON} characters, and no control characters");
+        }
+        return Ok(Rights { groups: vec![MASTERS.to_owned()], reason: Some(reason) });
+    }
+    if expires > LONGEST {
+        bail!("--expires: a client certificate is valid for 365d at most");
+    }
+    if groups.iter().any(|group| group == MASTERS) {
+        bail!(
+            "--group: {MASTERS} is for emergencies. Use --break-glass with --reason, or the group {ADMINS}, whose \
+             permissions a binding gives"
+        );
+    }
+    let groups = if groups.is_empty() { vec![ADMINS.to_owned()] } else { groups.clone() };
+    Ok(Rights { groups, reason: None })
+}
+
 /// Creates a client certificate and a kubeconfig with it.
 fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Result<()> {
+    let Rights { groups, reason } = rights(arguments)?;
     let configuration = match &arguments.config {
         Some(path) => ServerConfiguration::read(path)?,
         None => ServerConfiguration::default(),
     };
     let data = arguments.data_dir.as_ref().or(configuration.data_directory.as_ref());
     let data = config::data_directory(data.map(std::path::PathBuf::as_path))?;
-    let authority = Authority::read(&data).with_context(|| {
-        format!(
-            "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
-            data.display()
-        )
-    })?;
+    let signer = Signer::open(arguments, &configuration, &data)?;
     let server = match &arguments.server {
         Some(server) => server.clone(),
         None => url(configuration.listen.as_deref().unwrap_or(serve::LISTEN))?,
     };
-    let pair = authority.client(&arguments.user, &arguments.group, arguments.expires)?;
-    let text = document(&server, authority.certificate(), &arguments.user, &pair)?;
+    let pair = signer.authority.client(&arguments.user, &groups, reason, arguments.expires)?;
+    signer.record(&pair.certificate)?;
+    let text = document(&server, &signer.serving_cas, &arguments.user, &pair)?;
     match file {
         Some(path) => write_private(path, &text),
         None => Ok(output::print(&text)?),
@@ -62,6 +117,58 @@ pub(crate) fn document(server: &str, ca: &str, user: &str, pair: &Pair) -> anyho
             "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": user}}]});
     Ok(serde_saphyr::to_string(&document)?)
+}
+
+/// CA of clients, and the certificates of the CAs of servers.
+struct Signer {
+    authority: Authority,
+    serving_cas: String,
+    /// Store that records the certificate; `None` without an etcd.
+    store: Option<(AuthorityStore, tokio::runtime::Runtime)>,
+}
+
+impl Signer {
+    /// Opens the CA in the etcd of the configuration, or in the data directory: the server can have its embedded store
+    /// open.
+    fn open(
+        arguments: &OwnKubeconfigArguments,
+        configuration: &ServerConfiguration,
+        data: &Path,
+    ) -> anyhow::Result<Self> {
+        if configuration.storage.etcd.is_some() {
+            let store = StoreArguments {
+                config: arguments.config.clone(),
+                data_dir: arguments.data_dir.clone(),
+                etcd_endpoints: Vec::new(),
+            };
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let setup = Setup::load(&store)?;
+            match runtime.block_on(authorities::signing_clients(&setup, data)) {
+                Ok((authority, serving_cas, store)) => {
+                    return Ok(Self { authority, serving_cas, store: Some((store, runtime)) });
+                }
+                Err(error) if Authority::is_missing(data) => return Err(error),
+                // An etcd that does not answer is no reason to have no kubeconfig.
+                Err(_) => {}
+            }
+        }
+        let authority = Authority::of_clients(data);
+        let authority = authority.with_context(|| {
+            format!(
+                "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
+                data.display()
+            )
+        })?;
+        Ok(Self { authority, serving_cas: pki::read(&data.join("pki/ca.crt"))?, store: None })
+    }
+
+    /// Records the certificate in the store. Without the store, the server records its first use.
+    fn record(&self, certificate: &str) -> anyhow::Result<()> {
+        let Some((store, runtime)) = &self.store else { return Ok(()) };
+        let issued = Use::issued(certificate, "capstan kubeconfig")?;
+        runtime.block_on(store.record(&issued))
+    }
 }
 
 /// Returns the URL at which a client on the same machine reaches a server with this listen address.
@@ -93,6 +200,57 @@ mod tests {
             assert_eq!(url(listen).unwrap(), expected);
         }
         assert!(url("here").is_err());
+    }
+
+    fn parsed(flags: &[&str]) -> OwnKubeconfigArguments {
+        use clap::Parser;
+
+        let given = [&["capstan", "kubeconfig"], flags].concat();
+        let crate::cli::Command::Kubeconfig(arguments) = Cli::parse_from(given).command else {
+            panic!("another command")
+        };
+        arguments.own
+    }
+
+    #[test]
+    fn a_kubeconfig_is_an_administrators_by_role_and_masters_need_a_reason() {
+        let of = |flags: &[&str]| {
+            let arguments = parsed(flags);
+            let found = rights(&arguments).map_err(|error| error.to_string())?;
+            Ok::<_, String>((
+                found.groups.join(","),
+                found.reason.map(str::to_owned),
+                arguments.expires.as_secs(),
+            ))
+        };
+        let hours = |hours: u64| hours * 3600;
+        let good = |groups: &str, reason: Option<&str>, expires| {
+            Ok((groups.to_owned(), reason.map(str::to_owned), expires))
+        };
+        let broken = ["--break-glass", "--reason"];
+        for (flags, expected) in [
+            (vec![], good("capstan:admins", None, hours(12))),
+            (vec!["--group", ""], good("", None, hours(12))),
+            (vec!["--group", "a", "--group", "b", "--expires", "365d"], good("a,b", None, hours(365 * 24))),
+            (
+                [&broken[..], &[" INC-7 ", "--expires", "24h"]].concat(),
+                good(MASTERS, Some("INC-7"), hours(24)),
+            ),
+        ] {
+            assert_eq!(of(&flags), expected, "{flags:?}");
+        }
+        let long = "x".repeat(257);
+        for (flags, expected) in [
+            (vec!["--expires", "366d"], "365d at most"),
+            (vec!["--group", "a", "--group", MASTERS], "--break-glass"),
+            ([&broken[..], &["r", "--expires", "25h"]].concat(), "24h at most"),
+            ([&broken[..], &[" "]].concat(), "--reason"),
+            ([&broken[..], &["a\nb"]].concat(), "--reason"),
+            ([&broken[..], &[long.as_str()]].concat(), "--reason"),
+        ] {
+            let error = of(&flags).unwrap_err();
+            assert!(error.contains(expected), "{flags:?}: {error}");
+        }
     }
 
     #[cfg(unix)]

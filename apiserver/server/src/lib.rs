@@ -4,9 +4,12 @@
 mod admission;
 mod assembly;
 mod authentication_file;
+mod authorities;
 mod backup;
 mod bootstrap_data;
 mod ca;
+mod certificate_signer;
+mod certificate_uses;
 mod cli;
 mod compaction;
 mod config;
@@ -67,7 +70,10 @@ pub fn run(
             host_manifests::run(&arguments, assembly)
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
-        cli::Command::Ca(cli::CaCommand::Create(arguments)) => ca::create(&arguments),
+        cli::Command::Ca(command) => ca(&command),
+        cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
+            authorities::list(&arguments)
+        }
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
@@ -81,6 +87,16 @@ pub fn run(
         cli::Command::Reset(arguments) => install::reset(&arguments),
         cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
         cli::Command::Version => version::run(),
+    }
+}
+
+fn ca(command: &cli::CaCommand) -> anyhow::Result<()> {
+    match command {
+        cli::CaCommand::Create(arguments) => ca::create(arguments),
+        cli::CaCommand::Status(arguments) => authorities::status(arguments),
+        cli::CaCommand::Start(arguments) => authorities::start(arguments),
+        cli::CaCommand::Promote(arguments) => authorities::promote(arguments),
+        cli::CaCommand::Finish(arguments) => authorities::finish(arguments),
     }
 }
 
@@ -108,6 +124,6 @@ impl std::fmt::Debug for Credentials {
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;
-    let pair = authority.client(user, &[group.to_owned()], lifetime)?;
+    let pair = authority.client(user, &[group.to_owned()], None, lifetime)?;
     Ok(Credentials { ca: authority.certificate().to_owned(), certificate: pair.certificate, key: pair.key })
 }

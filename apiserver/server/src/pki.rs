@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,13 +21,16 @@ use crate::subject;
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Lifetime of the serving certificate. The server checks it as often as the TLS files, so any much longer time works.
-const SERVING_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+const SERVING_LIFETIME: Duration = Duration::from_secs(90 * 86_400);
 
 /// Remaining lifetime below which the serving certificate is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 86_400);
 
 /// Time before its creation from which a certificate is valid, because clocks differ.
 const SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// Object identifier of a subject's description, in which a certificate for emergencies has its reason.
+const DESCRIPTION: [u64; 4] = [2, 5, 4, 13];
 
 /// Certificate authority in a data directory.
 pub(crate) struct Authority {
@@ -57,24 +60,58 @@ impl Authority {
     /// Opens the CA in `<data>/pki`, and creates it with this name if there is none.
     pub(crate) fn open_named(data: &Path, name: &str) -> anyhow::Result<Self> {
         if Self::is_missing(data) {
-            let directory = data.join("pki");
-            let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
-            private_directory(&directory)?;
-            create_authority(name, &certificate, &key)?;
+            let (certificate, key) = new_authority(name)?;
+            Self::save(data, &certificate, &key)?;
         }
         Self::read(data)
     }
 
+    /// Writes a new CA to the files of a data directory.
+    pub(crate) fn save(data: &Path, certificate: &str, key: &str) -> anyhow::Result<()> {
+        let directory = data.join("pki");
+        private_directory(&directory)?;
+        // The key is written first: a certificate alone would look like a CA that lost its key.
+        write_private(&directory.join("ca.key"), key)?;
+        write_private(&directory.join("ca.crt"), certificate)
+    }
+
     /// Opens an existing CA.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
+        Self::read_named(data, "ca")
+    }
+
+    /// Opens the CA in the files of this name, without their endings.
+    pub(crate) fn read_named(data: &Path, name: &str) -> anyhow::Result<Self> {
         let directory = data.join("pki");
-        let certificate_pem = read(&directory.join("ca.crt"))?;
-        let key = KeyPair::from_pem(&read(&directory.join("ca.key"))?)
-            .with_context(|| format!("{}: not a private key in PEM", directory.join("ca.key").display()))?;
-        let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key).with_context(|| {
-            format!("{}: not a CA certificate in PEM", directory.join("ca.crt").display())
-        })?;
-        Ok(Self { directory, certificate_pem, issuer })
+        let certificate = directory.join(format!("{name}.crt"));
+        let text = read(&certificate)?;
+        let key = read(&directory.join(format!("{name}.key")))?;
+        Self::from_pem(data, &text, &key).with_context(|| format!("{}", certificate.display()))
+    }
+
+    /// Opens a CA from its certificate and its key. Files of it are in `<data>/pki`. If there are several certificates, the
+    /// key belongs to the first one.
+    pub(crate) fn from_pem(data: &Path, certificate: &str, key: &str) -> anyhow::Result<Self> {
+        // The error of the decoder may quote the key.
+        let key =
+            KeyPair::from_pem(key).map_err(|_| anyhow::anyhow!("the key is not a private key in PEM"))?;
+        let found = certificates(certificate, "the certificate")?;
+        let first = found.first().context("there is no certificate")?;
+        let (_, parsed) = X509Certificate::from_der(first).context("not an X.509 certificate")?;
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            bail!(
+                "the key does not belong to the certificate. If the CA was rotated, give --config with storage.etcd, or \
+                 the data directory of the server"
+            );
+        }
+        let issuer = Issuer::from_ca_cert_pem(certificate, key).context("not a CA certificate in PEM")?;
+        Ok(Self { directory: data.join("pki"), certificate_pem: certificate.to_owned(), issuer })
+    }
+
+    /// Creates a CA in memory, for a server that cannot read its own one yet. No client trusts it.
+    pub(crate) fn temporary(data: &Path) -> anyhow::Result<Self> {
+        let (certificate, key) = new_authority("capstan-temporary-ca")?;
+        Self::from_pem(data, &certificate, &key)
     }
 
     /// Returns the CA's certificate, in PEM.
@@ -87,7 +124,7 @@ impl Authority {
         let (certificate, key) = (self.directory.join("server.crt"), self.directory.join("server.key"));
         if certificate.exists() && key.exists() {
             let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
-            if is_current(&pair.certificate, names) {
+            if is_current(&pair.certificate, names) && self.has_signed(&pair.certificate) {
                 return Ok(pair);
             }
         }
@@ -96,9 +133,27 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "capstan");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let pair = self.sign(params, SERVING_LIFETIME)?;
+        private_directory(&self.directory)?;
         write_private(&key, &pair.key)?;
         write_private(&certificate, &pair.certificate)?;
         Ok(pair)
+    }
+
+    /// Reports whether a certificate names this CA as its issuer.
+    fn has_signed(&self, pem: &str) -> bool {
+        let parse = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
+        let (Ok(leaf), Ok(ca)) = (parse(pem), parse(&self.certificate_pem)) else { return false };
+        let (Ok((_, leaf)), Ok((_, ca))) = (X509Certificate::from_der(&leaf), X509Certificate::from_der(&ca))
+        else {
+            return false;
+        };
+        leaf.issuer().as_raw() == ca.subject().as_raw()
+    }
+
+    /// Reads the CA of clients. An installation whose server has not started yet has one CA for all.
+    pub(crate) fn of_clients(data: &Path) -> anyhow::Result<Self> {
+        let has_client_ca = data.join("pki/client-ca.key").exists();
+        Self::read_named(data, if has_client_ca { "client-ca" } else { "ca" })
     }
 
     /// Creates a serving certificate for one host.
@@ -110,13 +165,22 @@ impl Authority {
         self.sign(params, SERVING_LIFETIME)
     }
 
-    /// Creates a client certificate. An empty group is left out.
-    pub(crate) fn client(&self, user: &str, groups: &[String], lifetime: Duration) -> anyhow::Result<Pair> {
+    /// Creates a client certificate. An empty group is left out. A certificate with a `reason` has at most one group.
+    pub(crate) fn client(
+        &self,
+        user: &str,
+        groups: &[String],
+        reason: Option<&str>,
+        lifetime: Duration,
+    ) -> anyhow::Result<Pair> {
         if user.is_empty() {
             bail!("--user: must not be empty");
         }
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(reason) = reason {
+            params.distinguished_name.push(DnType::CustomDnType(DESCRIPTION.to_vec()), reason);
+        }
         let groups: Vec<String> = groups.iter().filter(|group| !group.is_empty()).cloned().collect();
         if let Some(first) = groups.first() {
             params.distinguished_name.push(DnType::OrganizationName, first);
@@ -129,6 +193,34 @@ impl Authority {
         let signed = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
         let certificate = subject::replace(&signed, user, &groups, self.issuer.key())?;
         Ok(Pair { certificate, ..pair })
+    }
+
+    /// Creates a client certificate for the key of a request in PEM.
+    ///
+    /// # Errors
+    /// The request cannot be read, or its signature is wrong.
+    pub(crate) fn client_of_request(
+        &self,
+        request: &str,
+        user: &str,
+        groups: &[String],
+        lifetime: Duration,
+    ) -> anyhow::Result<String> {
+        let request =
+            CertificateSigningRequestParams::from_pem(request).context("the request cannot be used")?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(first) = groups.first() {
+            params.distinguished_name.push(DnType::OrganizationName, first);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        set_lifetime(&mut params, lifetime);
+        let signed = params.signed_by(&request.public_key, &self.issuer)?;
+        if groups.len() < 2 {
+            return Ok(signed.pem());
+        }
+        subject::replace(signed.der(), user, groups, self.issuer.key())
     }
 
     /// Creates a certificate for a member of an etcd, or for a client of it. Nothing renews it, so it lives as long as the
@@ -152,7 +244,8 @@ impl Authority {
     }
 }
 
-fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Result<()> {
+/// Creates the certificate and the key of a CA, in PEM.
+pub(crate) fn new_authority(name: &str) -> anyhow::Result<(String, String)> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -160,9 +253,7 @@ fn create_authority(name: &str, certificate: &Path, key: &Path) -> anyhow::Resul
     set_lifetime(&mut params, CA_LIFETIME);
     let pair = KeyPair::generate()?;
     let signed = params.self_signed(&pair)?;
-    // The key is written first: a certificate alone would look like a CA that lost its key.
-    write_private(key, &pair.serialize_pem())?;
-    write_private(certificate, &signed.pem())
+    Ok((signed.pem(), pair.serialize_pem()))
 }
 
 fn set_lifetime(params: &mut CertificateParams, lifetime: Duration) {

@@ -11,8 +11,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use storage_contract::{Entry, Key, KeyRange, ListOptions, Store, StoreError};
 
+/// First parts of the keys of values that a server cannot make anew: the CAs, and the keys of tokens.
+pub(crate) const FOLDERS: [&str; 2] = ["pki", "serviceaccounts-issuer"];
+
 /// Resource whose encryption rule seals the values.
-const RULE: &str = "secrets";
+pub(crate) const RULE: &str = "secrets";
 
 /// Values that a scan reads at a time.
 const PAGE: usize = 500;
@@ -115,6 +118,28 @@ impl SealedValues {
             }
         }
         bail!("{}: other servers keep changing the value", key.as_str())
+    }
+
+    /// Seals the values of a kind with the key of this time, if another one has sealed them.
+    pub(crate) async fn reseal(&self, kind: &str) -> anyhow::Result<()> {
+        let mut old = Vec::new();
+        self.scan(kind, |_, entry| {
+            if !self.encryption.is_current(RULE, &entry.value) {
+                old.push(entry.clone());
+            }
+        })
+        .await?;
+        for entry in old {
+            let key = &entry.key;
+            let open = self.encryption.open(RULE, key.as_str(), &entry.value)?;
+            let sealed = self.encryption.seal(RULE, key.as_str(), open)?;
+            match self.store.update(key, entry.modified, sealed).await {
+                // Another server was faster.
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Creates a value. Returns false if there is one of this name.

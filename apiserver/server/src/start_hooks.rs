@@ -31,16 +31,20 @@ pub(crate) struct StartHooks {
 }
 
 impl StartHooks {
-    /// Starts the hooks. They run again if the history of the store goes back, and end at shutdown.
+    /// Starts the hooks after `begin`. They run again if the history of the store goes back, and end at shutdown.
     pub(crate) fn start(
         objects: &Arc<ObjectStore>,
         store: Arc<dyn Store>,
         namespaces: Vec<String>,
+        begin: impl Future<Output = ()> + Send + 'static,
         supervisor: &Supervisor,
     ) -> Self {
         let hooks = Self::default();
         let (objects, shutdown, done) = (Arc::clone(objects), supervisor.shutdown().clone(), hooks.clone());
         supervisor.spawn_finite("start hooks", async move {
+            if shutdown.run_until_cancelled(begin).await.is_none() {
+                return;
+            }
             loop {
                 let history = store.history();
                 if shutdown.run_until_cancelled(done.run_until_done(&objects, &namespaces)).await.is_none() {

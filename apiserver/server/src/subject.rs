@@ -125,7 +125,7 @@ mod tests {
         let long = "x".repeat(300);
         for groups in [vec![], vec!["a"], vec!["a", "b"], vec!["dev", "größe", &long, "ops"]] {
             let groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
-            let pair = authority.client("alice", &groups, Duration::from_secs(60)).unwrap();
+            let pair = authority.client("alice", &groups, None, Duration::from_secs(60)).unwrap();
             let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
             let Peer::Known(peer) = pools.classify(&[certificate], UnixTime::now()) else {
                 panic!("not valid: {groups:?}")

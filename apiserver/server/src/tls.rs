@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::authorities::{Known, Purpose};
 use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
 use crate::reload_health::ReloadHealth;
@@ -30,6 +31,8 @@ pub(crate) struct Sources {
     pub(crate) data: PathBuf,
     /// Listen address, which the server's own certificate is valid for.
     pub(crate) listen: SocketAddr,
+    /// The server's own CAs.
+    pub(crate) authorities: watch::Receiver<Known>,
     /// Front-proxy configuration of the host cluster, if there is one.
     pub(crate) front_proxy: Option<watch::Receiver<FrontProxy>>,
 }
@@ -53,9 +56,17 @@ struct NamedPemText {
     key: String,
 }
 
+/// The server's own CA of serving certificates, and the CAs of clients.
+struct OwnAuthorities {
+    serving: Arc<Authority>,
+    client_cas: String,
+}
+
 /// TLS settings that are reloaded when their sources change.
 pub(crate) struct TlsFiles {
     sources: Sources,
+    /// CA of a server that has no other one yet: neither the store answers, nor has the data directory one.
+    temporary: Option<Arc<Authority>>,
     tls: Arc<ReloadableTls>,
     last: PemTexts,
     health: ReloadHealth,
@@ -73,28 +84,29 @@ enum Reload {
 }
 
 impl Sources {
-    /// Reads the sources for the first time. The first start creates the server's own CA.
+    /// Reads the sources for the first time.
     pub(crate) fn open(self) -> anyhow::Result<TlsFiles> {
-        Authority::open(&self.data)?;
-        let last = self.read()?;
+        let is_unknown = self.authorities.borrow().authorities.is_none() && Authority::is_missing(&self.data);
+        let temporary = is_unknown.then(|| Authority::temporary(&self.data)).transpose()?.map(Arc::new);
+        let last = self.read(temporary.as_ref())?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
         let (health, shared_cas) = (ReloadHealth::default(), Gauge::default());
-        let files = TlsFiles { sources: self, tls: Arc::new(tls), last, health, shared_cas };
+        let files = TlsFiles { sources: self, temporary, tls: Arc::new(tls), last, health, shared_cas };
         files.report_shared_cas();
         Ok(files)
     }
 
     /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
     /// new one would end every kubeconfig.
-    fn read(&self) -> anyhow::Result<PemTexts> {
-        let authority = Authority::read(&self.data)?;
+    fn read(&self, temporary: Option<&Arc<Authority>>) -> anyhow::Result<PemTexts> {
+        let own = self.own_authorities(temporary)?;
         let (chain, key) = match &self.configuration.tls {
             Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
             None => {
-                let pair = authority.serving(&self.names())?;
+                let pair = own.serving.serving(&self.names())?;
                 // A node that joins finds the CA in the chain, by the hash in its token.
-                (format!("{}{}", pair.certificate, authority.certificate()), pair.key)
+                (format!("{}{}", pair.certificate, own.serving.certificate()), pair.key)
             }
         };
         let named = match &self.configuration.tls {
@@ -103,10 +115,24 @@ impl Sources {
         };
         let client_cas = match &self.configuration.client_ca_file {
             Some(path) => pki::read(path)?,
-            None => authority.certificate().to_owned(),
+            None => own.client_cas,
         };
         let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
         Ok(PemTexts { chain, key, named, client_cas, request_header_cas })
+    }
+
+    /// Returns the CAs of the store, or that of the data directory while the store has not answered.
+    fn own_authorities(&self, temporary: Option<&Arc<Authority>>) -> anyhow::Result<OwnAuthorities> {
+        if let Some(found) = &self.authorities.borrow().authorities {
+            let serving = Arc::new(found.signer(Purpose::Serving, &self.data)?);
+            return Ok(OwnAuthorities { serving, client_cas: found.bundle(Purpose::Client) });
+        }
+        let serving = match temporary {
+            Some(temporary) => Arc::clone(temporary),
+            None => Arc::new(Authority::read(&self.data)?),
+        };
+        let client_cas = serving.certificate().to_owned();
+        Ok(OwnAuthorities { serving, client_cas })
     }
 
     /// Returns the names for the server's own certificate.
@@ -190,6 +216,8 @@ impl TlsFiles {
     /// apply to open connections, too.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
         let mut front_proxy = self.sources.front_proxy.clone();
+        let mut authorities = self.sources.authorities.clone();
+        authorities.mark_changed();
         loop {
             let proxy_changed = async {
                 match &mut front_proxy {
@@ -202,6 +230,7 @@ impl TlsFiles {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = proxy_changed => {}
+                Ok(()) = authorities.changed() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
             match self.reload() {
@@ -219,7 +248,8 @@ impl TlsFiles {
     /// Applies the sources if they changed and are valid. A certificate and its key are two files. After only one of
     /// them was written, they do not match, and a later reload succeeds. The same error is returned once per minute.
     fn reload(&mut self) -> Reload {
-        let replaced = self.sources.read().and_then(|texts| {
+        let read = self.sources.read(self.temporary.as_ref());
+        let replaced = read.and_then(|texts| {
             if texts == self.last {
                 return Ok(false);
             }
@@ -231,6 +261,11 @@ impl TlsFiles {
             self.report_shared_cas();
             Ok(true)
         });
+        let error = self.sources.authorities.borrow().error.clone();
+        let replaced = match (replaced, error) {
+            (Ok(false), Some(error)) => Err(anyhow::Error::msg(error).context("the server's own CAs")),
+            (replaced, _) => replaced,
+        };
         match replaced {
             Ok(is_new) => {
                 self.health.succeed();

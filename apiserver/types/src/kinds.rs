@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::admission_kinds;
 use crate::core_kinds;
+use crate::csr_kinds;
 use crate::descriptor::{Described, Descriptor};
 use crate::rbac_kinds;
 
@@ -103,4 +104,5 @@ kinds! {
     admission_kinds::ValidatingAdmissionPolicyBinding,
     admission_kinds::MutatingAdmissionPolicy,
     admission_kinds::MutatingAdmissionPolicyBinding,
+    csr_kinds::CertificateSigningRequest,
 }

@@ -11,6 +11,7 @@ mod cluster_resource_set;
 mod cluster_resource_set_binding;
 mod conditions;
 pub mod core_kinds;
+pub mod csr_kinds;
 mod deprecated;
 mod descriptor;
 mod extension_config;

@@ -64,7 +64,8 @@ impl CapstanProcess {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let mut mint = Command::new(&self.binary);
-        mint.args(["kubeconfig", "--server", &self.url(), "--data-dir"]).arg(home.path("data"));
+        mint.args(["kubeconfig", "--expires", "30d", "--server", &self.url(), "--data-dir"])
+            .arg(home.path("data"));
         let output = mint.output().await.context("a kubeconfig cannot be created")?;
         if !output.status.success() {
             bail!("a kubeconfig cannot be created: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -74,7 +75,17 @@ impl CapstanProcess {
             .with_context(|| format!("{} cannot be written", path.display()))?;
         let kubeconfig = Kubeconfig::read_from(&path)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Ok(Client::try_from(config)?)
+        let client = Client::try_from(config)?;
+        // The permissions of the kubeconfig come from a role, which the server reads when it starts.
+        let ready = || http::Request::get("/readyz").body(Vec::new());
+        while client.request_text(ready()?).await.is_err() {
+            self.check()?;
+            if Instant::now() > end {
+                bail!("the server was not ready within {} s", START_TIMEOUT.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(client)
     }
 
     /// Fails if the server has exited, with the last lines of its log.

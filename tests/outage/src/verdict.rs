@@ -20,7 +20,7 @@ const NOTICED: Duration = Duration::from_secs(15);
 
 /// Time after the host's return until its users and its APIServices must work again. kube-apiserver looks at an
 /// APIService every 30 s, and Capstan believes a host that was down after 10 s.
-const RETURNED: Duration = Duration::from_secs(60);
+const RETURNED: Duration = Duration::from_secs(40);
 
 /// Time after the loss of a replica in which the host may fail to reach Capstan: the host does not repeat requests.
 const REPLICA: Duration = Duration::from_secs(15);

@@ -8,6 +8,7 @@ use super::*;
 use crate::CertificatePools;
 use crate::peer::Peer;
 use crate::testing::block;
+use crate::user::{BREAK_GLASS, CREDENTIAL_ID, REALM};
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -43,6 +44,8 @@ fn forged() -> HeaderMap {
     headers.append("x-remote-group", "system:masters".parse().unwrap());
     headers.append("x-remote-group", "others".parse().unwrap());
     headers.insert("x-remote-extra-scopes.example%2fx", "a".parse().unwrap());
+    headers.insert("x-remote-extra-capstan.dev%2frealm", "own".parse().unwrap());
+    headers.insert("x-remote-extra-capstan.dev%2fbreak-glass", "forged".parse().unwrap());
     headers
 }
 
@@ -57,6 +60,8 @@ fn the_identity_headers_of_the_front_proxy_are_trusted() {
     assert_eq!(user.name, "root");
     assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
     assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
+    assert_eq!(user.extra[REALM], ["host"], "the host cannot set the realm");
+    assert!(!user.extra.contains_key("capstan.dev/break-glass"), "{:?}", user.extra);
     assert!(headers.is_empty(), "{headers:?}");
 }
 
@@ -91,7 +96,55 @@ fn identity_headers_of_other_clients_are_ignored() {
     let user = found.user;
     assert_eq!(user.name, "bob");
     assert_eq!(user.groups, ["dev", "system:authenticated"]);
+    assert_eq!(user.extra[REALM], ["own"]);
+    assert!(user.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="), "{:?}", user.extra);
     assert!(headers.is_empty(), "{headers:?}");
+}
+
+#[test]
+fn each_realm_has_a_name_and_an_identity_has_that_of_its_realm() {
+    for realm in [Realm::Own, Realm::Host, Realm::Keystone, Realm::Issuer("https://a".into())] {
+        assert_eq!(Realm::of_name(&realm.name()), Some(realm.clone()));
+        assert_eq!(User::authenticated("a", []).in_realm(realm.clone()).extra[REALM], [realm.name()]);
+    }
+    assert_eq!(Realm::of_name("other"), None);
+    let anonymous = block(Authenticator::default().authenticate(&Peer::Unidentified, &mut HeaderMap::new()));
+    assert!(anonymous.unwrap().user.extra.is_empty());
+}
+
+/// Observer that counts the certificates for emergencies and all others.
+#[derive(Debug, Default)]
+struct Counted(std::sync::Mutex<Vec<Option<String>>>);
+
+impl CertificateObserver for Counted {
+    fn used(&self, certificate: &PeerIdentity) {
+        self.0.lock().unwrap().push(certificate.break_glass_reason().map(str::to_owned));
+    }
+}
+
+#[test]
+fn the_use_of_a_certificate_is_reported_once_a_minute_and_emergencies_have_a_reason() {
+    let world = world();
+    let observer = Arc::new(Counted::default());
+    let authenticator = Authenticator::default().with_observer(Arc::clone(&observer) as _);
+    for (group, expected) in [("system:masters", Some("INC-7")), ("dev", None)] {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "eve");
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 13]), "INC-7");
+        let certificate = params.signed_by(&KeyPair::generate().unwrap(), &world.client).unwrap();
+        let peer = world.pools.classify(&[certificate.der().clone()], UnixTime::now());
+        let mut extra = None;
+        for _ in 0..3 {
+            let found = block(authenticator.authenticate(&peer, &mut HeaderMap::new())).unwrap();
+            extra = found.user.extra.get(BREAK_GLASS).and_then(|values| values.first().cloned());
+        }
+        assert_eq!(extra.as_deref(), expected, "{group}");
+        // A minute may begin between the requests.
+        let reported = std::mem::take(&mut *observer.0.lock().unwrap());
+        assert!((1..3).contains(&reported.len()), "{group}: {reported:?}");
+        assert_eq!(reported[0].as_deref(), expected, "{group}");
+    }
 }
 
 #[test]

@@ -31,9 +31,18 @@ pub(super) enum Credential {
 /// only if there is a Keystone.
 pub(super) fn take(headers: &mut HeaderMap, has_keystone: bool) -> Credential {
     match bearer(headers).unwrap_or_else(|| of_web_socket(headers)) {
-        Credential::Token(token) if has_keystone && token.starts_with(FERNET) => Credential::Keystone(token),
+        Credential::Token(token) => classify(token, has_keystone),
         Credential::None if has_keystone => of_openstack(headers),
         other => other,
+    }
+}
+
+/// Returns a token as one for its recipient, by its form.
+pub(super) fn classify(token: String, has_keystone: bool) -> Credential {
+    if has_keystone && token.starts_with(FERNET) {
+        Credential::Keystone(token)
+    } else {
+        Credential::Token(token)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Tests of token reviews against a fake host.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::audiences::tests::token;
+use crate::audiences::tests::{jwt, token};
 use crate::fake::{Fake, status};
 use crate::health::HostState;
 
@@ -20,7 +22,7 @@ fn audiences(accepts_host: bool) -> Audiences {
 }
 
 fn tokens(host: &Fake) -> HostTokens {
-    HostTokens::new(host.client(), audiences(true), false).unwrap()
+    HostTokens::new(host.client(), audiences(true), false).unwrap().reviewing_unknown(true)
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,12 +57,14 @@ async fn a_token_for_another_server_is_refused() {
     let own = token(&json!(["capstan"]));
     for accepts_host in [true, false] {
         let tokens = HostTokens::new(host.client(), audiences(accepts_host), false).unwrap();
+        let tokens = tokens.reviewing_unknown(true);
         assert!(tokens.review(&own).await.unwrap().is_some(), "{accepts_host}");
         assert_eq!(tokens.review(&other).await, Ok(None), "{accepts_host}");
     }
     let host = Fake::new(alice());
     for (accepts_host, asked) in [(true, Value::Null), (false, json!(["capstan"]))] {
         let tokens = HostTokens::new(host.client(), audiences(accepts_host), false).unwrap();
+        let tokens = tokens.reviewing_unknown(true);
         let found = tokens.review("opaque").await.unwrap();
         assert_eq!(found.is_some(), accepts_host, "a token for the host's own API");
         assert_eq!(host.bodies().last().unwrap()["spec"]["audiences"], asked);
@@ -112,6 +116,48 @@ async fn the_host_reviews_a_token_and_its_answer_is_cached() {
     assert!(tokens.review("another").await.unwrap().is_some());
 }
 
+/// Returns the code and the document by which the host names its issuer.
+fn issuer(url: &str) -> (u16, Value) {
+    (200, json!({"issuer": url}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_another_issuer_is_not_shown_to_the_host() {
+    let host = Fake::new(alice());
+    let named = Arc::new(Mutex::new(issuer("https://host")));
+    let document = Arc::clone(&named);
+    host.responds(move |line, _| match line {
+        "GET /.well-known/openid-configuration" => Some(document.lock().unwrap().clone()),
+        _ => Some(alice()),
+    });
+    let tokens = || HostTokens::new(host.client(), audiences(true), false).unwrap();
+    let (strict, lenient) = (tokens(), tokens().reviewing_unknown(true));
+    let of = |issuer: &str| jwt(&json!({"iss": issuer}));
+    for (shown, is_known) in [
+        (of("https://host"), true),
+        (of("kubernetes/serviceaccount"), true),
+        (of("https://other"), false),
+        (jwt(&json!({"sub": "a"})), false),
+        ("opaque".to_owned(), false),
+    ] {
+        let before = host.requests().len();
+        assert_eq!(strict.review(&shown).await.unwrap().is_some(), is_known, "{shown}");
+        let asked = host.requests().split_off(before);
+        assert_eq!(asked.iter().any(|line| line.starts_with("POST")), is_known, "{asked:?}");
+        assert!(lenient.review(&shown).await.unwrap().is_some(), "{shown}");
+    }
+    let documents = || host.requests().iter().filter(|line| line.starts_with("GET")).count();
+    assert_eq!(documents(), 1, "unknown issuers cause no flood of questions");
+    *named.lock().unwrap() = issuer("https://new");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(strict.review(&of("https://new")).await.unwrap().is_some(), "the host has changed its issuer");
+
+    *named.lock().unwrap() = status(403);
+    let unknown = tokens();
+    assert!(unknown.review(&of("https://host")).await.unwrap().is_some(), "the issuer cannot be read");
+    assert_eq!(unknown.review("opaque").await, Ok(None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failed_token_review_is_not_a_refusal() {
     let host = Fake::new(status(503));
@@ -130,6 +176,7 @@ async fn administrators_of_the_host_are_none_here_unless_a_setting_trusts_them()
         "user": {"username": "alice", "groups": groups}})));
     for (trusts_masters, kept) in [(false, &groups[1..]), (true, &groups[..])] {
         let tokens = HostTokens::new(host.client(), audiences(true), trusts_masters).unwrap();
+        let tokens = tokens.reviewing_unknown(true);
         let user = tokens.review("t").await.unwrap().unwrap();
         assert_eq!(user.groups, [kept, &["system:authenticated"]].concat());
     }

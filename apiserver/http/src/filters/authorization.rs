@@ -33,11 +33,7 @@ pub(crate) async fn authorize(
     user: &Arc<User>,
     proxied: bool,
 ) -> Decided {
-    let mut attributes = attributes(info, query, user);
-    // A method without a verb is its own verb.
-    if attributes.verb == UNKNOWN {
-        attributes.verb = info.method.as_str().to_lowercase();
-    }
+    let attributes = attributes(info, query, user);
     let started = Instant::now();
     let decided = decide(authorizer(server, proxied), &attributes).await;
     server.telemetry.metrics.authorized(decided.counted, started.elapsed());
@@ -164,7 +160,13 @@ impl Permissions for UserPermissions {
     }
 
     fn caller(&self) -> Caller {
-        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+        let user = &self.user;
+        Caller {
+            username: user.name.clone(),
+            groups: user.groups.clone(),
+            uid: user.uid.clone(),
+            extra: user.extra.clone(),
+        }
     }
 
     fn requested_name(&self) -> &str {
@@ -189,7 +191,8 @@ fn rule(granted: GrantedRule) -> Rule {
     Rule { verbs, groups, resources, names, paths }
 }
 
-fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
+/// Returns the attributes of a request.
+pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
     let mut attributes =
         Attributes { user: Arc::clone(user), verb: info.verb.to_owned(), ..Attributes::default() };
     match &info.subject {
@@ -206,6 +209,10 @@ fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes
                 query.text("labelSelector").clone_into(&mut attributes.label_selector);
             }
         }
+    }
+    // A method without a verb is its own verb.
+    if attributes.verb == UNKNOWN {
+        attributes.verb = info.method.as_str().to_lowercase();
     }
     attributes
 }

@@ -1,16 +1,19 @@
 //! Impersonation filter: lets a user act as another one, with permission.
 
+mod constrained;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Realm, User};
+use apiserver_access::{Attributes, CREDENTIAL_ID, OWN_EXTRA, Realm, User};
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
 use http::{HeaderMap, HeaderValue};
 
 use super::authorization;
-use crate::request::query::percent_decode;
+use crate::request::query::{Query, percent_decode};
+use crate::request::request_info::RequestInfo;
 use crate::state::ApiServer;
 
 const PREFIX: &str = "impersonate-";
@@ -22,8 +25,13 @@ const EXTRA: &str = "impersonate-extra-";
 /// Group that may do everything.
 const MASTERS: &str = "system:masters";
 
-/// Prefix of the extra attributes that only the server sets.
-const OWN_EXTRA: &str = "capstan.dev/";
+/// User that a request acts as.
+#[derive(Debug)]
+pub(crate) struct Acting {
+    pub(crate) user: Arc<User>,
+    /// Verb of the constrained mode that allowed it, if one did.
+    pub(crate) constraint: Option<String>,
+}
 
 /// Identity that a request acts as, by its impersonation headers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,11 +49,12 @@ struct Impersonation {
 pub(crate) async fn act_as(
     server: &ApiServer,
     headers: &mut HeaderMap,
+    (info, query): (&RequestInfo, &Query),
     user: Arc<User>,
     proxied: bool,
-) -> ApiResult<Arc<User>> {
+) -> ApiResult<Acting> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
-        return Ok(user);
+        return Ok(Acting { user, constraint: None });
     }
     if proxied {
         let why = format!("User {:?} cannot impersonate: the host does that, not this endpoint", user.name);
@@ -54,7 +63,7 @@ pub(crate) async fn act_as(
     let wanted = Impersonation::read(headers)?;
     remove(headers);
     if wanted == Impersonation::default() {
-        return Ok(user);
+        return Ok(Acting { user, constraint: None });
     }
     if wanted.user.is_empty() {
         let why = format!("requested {} without impersonating a user name", wanted.in_go());
@@ -72,9 +81,26 @@ pub(crate) async fn act_as(
         let why = format!("User {:?} of the host cannot impersonate the group {MASTERS:?}", user.name);
         return Err(ApiError::forbidden_path(&why));
     }
+    let request = authorization::attributes(info, query, &user);
+    let constraint = constrained::allowed(server, &wanted, &request, proxied).await;
+    if constraint.is_none() {
+        require_all(server, &wanted, &user, proxied).await?;
+    }
+    // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
+    let user = Arc::new(wanted.into_user().in_realm(user.realm.clone()));
+    Ok(Acting { user, constraint })
+}
+
+/// Requires the permission to impersonate this identity without limits.
+async fn require_all(
+    server: &ApiServer,
+    wanted: &Impersonation,
+    user: &Arc<User>,
+    proxied: bool,
+) -> ApiResult<()> {
     for (group, resource, subresource, namespace, name) in wanted.permissions() {
         let attributes = Attributes {
-            user: Arc::clone(&user),
+            user: Arc::clone(user),
             verb: "impersonate".to_owned(),
             group: group.to_owned(),
             version: "v1".to_owned(),
@@ -86,8 +112,7 @@ pub(crate) async fn act_as(
         };
         authorization::require(server, &attributes, proxied).await?;
     }
-    // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
-    Ok(Arc::new(User { realm: user.realm.clone(), ..wanted.into_user() }))
+    Ok(())
 }
 
 fn remove(headers: &mut HeaderMap) {
@@ -181,6 +206,8 @@ impl Impersonation {
         };
         user.uid = self.uid;
         user.extra = self.extra;
+        // The credential of the request is not one of this user.
+        user.extra.remove(CREDENTIAL_ID);
         user
     }
 }

@@ -69,6 +69,7 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
 fn of_part(resource: &Resource, name: &str) -> Option<Vec<Method>> {
     match name {
         "status" if resource.status_subresource => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
+        "approval" if resource.strategy.has_approval() => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
         "scale" if resource.scale.is_some() => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
         "finalize" if resource.strategy.has_spec_finalizers() => Some(vec![Method::PUT]),
         name => resource.verb(name).map(|_| vec![Method::POST]),

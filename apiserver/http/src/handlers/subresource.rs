@@ -1,4 +1,4 @@
-//! Handler of subresources: `status`, `finalize`, and the kind's actions.
+//! Handler of subresources: `status`, `approval`, `finalize`, and the kind's actions.
 
 use std::sync::Arc;
 
@@ -33,11 +33,16 @@ pub(super) async fn serve(
     if is_served(kind, path, call.info.verb) {
         check_segments(path, call.info.verb)?;
     }
-    if path.subresource == "status" && kind.resource.status_subresource {
+    let in_status = match path.subresource.as_str() {
+        "status" => Some(Target::Status).filter(|_| kind.resource.status_subresource),
+        "approval" => Some(Target::Approval).filter(|_| kind.resource.strategy.has_approval()),
+        _ => None,
+    };
+    if let Some(target) = in_status {
         return match call.info.verb {
             "get" => get::serve(server, call, kind, path).await,
-            "update" => update::serve_target(server, call, kind, path, Target::Status).await,
-            "patch" => patch::serve_target(server, call, kind, path, Target::Status).await,
+            "update" => update::serve_target(server, call, kind, path, target).await,
+            "patch" => patch::serve_target(server, call, kind, path, target).await,
             other => Err(ApiError::method_not_allowed(kind.resource, other)),
         };
     }

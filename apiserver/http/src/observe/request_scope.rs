@@ -67,10 +67,10 @@ impl RequestScope {
         self.write(Stage::RequestReceived, None);
     }
 
-    /// Notes the user that the request acts as.
-    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
+    /// Notes the user that the request acts as, and the constrained mode that allowed it.
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>, constraint: Option<String>) {
         if let Some(record) = &mut self.record {
-            record.set_impersonated(user);
+            record.set_impersonated(user, constraint);
         }
     }
 

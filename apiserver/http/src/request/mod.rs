@@ -49,7 +49,13 @@ pub(crate) struct Call {
 impl Call {
     /// Returns the caller, as objects record it.
     pub(crate) fn caller(&self) -> Caller {
-        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+        let user = &self.user;
+        Caller {
+            username: user.name.clone(),
+            groups: user.groups.clone(),
+            uid: user.uid.clone(),
+            extra: user.extra.clone(),
+        }
     }
 
     /// Returns the options of a write, with the field manager or, without one, the client's name. `options` names the

@@ -43,6 +43,7 @@ pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool
             "" if verb == "deletecollection" => resource.strategy.deletes_collections(),
             "" => matches!(verb, "get" | "list" | "watch" | "create" | "update" | "patch" | "delete"),
             "status" if resource.status_subresource => is_part(),
+            "approval" if resource.strategy.has_approval() => is_part(),
             "scale" if resource.scale.is_some() => is_part(),
             "finalize" if resource.strategy.has_spec_finalizers() => verb == "update",
             name => verb == "create" && resource.verb(name).is_some(),

@@ -72,6 +72,9 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     if resource.status_subresource {
         paths.insert(format!("{item}/status"), object_item(resource, "Status", None));
     }
+    if resource.strategy.has_approval() {
+        paths.insert(format!("{item}/approval"), object_item(resource, "Approval", None));
+    }
     if resource.scale.is_some() {
         let about = (scale::GROUP, scale::VERSION, scale::KIND);
         paths.insert(format!("{item}/scale"), object_item(resource, "Scale", Some(about)));

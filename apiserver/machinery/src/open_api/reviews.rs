@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{operations, reference, schema_name};
-use crate::reviews::{AUTHENTICATION, Review, VERSION};
+use crate::reviews::{Review, VERSION};
 
 /// Adds the schema and the path of one review.
 pub(super) fn add(review: &Review, schemas: &mut Map<String, Value>, paths: &mut Map<String, Value>) {
@@ -42,7 +42,7 @@ fn schema(review: &Review) -> Value {
         "properties": {"apiVersion": text, "kind": text, "metadata": reference("ObjectMeta"), "status": status(review.kind)},
         "x-kubernetes-group-version-kind": [{"group": review.group, "version": VERSION, "kind": review.kind}]});
     schema["description"] = json!(description(review.kind));
-    if review.group != AUTHENTICATION {
+    if review.kind != "SelfSubjectReview" {
         schema["required"] = json!(["spec"]);
         schema["properties"]["spec"] = spec(review.kind);
     }
@@ -52,6 +52,7 @@ fn schema(review: &Review) -> Value {
 fn description(kind: &str) -> &'static str {
     match kind {
         "SelfSubjectReview" => "Returns the identity of the caller.",
+        "TokenReview" => "Returns the identity that a token proves.",
         "SelfSubjectRulesReview" => "Returns the permissions of the caller in a namespace.",
         "SelfSubjectAccessReview" => "Checks whether the caller may perform an action.",
         "LocalSubjectAccessReview" => {
@@ -70,6 +71,9 @@ fn spec(kind: &str) -> Value {
     let texts = list(&text);
     if kind == "SelfSubjectRulesReview" {
         return json!({"type": "object", "description": "Namespace of the permissions.", "properties": {"namespace": text}});
+    }
+    if kind == "TokenReview" {
+        return json!({"type": "object", "description": "The token.", "properties": {"token": text, "audiences": texts}});
     }
     let requirement = json!({"type": "object", "required": ["key", "operator"],
         "properties": {"key": text, "operator": text, "values": texts}});
@@ -95,12 +99,16 @@ fn spec(kind: &str) -> Value {
 fn status(kind: &str) -> Value {
     let text = json!({"type": "string"});
     let texts = list(&text);
+    let user = |description: &str| {
+        json!({"type": "object", "description": description, "properties": {"username": text, "uid": text,
+            "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}})
+    };
     match kind {
-        "SelfSubjectReview" => {
-            json!({"type": "object", "description": "Result of the review.", "properties": {
-            "userInfo": {"type": "object", "description": "Attributes of the caller.", "properties": {"username": text, "uid": text,
-                "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}}}})
-        }
+        "SelfSubjectReview" => json!({"type": "object", "description": "Result of the review.",
+            "properties": {"userInfo": user("Attributes of the caller.")}}),
+        "TokenReview" => json!({"type": "object", "description": "Result of the review.", "properties": {
+            "authenticated": {"type": "boolean"}, "user": user("Attributes of the token's user."),
+            "audiences": texts, "error": text}}),
         "SelfSubjectRulesReview" => {
             let resource = json!({"type": "object", "required": ["verbs"],
                 "properties": {"verbs": texts, "apiGroups": texts, "resources": texts, "resourceNames": texts}});

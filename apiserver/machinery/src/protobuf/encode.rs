@@ -187,6 +187,9 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
     let number = field.number;
     match field.shape {
         Shape::Text => out.bytes(number, value.as_str().unwrap_or_default().as_bytes()),
+        Shape::Bytes => {
+            out.bytes(number, &STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default());
+        }
         Shape::Integer => out.number(number, value.as_i64().unwrap_or_default().cast_unsigned()),
         Shape::Boolean => out.number(number, u64::from(value.as_bool().unwrap_or_default())),
         Shape::Time | Shape::MicroTime => out.bytes(number, &time(value, field.shape)),

@@ -47,6 +47,8 @@ pub enum Shape {
     Time,
     /// `metav1.MicroTime`.
     MicroTime,
+    /// `bytes`: base64 in JSON.
+    Bytes,
     /// `map<string, string>`.
     Texts,
     /// `map<string, bytes>`: base64 in JSON.
@@ -142,6 +144,7 @@ fn read_field(object: &mut Map<String, Value>, field: &Field, datum: Datum<'_>) 
             }
         }
         Shape::Text
+        | Shape::Bytes
         | Shape::Integer
         | Shape::Boolean
         | Shape::Time
@@ -173,6 +176,7 @@ fn read_scalar(shape: Shape, datum: Datum<'_>) -> Result<Value, Malformed> {
         Shape::MicroTime => time(datum.bytes()?, "%Y-%m-%dT%H:%M:%S%.6fZ"),
         Shape::Json => json_of(datum.bytes()?),
         Shape::Items => texts(datum.bytes()?),
+        Shape::Bytes => Ok(json!(STANDARD.encode(datum.bytes()?))),
         _ => Ok(json!(datum.text()?)),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission_policy;
 pub(crate) mod certificate_revocation;
+pub(crate) mod certificate_signing_request;
 pub(crate) mod cluster;
 pub(crate) mod cluster_class;
 pub(crate) mod cluster_resource_set;

@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    fn load(arguments: &StoreArguments) -> anyhow::Result<Self> {
+    pub(crate) fn load(arguments: &StoreArguments) -> anyhow::Result<Self> {
         let arguments = ServeArguments {
             config: arguments.config.clone(),
             data_dir: arguments.data_dir.clone(),
@@ -59,7 +59,7 @@ impl Setup {
     }
 
     /// Returns the encryption keys of the server, and the path of their file. `None`: there is no file.
-    fn encryption(&self) -> anyhow::Result<(PathBuf, Option<std::sync::Arc<Encryption>>)> {
+    pub(crate) fn encryption(&self) -> anyhow::Result<(PathBuf, Option<std::sync::Arc<Encryption>>)> {
         let given = self.configuration.encryption_config_file.as_deref();
         let file = encryption::load(given, &self.data)?;
         let encryption = (!file.is_new()).then_some(file.encryption);
@@ -79,7 +79,7 @@ impl Setup {
     }
 
     /// Opens the store that the server uses.
-    async fn open(&self) -> anyhow::Result<Box<dyn Store>> {
+    pub(crate) async fn open(&self) -> anyhow::Result<Box<dyn Store>> {
         if self.configuration.storage.etcd.is_some() {
             return Ok(Box::new(EtcdStore::connect(self.etcd()?).await?));
         }
@@ -97,8 +97,8 @@ fn open_embedded(path: &Path) -> anyhow::Result<EmbeddedStore> {
     }
     match EmbeddedStore::open(path) {
         Err(error @ OpenError::InUse { .. }) => Err(error).context(
-            "the embedded store can be open only once: stop the server, or set backup.schedule in its configuration, \
-             so that it writes backups by itself",
+            "the embedded store can be open only once: stop the server. For backups you can set backup.schedule in its \
+             configuration instead, so that it writes them by itself",
         ),
         other => Ok(other?),
     }
@@ -162,7 +162,7 @@ fn target(text: &str, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(future)
 }
 

@@ -26,6 +26,10 @@ pub(crate) struct Host {
     /// True if Capstan accepts tokens for the host's own API, too. Default: true.
     #[serde(default = "default_accept_host_audience")]
     pub(crate) accept_host_audience: bool,
+    /// True if the host reviews tokens of issuers that are neither the host nor configured, and tokens that are no JWT.
+    /// Default: false.
+    #[serde(default)]
+    pub(crate) review_unknown_tokens: bool,
     /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one.
     #[serde(default)]
     pub(crate) accept_new_identity: Option<String>,
@@ -57,6 +61,7 @@ impl Host {
             trust_masters: false,
             audiences: default_audiences(),
             accept_host_audience: default_accept_host_audience(),
+            review_unknown_tokens: false,
             accept_new_identity: None,
         }
     }
@@ -81,7 +86,12 @@ mod tests {
     fn a_file_with_a_kubeconfig_alone_has_the_defaults() {
         let (read, new) = (read("kubeconfig: a"), Host::new(Path::new("a")));
         assert_eq!(format!("{read:?}"), format!("{new:?}"));
-        assert!(!new.trust_masters && new.accept_host_audience && new.check().is_ok());
+        assert!(
+            !new.trust_masters
+                && !new.review_unknown_tokens
+                && new.accept_host_audience
+                && new.check().is_ok()
+        );
     }
 
     #[test]

@@ -6,11 +6,14 @@ use anyhow::Context;
 use jiff::Timestamp;
 
 use super::{Finding, Level, Node, PATIENCE};
-use crate::pki::Authority;
+use crate::pki::{self, Authority};
 use crate::serve;
 
 /// User of the command. Its certificate is made for the moment, with the CA of the node.
 const USER: &str = "capstan-doctor";
+
+/// Group that may read the metrics and the health checks, by a default binding.
+const MONITORING: &str = "system:monitoring";
 
 /// Lifetime of that certificate.
 const LIFETIME: std::time::Duration = std::time::Duration::from_secs(300);
@@ -61,14 +64,14 @@ impl Client {
                 SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
             });
         }
-        let authority = Authority::read(&node.data)?;
-        let pair = authority.client(USER, &["system:masters".to_owned()], LIFETIME)?;
+        let pair =
+            Authority::of_clients(&node.data)?.client(USER, &[MONITORING.to_owned()], None, LIFETIME)?;
         let identity = reqwest::Identity::from_pem(format!("{}{}", pair.certificate, pair.key).as_bytes())?;
-        let ca = reqwest::Certificate::from_pem(authority.certificate().as_bytes())?;
+        let ca = reqwest::Certificate::from_pem_bundle(pki::read(&node.data.join("pki/ca.crt"))?.as_bytes())?;
         let builder = reqwest::Client::builder().no_proxy().timeout(PATIENCE).identity(identity);
         // With a certificate of the operator, the address of loopback is not in it. The command runs on the same machine.
         let is_own = node.configuration.tls.is_none();
-        let builder = builder.tls_certs_only([ca]).tls_danger_accept_invalid_certs(!is_own);
+        let builder = builder.tls_certs_only(ca).tls_danger_accept_invalid_certs(!is_own);
         Ok(Self { http: builder.build()?, url: format!("https://{address}") })
     }
 

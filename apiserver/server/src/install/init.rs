@@ -11,16 +11,14 @@ use super::services::Services;
 use super::steps::{Steps, line};
 use super::{Layout, keys, recovery, rendered, tokens};
 use crate::cli::InitArguments;
-use crate::{kubeconfig, output, pki};
+use crate::kubeconfig::{self, ADMINS};
+use crate::{output, pki};
 
 /// Port of the API, unless another one is given.
 const PORT: u16 = 7443;
 
 /// User of the first kubeconfig.
 const ADMIN: &str = "capstan-admin";
-
-/// Group of that user, which may do everything.
-const MASTERS: &str = "system:masters";
 
 /// Lifetime of the first kubeconfig. `capstan kubeconfig` makes another one.
 const ADMIN_LIFETIME: std::time::Duration = std::time::Duration::from_secs(365 * 86_400);
@@ -89,8 +87,7 @@ fn files(
     let text = rendered::configuration(installation, layout)?;
     steps.configuration(&layout.config(), "configuration of Capstan", &text)?;
     steps.create(&layout.admin(), "kubeconfig of the first administrator", || {
-        let groups = [MASTERS.to_owned()];
-        let pair = authority.client(ADMIN, &groups, ADMIN_LIFETIME)?;
+        let pair = authority.client(ADMIN, &[ADMINS.to_owned()], None, ADMIN_LIFETIME)?;
         let text = kubeconfig::document(&installation.server(), authority.certificate(), ADMIN, &pair)?;
         pki::write_private(&layout.admin(), &text)
     })?;

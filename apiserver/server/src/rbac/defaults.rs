@@ -139,7 +139,7 @@ fn of_tools(registry: &Registry) -> Vec<Value> {
     ]
 }
 
-/// Returns the roles of Kubernetes for discovery, health and reviews of the own permissions.
+/// Returns the roles of Kubernetes for discovery, health and reviews.
 fn of_everyone() -> Vec<Value> {
     let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let documents = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
@@ -152,7 +152,12 @@ fn of_everyone() -> Vec<Value> {
         rule("authentication.k8s.io", &["selfsubjectreviews"], &["create"]),
     ]);
     let get = |list: &[&str]| json!([paths(list, &["get"])]);
+    let delegator = json!([
+        rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+        rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+    ]);
     vec![
+        role("system:auth-delegator", &delegator),
         role("system:basic-user", &basic),
         role("system:discovery", &get(&[&public[..], &documents[..]].concat())),
         role("system:monitoring", &get(&metrics)),

@@ -25,8 +25,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
+use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
+use crate::certificate_signer::CertificateSigner;
+use crate::certificate_uses::CertificateUses;
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
 use crate::controllers::ControllerParts;
@@ -36,7 +39,6 @@ use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
-use crate::pki::Authority;
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
@@ -75,6 +77,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         hooks,
         tls,
         encryption,
+        authority_store,
+        authorities,
         queues,
         cloud_metrics,
         election_metrics,
@@ -85,7 +89,10 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         admission,
     } = started;
     let own = issuer.as_issuer(Arc::clone(&objects));
-    let authenticator = Arc::new(authenticator(configuration, host.as_deref())?.with_issuer(own));
+    let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
+    let (uses, recorded_uses) = CertificateUses::new(authority_store);
+    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own).with_observer(uses);
+    let authenticator = Arc::new(authenticator);
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
@@ -128,6 +135,12 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let certificates = tls.tls();
     let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
     supervisor.spawn("certificate revocations", revocations);
+    let uses = recorded_uses.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("uses of certificates", uses);
+    let authorities = authorities.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("certificate authorities", authorities);
+    let signer = signer.follow(Arc::clone(&server), supervisor.shutdown().clone());
+    supervisor.spawn("certificate signer", signer);
     supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
     let follow = admission.follow(Arc::clone(&server), supervisor.shutdown().clone());
     supervisor.spawn("admission configurations", follow);
@@ -160,6 +173,8 @@ struct Started {
     hooks: StartHooks,
     tls: TlsFiles,
     encryption: EncryptionKeys,
+    authority_store: AuthorityStore,
+    authorities: AuthorityKeeper,
     queues: Queues,
     cloud_metrics: CloudMetrics,
     election_metrics: ElectionMetrics,
@@ -175,7 +190,6 @@ impl Started {
         let begun = Instant::now();
         let data = configuration.data_directory()?;
         pki::private_directory(&data)?;
-        refuse_a_lost_authority(configuration, &data)?;
         let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
         let encryption = EncryptionKeys::new(encryption);
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
@@ -191,25 +205,38 @@ impl Started {
         let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
-        let host = Host::connect(configuration, &mut metrics, copies).await?.map(Arc::new);
+        let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
+        let is_embedded = configuration.storage.etcd.is_none();
+        // Both wait for a store that does not answer, and the port must open soon.
+        let (host, authorities) = tokio::join!(
+            Host::connect(configuration, &mut metrics, copies),
+            AuthorityKeeper::open(authority_store.clone(), &data, is_embedded),
+        );
+        let host = host?.map(Arc::new);
+        let known = authorities.known();
+        refuse_a_lost_authority(configuration, &known.borrow())?;
+        let bootstrap_data =
+            BootstrapDataListener::open(configuration, &data, &known.borrow())?.map(Arc::new);
         let sources = Sources {
             configuration: configuration.clone(),
             data: data.clone(),
             listen: listen(configuration)?,
+            authorities: known,
             front_proxy: host.as_deref().map(Host::proxy),
         };
         let tls = sources.open()?;
         tls.register(&mut metrics);
-        let bootstrap_data = BootstrapDataListener::open(configuration, &data)?.map(Arc::new);
         let issuer = issuer(configuration, &store, &encryption)?;
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
+        settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
         let objects =
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
-        let hooks = StartHooks::start(&objects, Arc::clone(&store), assembly.namespaces(), &supervisor);
+        let (names, begin) = (assembly.namespaces(), authorities.answered());
+        let hooks = StartHooks::start(&objects, Arc::clone(&store), names, begin, &supervisor);
         hooks.settle(&objects, begun).await;
         let admission = AdmissionConfigurations::open(configuration, &objects)?;
         settings.admission = Some(admission.control());
@@ -225,6 +252,8 @@ impl Started {
             hooks,
             tls,
             encryption,
+            authority_store,
+            authorities,
             queues,
             cloud_metrics,
             election_metrics,
@@ -249,18 +278,15 @@ impl Started {
     }
 }
 
-/// Refuses to start if the store exists but the server's own CA does not: a new CA would end every kubeconfig.
-fn refuse_a_lost_authority(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<()> {
+/// Refuses to start if the embedded store exists but the server's own CA does not: a new CA would end every kubeconfig.
+fn refuse_a_lost_authority(configuration: &ServerConfiguration, known: &Known) -> anyhow::Result<()> {
     let is_used = configuration.tls.is_none() || configuration.client_ca_file.is_none();
-    if is_used && Authority::is_missing(data) && data.join(stores::EMBEDDED).exists() {
-        let data = data.display();
-        bail!(
-            "{data}/pki/ca.crt and ca.key are missing, but the store exists. Restore the directory pki from the \
-             backup. If it is lost, create a new CA with `capstan ca create --data-dir {data}`: kubeconfigs of the old CA then \
-             stop working"
-        );
+    match &known.error {
+        Some(error) if is_used && configuration.storage.etcd.is_none() => {
+            bail!("the server's own CA: {error}")
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {

@@ -47,14 +47,15 @@ pub(super) struct ObjectId {
 }
 
 impl Claims {
-    /// Returns the reason why the token is not valid, or `None` for one that is. Pure. The signature is checked elsewhere.
-    pub(super) fn refusal(&self, issuer: &str, now: Timestamp) -> Option<String> {
+    /// Returns the reason why the token is not valid for any of the audiences, or `None` for one that is. Pure. The
+    /// signature is checked elsewhere.
+    pub(super) fn refusal(&self, issuer: &str, audiences: &[&str], now: Timestamp) -> Option<String> {
         let now = now.as_second();
         if self.iss != issuer {
             return Some(format!("the issuer is {:?}, not {issuer:?}", self.iss));
         }
-        if !self.aud.iter().any(|audience| audience == issuer) {
-            return Some(format!("the audiences are {:?}, without {issuer:?}", self.aud));
+        if !self.aud.iter().any(|audience| audiences.contains(&audience.as_str())) {
+            return Some(format!("the audiences are {:?}, without {audiences:?}", self.aud));
         }
         if now >= self.exp {
             return Some(format!("it ended {} s ago", now.saturating_sub(self.exp)));

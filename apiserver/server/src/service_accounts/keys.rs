@@ -164,6 +164,7 @@ impl SigningKeys {
             self.values.create(KIND, &name(number), &StoredKey::generate(now)?).await?;
             numbers = self.load().await?;
         }
+        self.values.reseal(KIND).await?;
         if let Some(number) = self.ended(now).filter(|number| numbers.contains(number)) {
             self.values.remove(KIND, &name(number)).await?;
             self.load().await?;

@@ -25,13 +25,13 @@ use keys::SigningKeys;
 pub(crate) use action::LONGEST;
 pub(crate) use host_namespaces::HostNamespaces;
 
-use crate::sealed_values::SealedValues;
+use crate::sealed_values::{FOLDERS, SealedValues};
 
 /// Namespace of the service accounts of a server with a host cluster. Those of all other namespaces are the host's.
 pub(crate) const SYSTEM_NAMESPACE: &str = "capstan-system";
 
 /// First part of the keys of the store. No API group has this name.
-const FOLDER: &str = "serviceaccounts-issuer";
+const FOLDER: &str = FOLDERS[1];
 
 /// Issuer of the tokens. Clones share its keys.
 #[derive(Debug, Clone)]

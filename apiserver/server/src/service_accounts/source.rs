@@ -79,11 +79,30 @@ fn is_gone(found: &Value, now: Timestamp) -> bool {
 #[async_trait]
 impl TokenSource for ServiceAccountTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        Ok(self.verified(token, &[self.issuer.url()]).await?.map(user))
+    }
+
+    async fn review_for(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<(User, Vec<String>)>, ReviewFailed> {
+        let wanted: Vec<&str> = audiences.iter().map(String::as_str).collect();
+        Ok(self.verified(token, &wanted).await?.map(|claims| {
+            let of = claims.aud.iter().filter(|audience| audiences.contains(audience)).cloned().collect();
+            (user(claims), of)
+        }))
+    }
+}
+
+impl ServiceAccountTokens {
+    /// Returns the claims of a token that is valid for one of the audiences.
+    async fn verified(&self, token: &str, audiences: &[&str]) -> Result<Option<Claims>, ReviewFailed> {
         let claims = self.issuer.keys.verify(token).await.map_err(|error| {
             ReviewFailed(format!("the signing keys of service accounts cannot be read: {error:#}; try again"))
         })?;
         let Some(claims) = claims else { return Ok(None) };
-        let refusal = claims.refusal(self.issuer.url(), Timestamp::now());
+        let refusal = claims.refusal(self.issuer.url(), audiences, Timestamp::now());
         let refusal = match refusal {
             Some(refusal) => Some(refusal),
             None => self.missing(&claims).await?.map(str::to_owned),
@@ -97,7 +116,7 @@ impl TokenSource for ServiceAccountTokens {
             );
             return Ok(None);
         }
-        Ok(Some(user(claims)))
+        Ok(Some(claims))
     }
 }
 

@@ -36,7 +36,7 @@ fn each_claim_that_is_wrong_refuses_the_token() {
     let check = |change: Change| {
         let mut claims = claims(now);
         change(&mut claims);
-        claims.refusal(URL, now)
+        claims.refusal(URL, &[URL], now)
     };
     assert_eq!(check(|_| {}), None);
     let wrong: [(Change, &str); 5] = [

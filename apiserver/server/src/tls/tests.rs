@@ -9,10 +9,12 @@ fn sources(
     proxy: Option<watch::Receiver<FrontProxy>>,
 ) -> Sources {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    Authority::open(data.path()).unwrap();
     Sources {
         configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
         data: data.path().to_owned(),
         listen: "127.0.0.1:7443".parse().unwrap(),
+        authorities: watch::channel(Known::default()).1,
         front_proxy: proxy,
     }
 }
@@ -51,6 +53,28 @@ fn a_ca_that_vanishes_is_not_replaced() {
     assert!(error.contains("pki/ca.crt"), "{error}");
     assert!(!pki.exists());
     std::fs::rename(&away, &pki).unwrap();
+    assert_eq!(files.reload(), Reload::Unchanged);
+}
+
+#[test]
+fn a_server_without_any_ca_serves_and_uses_that_of_the_store_once_it_is_known() {
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut sources = sources(&data, None, None);
+    let (sender, receiver) = watch::channel(Known::default());
+    sources.data = other.path().to_owned();
+    sources.authorities = receiver;
+    let mut files = sources.open().unwrap();
+    assert!(!other.path().join("pki/ca.key").exists(), "a server that does not read the store makes no CA");
+    let temporary = files.last.client_cas.clone();
+    sender.send_modify(|known| known.error = Some("no answer".to_owned()));
+    let Reload::Unusable(error) = files.reload() else { panic!("the store does not answer") };
+    assert!(error.contains("own CAs: no answer"), "{error}");
+    let read = |name: &str| pki::read(&data.path().join("pki").join(name)).unwrap();
+    let known =
+        crate::authorities::of_one_ca(&pki::Pair { certificate: read("ca.crt"), key: read("ca.key") });
+    sender.send_replace(Known { authorities: Some(Arc::new(known)), ..Known::default() });
+    assert_eq!(files.reload(), Reload::Replaced);
+    assert_ne!(files.last.client_cas, temporary);
     assert_eq!(files.reload(), Reload::Unchanged);
 }
 

@@ -88,7 +88,7 @@ fn of_kind(resource: &Resource) -> Vec<Route> {
 }
 
 fn subresources(resource: &Resource) -> Vec<String> {
-    let known = ["status", "scale", "finalize", UNKNOWN_SUBRESOURCE].map(str::to_owned);
+    let known = ["status", "scale", "finalize", "approval", UNKNOWN_SUBRESOURCE].map(str::to_owned);
     let actions = resource.verbs.iter().map(|action| action.name().to_owned());
     known.into_iter().chain(actions).collect()
 }

@@ -78,12 +78,38 @@ impl Identity {
 
     /// Creates a certificate of this user with these groups; an empty group is none.
     pub(crate) fn of_member(data: &Path, user: &str, groups: &[&str]) -> Self {
+        if groups.contains(&"system:masters") {
+            return Self::of_master(data, user);
+        }
+        let groups = groups.iter().flat_map(|group| ["--group", *group]);
+        let flags: Vec<&str> = ["--user", user].into_iter().chain(groups).collect();
+        Self::with_flags(data, &flags)
+    }
+
+    /// Signs a certificate of the group that may do everything, without the Event that a certificate of the command has.
+    fn of_master(data: &Path, user: &str) -> Self {
+        let read = |name: &str| std::fs::read_to_string(data.join("pki").join(name)).unwrap();
+        let key = rcgen::KeyPair::from_pem(&read("ca.key")).unwrap();
+        let issuer = rcgen::Issuer::from_ca_cert_pem(&read("ca.crt"), key).unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, user);
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+        Self::of_certificate(data, &certificate, &key.serialize_pem())
+    }
+
+    /// Returns the identity of a certificate and its key, in PEM.
+    pub(crate) fn of_certificate(data: &Path, certificate: &str, key: &str) -> Self {
+        Self { remote_user: None, ..Self::of_front_proxy(data, certificate, key) }
+    }
+
+    /// Creates a kubeconfig with these flags of the command, and returns its identity.
+    pub(crate) fn with_flags(data: &Path, flags: &[&str]) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-        command.args(["kubeconfig", "--user", user]);
-        for group in groups {
-            command.args(["--group", group]);
-        }
+        command.arg("kubeconfig").args(flags);
         let output = command.arg("--data-dir").arg(data).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();

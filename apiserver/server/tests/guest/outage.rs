@@ -25,6 +25,9 @@ const DOCUMENTS: [&str; 6] = [
 async fn requests_before_the_store_is_open_get_503_and_not_404() {
     let mut etcd = Etcd::prepared();
     let data = tempfile::tempdir().unwrap();
+    // A server without a CA makes none before it has read the store.
+    let mut create = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"));
+    assert!(create.args(["ca", "create", "--data-dir"]).arg(data.path()).status().unwrap().success());
     let capstan = Capstan::start(data.path(), &["--etcd-endpoints", &etcd.url()]);
     capstan.listening().await;
     let client = capstan.client();

@@ -38,10 +38,15 @@ impl Capstan {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(data);
         command.args(arguments).env("NO_COLOR", "1").envs(environment.iter().copied()).stdin(Stdio::null());
-        let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let end = Instant::now() + PATIENCE;
         while !data.join("pki/ca.crt").exists() {
-            assert!(Instant::now() < end, "{}: no CA is made", data.display());
+            if Instant::now() >= end {
+                // No value owns the process yet, and it would outlive the test.
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{}: no CA is made", data.display());
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
         Self { child, port, identity: Identity::mint(data) }

@@ -1,13 +1,14 @@
 //! Tokens of service accounts, with a real server.
 
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::process::Capstan;
+use crate::process::{Capstan, PATIENCE};
 use crate::token_client::TokenClient;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -28,6 +29,43 @@ async fn create(admin: &Client, name: &str) {
 async fn issue(admin: &Client, spec: Value) -> (String, Value) {
     let answer = send(admin, "POST", &format!("{ACCOUNTS}/robot/token"), &json!({"spec": spec}), 201).await;
     (answer["status"]["token"].as_str().unwrap().to_owned(), answer)
+}
+
+/// Reviews the token for another program, which needs the role `system:auth-delegator`.
+async fn delegated(admin: &Client, client: &TokenClient, token: &str, claims: &Value) {
+    const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let ours = &claims["iss"];
+    let review = async |token: &str, audiences: Value| {
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": {"token": token, "audiences": audiences}});
+        send(admin, "POST", REVIEWS, &body, 201).await["status"].clone()
+    };
+    let status = review(token, json!([])).await;
+    assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!([ours])), "{status}");
+    assert_eq!(status["user"]["username"], claims["sub"]);
+    assert_eq!(status["user"]["extra"]["capstan.dev/realm"], json!(["own"]));
+    assert_eq!(review(token, json!([ours, "other"])).await["audiences"], json!([ours]));
+    assert_eq!(review(token, json!(["other"])).await["authenticated"], Value::Null, "another audience");
+    assert_eq!(review("nonsense", json!([])).await["authenticated"], Value::Null);
+    let (foreign, _) = issue(admin, json!({"audiences": ["dashboard", "other"]})).await;
+    let status = review(&foreign, json!([ours, "dashboard"])).await;
+    assert_eq!((&status["audiences"], &status["user"]["username"]), (&json!(["dashboard"]), &claims["sub"]));
+    assert_eq!(review(&foreign, json!([])).await["authenticated"], Value::Null, "it is not for this server");
+    assert_eq!(code(client, &foreign).await, 401, "nor does it log in");
+    send(admin, "POST", REVIEWS, &json!({"spec": {}}), 400).await;
+    assert_eq!(client.post(REVIEWS, token, &json!({"spec": {"token": token}})).await, 403, "it has no role");
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "delegator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "robot"}]});
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    send(admin, "POST", bindings, &binding, 201).await;
+    let begun = std::time::Instant::now();
+    while client.post(REVIEWS, token, &json!({"spec": {"token": token}})).await != 201 {
+        assert!(begun.elapsed() < PATIENCE, "the binding has no effect");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    send(admin, "DELETE", &format!("{bindings}/delegator"), &Value::Null, 200).await;
 }
 
 fn claims(token: &str) -> Value {
@@ -66,6 +104,7 @@ async fn a_token_names_its_service_account_and_ends_with_it() {
     let id = format!("JTI={}", claims["jti"].as_str().unwrap());
     assert_eq!(user["extra"]["authentication.kubernetes.io/credential-id"], json!([id]));
 
+    delegated(&admin, &client, &token, &claims).await;
     // Its group may read the keys, by which another program verifies the token.
     let (status, keys) = client.get("/openid/v1/jwks", &token).await;
     assert_eq!((status, keys["keys"].as_array().map(Vec::len)), (200, Some(1)), "{keys}");

@@ -37,6 +37,19 @@ impl TokenClient {
         self.http.get(format!("{}{path}", self.url)).send().await.unwrap().status().as_u16()
     }
 
+    /// Returns the code of a GET as another user.
+    pub(crate) async fn get_as(&self, path: &str, token: &str, user: &str) -> u16 {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(token);
+        request.header("Impersonate-User", user).send().await.unwrap().status().as_u16()
+    }
+
+    /// Returns the code of a POST.
+    pub(crate) async fn post(&self, path: &str, token: &str, body: &Value) -> u16 {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(token);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        request.send().await.unwrap().status().as_u16()
+    }
+
     /// Returns the code and the body of a GET.
     pub(crate) async fn get(&self, path: &str, token: &str) -> (u16, Value) {
         let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(token);

@@ -209,6 +209,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return outcome.finish();
     }
     if arguments.only == Some(Part::Outage) {
+        outage::build()?;
         outage(&mut outcome)?;
         return outcome.finish();
     }

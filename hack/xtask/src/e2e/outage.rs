@@ -5,6 +5,7 @@
 mod load;
 mod replicas;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -29,8 +30,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Time for which a leader is frozen. It is longer than all terms and time limits of calls to the host.
 const FROZEN: Duration = Duration::from_secs(30);
 
-/// Time for which the load goes on after the host has returned. The verdict is strict after the first minute.
-const AFTER: Duration = Duration::from_secs(75);
+/// Time for which the load goes on after the host has returned. The verdict is strict after
+/// forty seconds.
+const AFTER: Duration = Duration::from_secs(50);
 
 /// Longest time from the readiness of the host's kube-apiserver until it serves all of Capstan's APIs. It probes each
 /// APIService every 30 s.
@@ -39,10 +41,13 @@ const AVAILABLE: Duration = Duration::from_secs(45);
 /// Environment variable with a longer duration of the outage, in seconds.
 const DURATION: &str = "CAPSTAN_OUTAGE_SECONDS";
 
-/// Builds the programs, and runs the scenario in a lab of its own.
+/// Builds the programs of this part alone.
+pub(super) fn build() -> anyhow::Result<()> {
+    run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan", "--bin", "outage"])?)
+}
+
+/// Runs the scenario in a lab of its own.
 pub(super) fn run(tools: Tools) -> anyhow::Result<()> {
-    let build = ["build", "--locked", "--bin", "capstan", "--bin", "outage"];
-    run::shown(&mut run::cargo(&build)?)?;
     let lab = Lab::host(tools)?;
     super::one(&lab, SENTENCE, || scenario(&lab))
 }
@@ -58,7 +63,8 @@ fn scenario(lab: &Lab) -> anyhow::Result<()> {
     }
     let mut load = Load::start(lab, cloud)?;
     let mut replicas = Replicas::start(lab, [etcd, peer], cloud, [one, two, three])?;
-    let _balancer = Balancer::start(lab.capstan_port, &[one, two, three])?;
+    let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let _balancer = Balancer::start(address(lab.capstan_port), &[one, two, three].map(address))?;
     lab.host_wait("admin")?;
     load::identities(lab, cloud)?;
     load.ask("clients", "clients")?;

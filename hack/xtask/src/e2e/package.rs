@@ -25,7 +25,7 @@ const PORT: &str = "7443";
 const USER: &str = "system:serviceaccount:capstan-system:capstan";
 
 /// Rights of Capstan's user in the host cluster: verb, resource, namespace, and whether it has the right.
-const RIGHTS: [(&str, &str, &str, bool); 12] = [
+const RIGHTS: [(&str, &str, &str, bool); 13] = [
     ("watch", "namespaces", "default", true),
     ("get", "secrets", "default", true),
     ("create", "secrets", "default", true),
@@ -33,6 +33,7 @@ const RIGHTS: [(&str, &str, &str, bool); 12] = [
     ("create", "subjectaccessreviews.authorization.k8s.io", "default", true),
     ("create", "tokenreviews.authentication.k8s.io", "default", true),
     ("get", "configmaps/extension-apiserver-authentication", "kube-system", true),
+    ("get", "/.well-known/openid-configuration", "default", true),
     ("list", "secrets", "default", false),
     ("delete", "secrets", "default", false),
     ("get", "configmaps", "default", false),

@@ -1,11 +1,12 @@
-//! Handler of reviews: identity and permissions, decided by the server's own authorizer, on the direct endpoint only. A
+//! Handler of reviews: identity and permissions, decided by the server's own authenticators and authorizer, on the direct endpoint only. A
 //! host serves reviews itself.
 
 mod errors;
+mod token;
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Decision, Realm, Rules, User};
+use apiserver_access::{Attributes, Decision, REALM, Realm, Rules, User};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::reviews::{self, Review};
@@ -59,11 +60,17 @@ const ACCESS: &[Field] = &[
     ),
 ];
 
-/// Extra attribute with which a SubjectAccessReview names an identity of the host cluster: `host`.
-const REALM: &str = "capstan.dev/realm";
-
 const RULES: &[Field] =
     &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
+
+const TOKEN: &[Field] = &[
+    METADATA,
+    Field::new(
+        2,
+        "spec",
+        Shape::Message(&[Field::new(1, "token", Shape::Text), Field::list(2, "audiences", Shape::Text)]),
+    ),
+];
 
 const SELF: &[Field] = &[METADATA];
 
@@ -79,6 +86,7 @@ pub(super) async fn serve(
     let mut question = decode(call, review)?;
     let status = match review.kind {
         "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),
+        "TokenReview" => token::status(server, &question).await?,
         "SelfSubjectRulesReview" => {
             let namespace = text(&question["spec"], "namespace");
             if namespace.is_empty() {
@@ -129,6 +137,7 @@ fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
 fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
     let fields = match review.kind {
         "SelfSubjectReview" => SELF,
+        "TokenReview" => TOKEN,
         "SelfSubjectRulesReview" => RULES,
         _ => ACCESS,
     };
@@ -205,9 +214,10 @@ fn subject(spec: &Value) -> User {
     };
     let extra = spec.get("extra").and_then(Value::as_object);
     let realm = extra.and_then(|extra| extra.get(REALM)).map(list).unwrap_or_default();
+    let realm = realm.first().and_then(|name| Realm::of_name(name)).unwrap_or_default();
     let extra = extra.into_iter().flatten();
     User {
-        realm: if realm == ["host"] { Realm::Host } else { Realm::Own },
+        realm,
         name: text(spec, "user"),
         uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
         groups: spec.get("groups").map(list).unwrap_or_default(),

@@ -41,6 +41,8 @@ pub(crate) struct Record {
     object: Option<Map<String, Value>>,
     user: Arc<User>,
     impersonated: Option<Arc<User>>,
+    /// Verb of the constrained mode that allowed the impersonation.
+    constraint: Option<String>,
     decision: Option<(&'static str, String)>,
     annotations: BTreeMap<String, String>,
     is_deprecated: bool,
@@ -67,6 +69,7 @@ impl Record {
             object: object(info),
             user: Arc::default(),
             impersonated: None,
+            constraint: None,
             decision: None,
             annotations: BTreeMap::new(),
             is_deprecated: false,
@@ -90,7 +93,8 @@ impl Record {
     }
 
     /// Notes the user that the request acts as, if it is another one.
-    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>, constraint: Option<String>) {
+        self.constraint = constraint;
         self.impersonated = (*user != self.user).then(|| Arc::clone(user));
     }
 
@@ -138,6 +142,9 @@ impl Record {
         };
         if let Some(impersonated) = &self.impersonated {
             add("impersonatedUser", user(impersonated));
+        }
+        if let Some(constraint) = &self.constraint {
+            add("authenticationMetadata", json!({"impersonationConstraint": constraint}));
         }
         if !self.source_ips.is_empty() {
             add("sourceIPs", json!(self.source_ips));

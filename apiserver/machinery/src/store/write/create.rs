@@ -273,7 +273,7 @@ pub(crate) fn check(
         Some(before) => metadata_rules::validate_update(new, before),
     };
     match target {
-        Target::Status => resource.schema.add_part_errors("status", new, old, &mut errors),
+        Target::Status | Target::Approval => resource.schema.add_part_errors("status", new, old, &mut errors),
         Target::Object | Target::Finalizers => resource.schema.add_errors(new, old, &mut errors),
     }
     errors.extend(crate::scale::validate(resource, new));

@@ -65,7 +65,7 @@ impl FieldManagers {
         let resource = kind.resource;
         let versions = self.0.get(&(resource.group.clone(), resource.plural.clone()))?;
         let reset: &Set = match target {
-            Target::Status => &ALL_BUT_STATUS,
+            Target::Status | Target::Approval => &ALL_BUT_STATUS,
             _ if resource.status_subresource => &STATUS,
             _ => &NOTHING,
         };

@@ -10,13 +10,13 @@ use crate::store::Kind;
 
 /// Reduces an update of the status to the stored object with the new status and the field managers that were sent. All
 /// other fields are ignored.
-pub(crate) fn keep_status(kind: Kind<'_>, new: &mut Value, old: &Value) {
-    restore(kind, new, old, Target::Status);
+pub(crate) fn keep_status(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
+    restore(kind, new, old, target);
 }
 
 /// Restores the parts that this write may not change, and sets the fields that the server maintains.
 pub(crate) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
-    if how.target != Target::Status {
+    if !how.target.is_in_status() {
         restore(kind, new, old, how.target);
     }
     for field in [
@@ -63,11 +63,12 @@ pub(crate) fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
 /// Keeps the written part of `new`, and restores the other parts from `old`.
 fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     match target {
-        Target::Status => {
+        Target::Status | Target::Approval => {
             // A null status is an absent one, in any write.
             let status = new.get_mut("status").map(Value::take).filter(|status| !status.is_null());
             *new = object::without(old, &["status"]);
             set_or_remove(new, "status", status);
+            kind.resource.strategy.settle_part(target.subresource(), new, old);
         }
         Target::Finalizers => {
             let finalizers = object::at(new, "spec.finalizers").cloned();

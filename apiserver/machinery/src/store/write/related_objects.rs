@@ -81,6 +81,19 @@ impl<'a> RelatedObjects<'a> {
         kind.stored.strategy.check_grants(write).await
     }
 
+    /// Checks that the client may write this part of the object.
+    pub(crate) async fn check_part(
+        &self,
+        kind: Kind<'_>,
+        target: Target,
+        (new, old): (&Value, &Value),
+        options: &WriteOptions,
+    ) -> ApiResult<()> {
+        let Some(permissions) = &options.permissions else { return Ok(()) };
+        let write = GrantingWrite { new, old: Some(old), permissions: permissions.as_ref(), others: self };
+        kind.stored.strategy.check_part(target.subresource(), write).await
+    }
+
     /// Applies defaults that depend on related objects. The client does not become their field manager.
     pub(crate) async fn default(
         &self,

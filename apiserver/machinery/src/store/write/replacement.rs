@@ -36,7 +36,7 @@ pub(crate) fn prepared(
     name_part(kind, &mut new, target);
     check_version_and_metadata(kind.resource, &new)?;
     let warnings = check_known_fields(kind.resource, &mut new, validation)?;
-    if let Some(root) = new.as_object_mut().filter(|_| target == Target::Status) {
+    if let Some(root) = new.as_object_mut().filter(|_| target.is_in_status()) {
         root.retain(|field, _| OF_STATUS.contains(&field.as_str()));
     }
     Ok((new, warnings))

@@ -29,6 +29,8 @@ pub enum Target {
     Object,
     /// `status` alone.
     Status,
+    /// Decisions in `status` alone, where the kind has them.
+    Approval,
     /// `spec.finalizers` alone, where the kind has them.
     Finalizers,
 }
@@ -39,6 +41,7 @@ impl Target {
         match self {
             Self::Object => "",
             Self::Status => "status",
+            Self::Approval => "approval",
             Self::Finalizers => "finalize",
         }
     }
@@ -48,8 +51,13 @@ impl Target {
         match self {
             Self::Object => Some("status"),
             Self::Status => Some("spec"),
-            Self::Finalizers => None,
+            Self::Approval | Self::Finalizers => None,
         }
+    }
+
+    /// Returns true for the parts that are in the status.
+    pub(crate) fn is_in_status(self) -> bool {
+        matches!(self, Self::Status | Self::Approval)
     }
 }
 
@@ -202,15 +210,15 @@ impl ObjectStore {
         let old = &current.object;
         let mut new = change(old)?;
         let mut immutable = identity::check(kind, &new, old, how.target)?;
-        let mut keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
+        let mut keeps_spec = how.target.is_in_status() || new.get("spec") == old.get("spec");
         let before = Previous { object: old, immutable: &immutable, keeps_spec };
         identity::check_kind(kind, &new, before)?;
         let mut warnings = Vec::new();
-        if how.target == Target::Status {
+        if how.target.is_in_status() {
             // Errors in parts that do not count are reported, too.
             metadata::normalize(&mut new);
             warnings.extend(create::drop_duplicate_owners(&mut new, how.method == Method::Patch));
-            keep_status(kind, &mut new, old);
+            keep_status(kind, &mut new, old, how.target);
         }
         metadata::normalize(&mut new);
         if how.has_managers {
@@ -230,7 +238,7 @@ impl ObjectStore {
                 // A configuration can change what a client can, and no more.
                 immutable = identity::check(kind, &new, old, how.target)?;
                 warnings.extend(refresh(kind, &mut new, old, how));
-                keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
+                keeps_spec = how.target.is_in_status() || new.get("spec") == old.get("spec");
             }
         }
         let before = Previous { object: old, immutable: &immutable, keeps_spec };
@@ -240,6 +248,8 @@ impl ObjectStore {
         if how.target == Target::Object {
             used_objects::check(kind, &new, Some(old), how.options).await?;
             related.check_grants(kind, &new, Some(old), how.options).await?;
+        } else {
+            related.check_part(kind, how.target, (&new, old), how.options).await?;
         }
         if let Err(error) = related.default(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));
@@ -284,8 +294,8 @@ impl ObjectStore {
 /// Restores the canonical form of an object that a configuration has changed; returns the warnings for the client.
 fn refresh(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> Vec<String> {
     metadata::normalize(new);
-    if how.target == Target::Status {
-        keep_status(kind, new, old);
+    if how.target.is_in_status() {
+        keep_status(kind, new, old, how.target);
     }
     kind.resource.strategy.canonicalize(new);
     create::drop_duplicate_owners(new, true)

@@ -46,7 +46,7 @@ impl Load {
             "load/cluster.yaml",
             &quickstart
                 .replace("127.0.0.1:15000", &format!("127.0.0.1:{cloud}"))
-                .replace("  replicas: 3\n  selector", "  replicas: 6\n  selector"),
+                .replace("  replicas: 3\n  selector", "  replicas: 4\n  selector"),
         )?;
         let mut command = Command::new(run::target()?.join("debug/outage"));
         command.args(["--cloud", &format!("127.0.0.1:{cloud}"), "--manifest", &manifest, "--home"]);

@@ -1,0 +1,165 @@
+//! Signer of certificate signing requests: an approved request gets a certificate of one of the server's own CAs.
+
+mod request;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_access::User;
+use apiserver_http::{ApiServer, InProcess};
+use apiserver_types::Described;
+use apiserver_types::csr_kinds::{self, GROUP};
+use controllers_runtime::PolicyRule;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition};
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, reflector, watcher::watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::authorities::{AuthorityStore, Known};
+use crate::certificate_uses::Use;
+use request::{Request, Step};
+
+/// Identity that signs.
+pub(crate) const IDENTITY: &str = "certificate-signer";
+
+/// Permissions of that identity.
+pub(crate) const RULES: &[PolicyRule] = &[
+    PolicyRule {
+        groups: &[GROUP],
+        resources: &["certificatesigningrequests"],
+        verbs: &["get", "list", "watch", "delete"],
+    },
+    PolicyRule { groups: &[GROUP], resources: &["certificatesigningrequests/status"], verbs: &["update"] },
+    PolicyRule { groups: &[GROUP], resources: &["signers"], verbs: &["sign"] },
+];
+
+/// Interval at which all requests are looked at again.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Signer.
+#[derive(Debug)]
+pub(crate) struct CertificateSigner {
+    store: AuthorityStore,
+    known: watch::Receiver<Known>,
+    data: PathBuf,
+}
+
+impl CertificateSigner {
+    pub(crate) fn new(store: AuthorityStore, known: watch::Receiver<Known>, data: PathBuf) -> Self {
+        Self { store, known, data }
+    }
+
+    /// Signs approved requests, and removes old ones, until `shutdown`. All replicas do it: the store accepts one
+    /// certificate.
+    pub(crate) async fn follow(self, server: Arc<ApiServer>, shutdown: CancellationToken) {
+        let kind = csr_kinds::CertificateSigningRequest::DESCRIPTOR;
+        let is_served =
+            server.registry().stored().iter().any(|it| it.group == kind.group && it.kind == kind.kind);
+        if !is_served {
+            return shutdown.cancelled().await;
+        }
+        let client = Client::new(InProcess::new(server, User::controller(IDENTITY)), "default");
+        let api: Api<CertificateSigningRequest> = Api::all(client);
+        let (requests, writer) = reflector::store();
+        let changes = watcher(api.clone(), watcher::Config::default()).default_backoff().reflect(writer);
+        let mut changes = std::pin::pin!(changes);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(INTERVAL) => {}
+                change = changes.next() => match change {
+                    Some(Ok(Event::Apply(_) | Event::InitDone)) => {}
+                    Some(Ok(Event::Init | Event::InitApply(_) | Event::Delete(_))) => continue,
+                    Some(Err(error)) => {
+                        tracing::debug!(%error, "certificate signing requests cannot be read; retrying");
+                        continue;
+                    }
+                    None => return,
+                },
+            }
+            for request in requests.state() {
+                self.serve(&api, &request).await;
+            }
+        }
+    }
+
+    async fn serve(&self, api: &Api<CertificateSigningRequest>, request: &CertificateSigningRequest) {
+        let name = request.name_any();
+        let done = match request::step(request, Timestamp::now()) {
+            Step::Wait => return,
+            Step::Remove => api.delete(&name, &DeleteParams::default()).await.map(|_| ()),
+            Step::Sign(signer) => match self.issue(request, signer) {
+                Ok(Some(certificate)) => self.finish(api, request, &certificate).await,
+                Ok(None) => return,
+                Err(error) => fail(api, request, &format!("{error:#}")).await,
+            },
+        };
+        match done {
+            // Another replica was faster.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => tracing::warn!(%error, name, "a certificate signing request waits"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Returns the certificate; `None` while the CAs are unknown.
+    fn issue(
+        &self,
+        request: &CertificateSigningRequest,
+        signer: request::Signer,
+    ) -> anyhow::Result<Option<String>> {
+        let Some(authorities) = self.known.borrow().authorities.clone() else { return Ok(None) };
+        let parsed = Request::parse(request, signer)?;
+        let authority = authorities.signer(signer.purpose(), &self.data)?;
+        let Request { pem, user, groups, lifetime } = parsed;
+        authority.client_of_request(&pem, &user, &groups, lifetime).map(Some)
+    }
+
+    async fn finish(
+        &self,
+        api: &Api<CertificateSigningRequest>,
+        request: &CertificateSigningRequest,
+        certificate: &str,
+    ) -> Result<(), kube::Error> {
+        let mut new = request.clone();
+        new.status.get_or_insert_default().certificate = Some(ByteString(certificate.as_bytes().to_vec()));
+        let name = request.name_any();
+        api.replace_status(&name, &PostParams::default(), &new).await?;
+        let requester = request.spec.username.as_deref().unwrap_or_default();
+        tracing::info!(name, requester, "a certificate is issued");
+        let recorded = async {
+            let issued =
+                Use::issued(certificate, &format!("CertificateSigningRequest {name} of {requester}"))?;
+            self.store.record(&issued).await
+        };
+        if let Err(error) = recorded.await {
+            tracing::warn!(name, "the certificate is not in the list of certificates: {error:#}");
+        }
+        Ok(())
+    }
+}
+
+/// Sets the condition `Failed`.
+async fn fail(
+    api: &Api<CertificateSigningRequest>,
+    request: &CertificateSigningRequest,
+    why: &str,
+) -> Result<(), kube::Error> {
+    let mut new = request.clone();
+    let condition = CertificateSigningRequestCondition {
+        type_: "Failed".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("SigningFailed".to_owned()),
+        message: Some(why.to_owned()),
+        ..CertificateSigningRequestCondition::default()
+    };
+    new.status.get_or_insert_default().conditions.get_or_insert_default().push(condition);
+    api.replace_status(&request.name_any(), &PostParams::default(), &new).await.map(|_| ())
+}

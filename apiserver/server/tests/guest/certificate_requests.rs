@@ -1,0 +1,75 @@
+//! Certificate signing requests, with a real server.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Identity};
+use crate::process::{Capstan, PATIENCE};
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+async fn send(client: &Client, method: &str, path: &str, body: &Value, expected: u16) -> Value {
+    let answer = client.once(method, path, &body.to_string()).await.unwrap();
+    assert_eq!(answer.code, expected, "{method} {path}: {}", answer.text());
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+/// Creates a request, and approves it as kubectl does. Returns the request with the outcome.
+async fn approved(admin: &Client, name: &str, group: &str, key: &KeyPair) -> Value {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "carol");
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    let pem = params.serialize_request(key).unwrap().pem().unwrap();
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"name": name}, "spec": {"request": STANDARD.encode(pem), "usages": ["client auth"],
+            "signerName": "kubernetes.io/kube-apiserver-client", "expirationSeconds": 3600}});
+    let mut created = send(admin, "POST", REQUESTS, &request, 201).await;
+    assert_eq!(created["spec"]["username"], "capstan-admin");
+    created["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
+    send(admin, "PUT", &format!("{REQUESTS}/{name}/approval"), &created, 200).await;
+    let begun = Instant::now();
+    loop {
+        let found: Value =
+            serde_json::from_slice(&admin.get(&format!("{REQUESTS}/{name}")).await.unwrap().body).unwrap();
+        let is_failed = found["status"]["conditions"].to_string().contains("Failed");
+        if is_failed || found["status"]["certificate"].is_string() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns a client with this certificate.
+fn client(capstan: &Capstan, data: &Path, certificate: &str, key: &KeyPair) -> Client {
+    capstan.client_of(Identity::of_certificate(data, certificate, &key.serialize_pem()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approved_request_gets_a_certificate_that_the_server_accepts() {
+    let data = tempfile::tempdir().unwrap();
+    let capstan = Capstan::start(data.path(), &[]);
+    capstan.ready().await;
+    let (admin, key) = (capstan.client(), KeyPair::generate().unwrap());
+    let issued = approved(&admin, "good", "dev", &key).await;
+    let pem = STANDARD.decode(issued["status"]["certificate"].as_str().unwrap()).unwrap();
+    let pem = String::from_utf8(pem).unwrap();
+    let carol = client(&capstan, data.path(), &pem, &key);
+    let me = send(&carol, "POST", SELF, &json!({}), 201).await;
+    let user = &me["status"]["userInfo"];
+    assert_eq!((&user["username"], &user["groups"][0]), (&json!("carol"), &json!("dev")));
+
+    let refused = approved(&admin, "bad", "system:masters", &key).await;
+    assert_eq!(refused["status"].get("certificate"), None);
+    assert!(
+        refused["status"]["conditions"][1]["message"].as_str().unwrap().contains("--break-glass"),
+        "{refused}"
+    );
+}
