@@ -170,7 +170,7 @@ impl OneRequest {
                     .bypassed(hook, &error.to_string(), place)
                     .await
                     .then_some(None)
-                    .ok_or(error.response());
+                    .ok_or_else(|| error.response());
             }
         };
         for (key, value) in &answer.annotations {

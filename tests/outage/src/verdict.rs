@@ -190,7 +190,7 @@ fn latency(records: &Records, outage: &Outage, report: &mut Report) {
 fn percentile(mut durations: Vec<Duration>) -> Duration {
     durations.sort_unstable();
     let index = durations.len().saturating_mul(99) / 100;
-    durations.get(index).or(durations.last()).copied().unwrap_or_default()
+    durations.get(index).or_else(|| durations.last()).copied().unwrap_or_default()
 }
 
 fn writes(records: &Records, report: &mut Report) {
@@ -205,7 +205,8 @@ fn writes(records: &Records, report: &mut Report) {
     for (watcher, from) in &records.watched_from {
         let seen: Vec<u64> =
             records.seen.iter().filter(|it| it.watcher == *watcher).map(|it| it.revision).collect();
-        if let Some([one, other]) = seen.array_windows().find(|[one, other]| one >= other) {
+        let pairs = seen.iter().zip(seen.iter().skip(1));
+        if let Some((one, other)) = pairs.into_iter().find(|(one, other)| one >= other) {
             report.violations.push(format!("watcher {watcher} saw revision {other} after {one}"));
         }
         let seen: BTreeSet<u64> = seen.into_iter().collect();

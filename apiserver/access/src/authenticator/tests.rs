@@ -126,7 +126,7 @@ impl CertificateObserver for Counted {
 fn the_use_of_a_certificate_is_reported_once_a_minute_and_emergencies_have_a_reason() {
     let world = world();
     let observer = Arc::new(Counted::default());
-    let authenticator = Authenticator::default().with_observer(Arc::clone(&observer) as _);
+    let authenticator = Authenticator::default().with_observer(observer.clone());
     for (group, expected) in [("system:masters", Some("INC-7")), ("dev", None)] {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "eve");

@@ -29,7 +29,7 @@ use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_signer::CertificateSigner;
-use crate::certificate_uses::CertificateUses;
+use crate::certificate_uses::{CertificateUses, Recorded};
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
 use crate::controllers::ControllerParts;
@@ -112,38 +112,23 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
-    let controller_settings = Arc::new(configuration.controllers.settings()?);
-    let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
-        let shared_store = configuration.storage.etcd.is_some().then(|| storage_history::number(&store));
-        let host = host.clone();
-        let rate = configuration.controllers.workload_client.rate();
-        let (bootstrap_data, settings) = (bootstrap_data.clone(), controller_settings);
-        let parts = ControllerParts {
-            host,
-            queues,
-            bootstrap_data,
-            rate,
-            settings,
-            cloud_metrics,
-            election_metrics,
-            backups,
-        };
-        controllers::start(&server, parts, shared_store, &supervisor)
-    });
+    let parts = ControllerParts {
+        host: host.clone(),
+        queues,
+        bootstrap_data,
+        rate: configuration.controllers.workload_client.rate(),
+        settings: Arc::new(configuration.controllers.settings()?),
+        cloud_metrics,
+        election_metrics,
+        backups,
+    };
+    let running = (assembly.controllers && configuration.controllers.enabled)
+        .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     supervisor.spawn("service manager", service_manager::report(shutdown.clone()));
     let certificates = tls.tls();
-    let revocations = revocations::follow(Arc::clone(&server), tls.tls(), supervisor.shutdown().clone());
-    supervisor.spawn("certificate revocations", revocations);
-    let uses = recorded_uses.follow(Arc::clone(&server), supervisor.shutdown().clone());
-    supervisor.spawn("uses of certificates", uses);
-    let authorities = authorities.follow(Arc::clone(&server), supervisor.shutdown().clone());
-    supervisor.spawn("certificate authorities", authorities);
-    let signer = signer.follow(Arc::clone(&server), supervisor.shutdown().clone());
-    supervisor.spawn("certificate signer", signer);
-    supervisor.spawn("signing keys of service accounts", issuer.follow(supervisor.shutdown().clone()));
-    let follow = admission.follow(Arc::clone(&server), supervisor.shutdown().clone());
-    supervisor.spawn("admission configurations", follow);
+    let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission };
+    followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
@@ -157,6 +142,42 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     }
     tracing::info!("server stopped");
     supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
+}
+
+/// Parts that follow objects of the store, as long as the process runs.
+struct Followers {
+    uses: Recorded,
+    authorities: AuthorityKeeper,
+    signer: CertificateSigner,
+    issuer: TokenIssuer,
+    admission: AdmissionConfigurations,
+}
+
+impl Followers {
+    fn spawn(self, server: &Arc<ApiServer>, tls: &TlsFiles, supervisor: &Supervisor) {
+        let shutdown = || supervisor.shutdown().clone();
+        let server = || Arc::clone(server);
+        let Self { uses, authorities, signer, issuer, admission } = self;
+        let revocations = revocations::follow(server(), tls.tls(), shutdown());
+        supervisor.spawn("certificate revocations", revocations);
+        supervisor.spawn("uses of certificates", uses.follow(server(), shutdown()));
+        supervisor.spawn("certificate authorities", authorities.follow(server(), shutdown()));
+        supervisor.spawn("certificate signer", signer.follow(server(), shutdown()));
+        supervisor.spawn("signing keys of service accounts", issuer.follow(shutdown()));
+        supervisor.spawn("admission configurations", admission.follow(server(), shutdown()));
+    }
+}
+
+/// Starts the controllers, if this server may run them. The receiver gets a value when they have ended.
+fn start_controllers(
+    server: &Arc<ApiServer>,
+    parts: ControllerParts,
+    configuration: &ServerConfiguration,
+    store: &Arc<dyn Store>,
+    supervisor: &Supervisor,
+) -> tokio::sync::oneshot::Receiver<()> {
+    let shared_store = configuration.storage.etcd.is_some().then(|| storage_history::number(store));
+    controllers::start(server, parts, shared_store, supervisor)
 }
 
 /// Parts that are there before the port opens.

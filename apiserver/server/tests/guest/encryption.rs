@@ -20,6 +20,11 @@ async fn a_server_without_the_key_of_the_store_is_not_ready_and_makes_none() {
     first.ready().await;
     assert_eq!(first.client().once("POST", SECRETS, SECRET).await.unwrap().code, 201);
 
+    // Without its key it cannot read the CA in the store, either.
+    std::fs::create_dir_all(second_data.join("pki")).unwrap();
+    for name in ["pki/ca.crt", "pki/ca.key"] {
+        std::fs::copy(first_data.join(name), second_data.join(name)).unwrap();
+    }
     let second = Capstan::start(second_data, &flags);
     second.listening().await;
     let client = second.client();

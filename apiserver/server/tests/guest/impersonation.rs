@@ -72,9 +72,9 @@ async fn a_user_with_the_constrained_permissions_acts_as_one_other_for_one_actio
     capstan.signal("TERM");
     assert_eq!(capstan.ended().await.code(), Some(0));
     let text = std::fs::read_to_string(data.path().join("audit/audit.log")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let acted =
         |line: &Value| line["impersonatedUser"]["username"] == "bob" && line["requestURI"] == MACHINES;
-    let found = lines.filter(acted).last().unwrap();
+    let found = lines.rfind(acted).unwrap();
     assert_eq!(found["authenticationMetadata"]["impersonationConstraint"], "impersonate:user-info");
 }
