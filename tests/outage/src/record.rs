@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Who decides what a user may do, and which endpoint the user calls.
+/// Authority over the permissions of a user, and the endpoint that the user calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Realm {
     /// Capstan knows the user and its permissions: each call must succeed at any time.
@@ -62,7 +62,7 @@ pub(crate) struct Records {
     pub(crate) watched_from: Vec<(String, u64)>,
     /// Holders of the Lease, with the time at which each was first seen.
     pub(crate) holders: Vec<(Duration, String)>,
-    /// What the caller did.
+    /// Actions of the caller.
     pub(crate) marks: Vec<(Duration, String)>,
 }
 

@@ -36,7 +36,7 @@ struct Mode {
 }
 
 /// Returns the verb of the mode that allows the impersonation; `None` if no mode does. An authorizer that cannot decide
-/// allows nothing: unlimited impersonation is asked next, and tells the error.
+/// allows nothing: the check of unlimited impersonation comes next, and reports the error.
 pub(super) async fn allowed(
     server: &ApiServer,
     wanted: &Impersonation,
