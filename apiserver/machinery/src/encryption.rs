@@ -150,6 +150,12 @@ impl Encryption {
         rules.values().filter_map(|providers| providers.first()?.fingerprint()).map(str::to_owned).collect()
     }
 
+    /// Returns the fingerprints of all keys that open values.
+    pub fn opening_keys(&self) -> BTreeSet<String> {
+        let rules = self.rules();
+        rules.values().flatten().filter_map(|provider| provider.fingerprint()).map(str::to_owned).collect()
+    }
+
     /// Seals a value with the key of this fingerprint. `None` if there is no such key.
     ///
     /// # Errors

@@ -80,6 +80,14 @@ pub(crate) enum Command {
     /// step can be repeated: start, promote, finish.
     #[command(subcommand, verbatim_doc_comment)]
     Ca(CaCommand),
+    /// Print the replicas that use the store: versions, stored forms, encryption keys and addresses
+    ///
+    /// With etcd, the command works while servers run. The embedded store can be open only once: stop
+    /// the server.
+    ///
+    /// Example: capstan replicas --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Replicas(StoreArguments),
     /// List client certificates
     #[command(subcommand)]
     Certificates(CertificatesCommand),

@@ -31,6 +31,7 @@ mod output;
 mod pki;
 mod rbac;
 mod reload_health;
+mod replicas;
 mod revocations;
 mod sealed_values;
 mod serve;
@@ -71,6 +72,7 @@ pub fn run(
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
         cli::Command::Ca(command) => ca(&command),
+        cli::Command::Replicas(arguments) => replicas::run(&arguments),
         cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
             authorities::list(&arguments)
         }

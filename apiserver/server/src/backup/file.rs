@@ -19,7 +19,7 @@ use crate::config::ServerConfiguration;
 pub(super) const PARTIAL: &str = ".partial";
 
 /// Stored form of the values: the JSON of objects, plain or sealed.
-const FORM: u64 = 3;
+pub(crate) const FORM: u64 = 3;
 
 /// Error of a backup that is not as it was written.
 #[derive(Debug)]

@@ -40,6 +40,7 @@ use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
 use crate::rbac::{ProjectRoles, RbacPolicy};
+use crate::replicas::{ReplicaMetrics, ReplicaRecord};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
@@ -81,6 +82,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorities,
         queues,
         cloud_metrics,
+        replica_metrics,
         election_metrics,
         bootstrap_data,
         issuer,
@@ -127,7 +129,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     announce(address, &data, &storage, &encryption.path());
     supervisor.spawn("service manager", service_manager::report(shutdown.clone()));
     let certificates = tls.tls();
-    let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission };
+    let address = address.to_string();
+    let replica = ReplicaRecord::new(Arc::clone(&store), encryption.encryption(), address, replica_metrics);
+    let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_authentication(&supervisor, authentication);
@@ -151,13 +155,14 @@ struct Followers {
     signer: CertificateSigner,
     issuer: TokenIssuer,
     admission: AdmissionConfigurations,
+    replica: ReplicaRecord,
 }
 
 impl Followers {
     fn spawn(self, server: &Arc<ApiServer>, tls: &TlsFiles, supervisor: &Supervisor) {
         let shutdown = || supervisor.shutdown().clone();
         let server = || Arc::clone(server);
-        let Self { uses, authorities, signer, issuer, admission } = self;
+        let Self { uses, authorities, signer, issuer, admission, replica } = self;
         let revocations = revocations::follow(server(), tls.tls(), shutdown());
         supervisor.spawn("certificate revocations", revocations);
         supervisor.spawn("uses of certificates", uses.follow(server(), shutdown()));
@@ -165,6 +170,7 @@ impl Followers {
         supervisor.spawn("certificate signer", signer.follow(server(), shutdown()));
         supervisor.spawn("signing keys of service accounts", issuer.follow(shutdown()));
         supervisor.spawn("admission configurations", admission.follow(server(), shutdown()));
+        supervisor.spawn("record of this replica", replica.run(shutdown()));
     }
 }
 
@@ -198,6 +204,7 @@ struct Started {
     authorities: AuthorityKeeper,
     queues: Queues,
     cloud_metrics: CloudMetrics,
+    replica_metrics: ReplicaMetrics,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
     issuer: TokenIssuer,
@@ -218,6 +225,7 @@ impl Started {
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
         let cloud_metrics = CloudMetrics::registered(&mut metrics);
+        let replica_metrics = ReplicaMetrics::registered(&mut metrics);
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
@@ -277,6 +285,7 @@ impl Started {
             authorities,
             queues,
             cloud_metrics,
+            replica_metrics,
             election_metrics,
             bootstrap_data,
             issuer,

@@ -1,0 +1,60 @@
+//! Command `capstan replicas`.
+
+use std::fmt::Write as _;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{DEAD, Replica, list};
+use crate::backup::{self, Setup};
+use crate::cli::StoreArguments;
+use crate::output;
+
+/// Prints the replicas that use the store.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn run(arguments: &StoreArguments) -> anyhow::Result<()> {
+    let setup = Setup::load(arguments)?;
+    let replicas = backup::block_on(async {
+        let store = setup.open().await?;
+        let entries = list(store.as_ref()).await?;
+        Ok(entries.iter().filter_map(|entry| Replica::read(&entry.value)).collect::<Vec<_>>())
+    })?;
+    Ok(output::print(&table(&replicas, Timestamp::now()))?)
+}
+
+/// Returns the table. A replica is dead if its last renewal, by its own clock, is too old.
+pub(super) fn table(replicas: &[Replica], now: Timestamp) -> String {
+    if replicas.is_empty() {
+        return "no replica has used this store since the upgrade to a release with records\n".to_owned();
+    }
+    let mut rows = vec![
+        ["REPLICA", "STATE", "VERSION", "READS", "WRITES", "KEYS", "ADDRESS", "SINCE"].map(str::to_owned),
+    ];
+    for replica in replicas {
+        let age = now.duration_since(replica.renewed);
+        let is_dead = age > SignedDuration::try_from(DEAD).unwrap_or(SignedDuration::MAX);
+        let reads: Vec<String> = replica.reads.iter().map(u64::to_string).collect();
+        let keys: Vec<&str> = replica.keys.iter().map(String::as_str).collect();
+        rows.push([
+            replica.id.clone(),
+            if is_dead { format!("dead {} s", age.as_secs()) } else { "live".to_owned() },
+            replica.version.clone(),
+            reads.join(","),
+            replica.writes.to_string(),
+            keys.join(","),
+            replica.address.clone(),
+            replica.since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        ]);
+    }
+    let mut text = String::new();
+    for row in &rows {
+        for (column, cell) in row.iter().enumerate() {
+            let width = rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+            let _ = write!(text, "{cell:<width$}  ");
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}

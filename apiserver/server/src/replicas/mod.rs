@@ -1,0 +1,163 @@
+//! Records of the replicas: each one says which version it runs, which stored forms it reads, and which encryption keys it
+//! has. Operators and upgrades read them.
+
+mod command;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use apiserver_machinery::encryption::Encryption;
+use bytes::Bytes;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Store, StoreError};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use command::run;
+pub(crate) use record::Replica;
+
+/// Prefix of the records.
+const PREFIX: &str = "/capstan/replicas/";
+
+/// Interval between two renewals of a record.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Time without a renewal after which a replica counts as dead.
+const DEAD: Duration = Duration::from_secs(30);
+
+/// Time without a renewal after which another replica removes the record. Until then an operator sees that it died.
+const REMOVED: Duration = Duration::from_secs(24 * 3600);
+
+/// Version of a replica.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Version {
+    version: String,
+}
+
+/// Number of live replicas of each version.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ReplicaMetrics(Family<Version, Gauge>);
+
+impl ReplicaMetrics {
+    /// Creates the metric in a registry.
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
+        let it = Self::default();
+        registry.register(
+            "capstan_replicas",
+            "Live replicas of each version, as this one sees them",
+            it.0.clone(),
+        );
+        it
+    }
+
+    fn set<'a>(&self, live: impl Iterator<Item = &'a Replica>) {
+        self.0.clear();
+        for replica in live {
+            self.0.get_or_create(&Version { version: replica.version.clone() }).inc();
+        }
+    }
+}
+
+/// Keeper of the record of this replica.
+#[derive(Debug)]
+pub(crate) struct ReplicaRecord {
+    store: Arc<dyn Store>,
+    encryption: Arc<Encryption>,
+    replica: Replica,
+    metrics: ReplicaMetrics,
+}
+
+/// Records of other replicas, with the time at which each revision was first seen. The clocks of machines may differ.
+type Seen = HashMap<Key, (Revision, Instant)>;
+
+impl ReplicaRecord {
+    /// Creates the keeper of the record of a replica with this address.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        encryption: Arc<Encryption>,
+        address: String,
+        metrics: ReplicaMetrics,
+    ) -> Self {
+        Self { store, encryption, replica: Replica::of_this_process(address), metrics }
+    }
+
+    /// Renews the record every ten seconds until `shutdown`, and removes it then.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let (mut seen, mut outage) = (Seen::new(), Outage::default());
+        loop {
+            match self.pass(&mut seen, Instant::now()).await {
+                Ok(()) => outage = Outage::default(),
+                Err(error) if outage.should_log() => {
+                    tracing::warn!("the record of this replica cannot be renewed: {error:#}; retrying");
+                }
+                Err(_) => {}
+            }
+            if shutdown.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_none() {
+                break;
+            }
+        }
+        let _ = tokio::time::timeout(INTERVAL, self.remove()).await;
+    }
+
+    /// Renews the record, counts the live replicas, and removes records that are a day old.
+    async fn pass(&mut self, seen: &mut Seen, now: Instant) -> anyhow::Result<()> {
+        let own = self.replica.key()?;
+        self.replica.renew(self.encryption.opening_keys());
+        let value = Bytes::from(serde_json::to_vec(&self.replica).context("the record cannot be written")?);
+        match self.store.get(&own).await? {
+            Some(known) => self.store.update(&own, known.modified, value).await?,
+            None => self.store.create(&own, value).await?,
+        };
+        let entries = list(self.store.as_ref()).await?;
+        seen.retain(|key, _| entries.iter().any(|entry| entry.key == *key));
+        let mut live = Vec::new();
+        for entry in &entries {
+            let age = age(seen, entry, now);
+            if age >= REMOVED {
+                self.forget(entry).await?;
+            } else if age < DEAD {
+                live.extend(Replica::read(&entry.value));
+            }
+        }
+        self.metrics.set(live.iter());
+        Ok(())
+    }
+
+    /// Removes the record of another replica, unless it was renewed since.
+    async fn forget(&self, entry: &Entry) -> anyhow::Result<()> {
+        match self.store.delete(&entry.key, entry.modified).await {
+            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn remove(&self) -> anyhow::Result<()> {
+        let own = self.replica.key()?;
+        if let Some(known) = self.store.get(&own).await? {
+            self.store.delete(&own, known.modified).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the time since this process first saw the revision of a record.
+fn age(seen: &mut Seen, entry: &Entry, now: Instant) -> Duration {
+    let known = seen.entry(entry.key.clone()).or_insert((entry.modified, now));
+    if known.0 != entry.modified {
+        *known = (entry.modified, now);
+    }
+    now.saturating_duration_since(known.1)
+}
+
+/// Returns all records.
+async fn list(store: &dyn Store) -> anyhow::Result<Vec<Entry>> {
+    Ok(store.list(&KeyRange::prefix(PREFIX), &ListOptions::default()).await?.entries)
+}
