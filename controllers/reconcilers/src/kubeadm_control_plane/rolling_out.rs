@@ -32,12 +32,15 @@ pub(super) fn condition(observed: &Observed, now: &Time) -> Condition {
 /// Returns what a person can do about the causes of a rollout.
 fn remedies(causes: &BTreeSet<&Cause>, is_only: bool) -> String {
     let mut sentences = vec![NO_ROLLOUT.to_owned()];
-    for remedy in causes.iter().map(|cause| cause.remedy()) {
+    // While a change of the settings waits to be undone, no deleted Machine is made again.
+    let blocks = causes.iter().any(|cause| cause.is_of_settings());
+    let due = causes.iter().filter(|cause| !blocks || cause.is_of_settings());
+    for remedy in due.map(|cause| cause.remedy()) {
         if !sentences.contains(&remedy) {
             sentences.push(remedy);
         }
     }
-    if is_only && causes.iter().any(|cause| cause.needs_new_machines()) {
+    if is_only && !blocks && causes.iter().any(|cause| cause.needs_new_machines()) {
         sentences.push(ONLY_MACHINE.to_owned());
     }
     sentences.join(". ")
@@ -91,10 +94,11 @@ mod tests {
         let message = condition(&observed(vec![only.clone()]), &Time::default()).message;
         let lines: Vec<&str> = message.lines().collect();
         assert_eq!(lines[1..3], ["* KubeadmConfig is not up-to-date", "* spec.rollout.after has passed"]);
-        assert!(lines[3].ends_with(ONLY_MACHINE), "{message}");
-        only.causes = vec![Cause::Config];
+        assert!(!message.contains("delete the Machines") && !message.contains(ONLY_MACHINE), "{message}");
+        assert!(message.contains("Undo the change of spec.kubeadmConfigSpec"), "{message}");
+        only.causes = vec![Cause::After];
         let message = condition(&observed(vec![only]), &Time::default()).message;
-        assert!(!message.contains(ONLY_MACHINE), "nothing is deleted");
+        assert!(message.ends_with(ONLY_MACHINE), "{message}");
     }
 
     #[test]

@@ -15,10 +15,11 @@ use controllers_infrastructure::{
     SubnetQuery,
 };
 use controllers_runtime::{Journal, ReconcileError};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::act::{Actor, gone};
-use super::balancer::PENDING;
+use super::balancer::{PENDING, STUCK, health};
 use super::blockers::BLOCKED;
 use super::observe::{Observed, Observer};
 use super::service_balancers::{Evidence, Members, Service, Verdict, is_shared, service, verdict, whose};
@@ -221,7 +222,11 @@ pub(super) async fn delete(
     (observed, is_thorough): (&mut Observed, bool),
     made: &mut Vec<(&'static str, String)>,
 ) -> Result<Vec<String>, ReconcileError> {
-    let mut found = find(observer, object, &observed.journal, is_thorough).await?;
+    // The members of load balancers on other networks are read only when the list alone shows nothing to delete.
+    let mut found = find(observer, object, &observed.journal, false).await?;
+    if is_thorough && found.leftovers().next().is_none() {
+        found = find(observer, object, &observed.journal, true).await?;
+    }
     let named = named(object);
     let mut pending = None;
     let mut kept = std::mem::take(&mut found.kept);
@@ -231,6 +236,11 @@ pub(super) async fn delete(
         if !named.contains(&balancer.id)
             && let Some(why) = blocker(observer, balancer, &found.evidence).await?
         {
+            // On an existing network nothing waits for it.
+            if found.evidence.created.is_none() {
+                kept.push(format!("{title}, {why}"));
+                continue;
+            }
             let message = format!(
                 "{title} is that of a Service of the workload cluster, {why}. Move it, or name it in the annotation {DELETE}"
             );
@@ -238,6 +248,10 @@ pub(super) async fn delete(
         }
         pending = Some(format!("waiting for {title} to be deleted"));
         if balancer.provisioning_status.starts_with("PENDING") {
+            let (reason, message) = health::pending(Timestamp::now(), balancer);
+            if reason == STUCK {
+                return Err(ReconcileError::waiting(reason, message));
+            }
             continue;
         }
         // Services of two workload clusters may look the same; then the groups go with the last one.
@@ -245,7 +259,10 @@ pub(super) async fn delete(
         let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
         let is_last = |own: &&Service| !alike.any(|other| other == **own);
         if let Some(service) = service.as_ref().filter(is_last) {
-            kept.extend(claim_groups(observer, service, balancer, &mut observed.journal).await?);
+            for title in claim_groups(observer, service, balancer, &mut observed.journal).await? {
+                // The next pass does not know the group any more.
+                made.push((LEFTOVERS, format!("kept {title}. Delete it in the cloud once no port has it")));
+            }
             // The groups are known only as long as their load balancer is.
             actor.write_journal(object, observed).await?;
         }
@@ -291,7 +308,7 @@ async fn foreign_member(
 }
 
 /// Returns true for the error of a cloud without load balancers, or of a user who may have none.
-fn is_without_octavia(error: &CloudError) -> bool {
+pub(super) fn is_without_octavia(error: &CloudError) -> bool {
     let absent = error.class == ErrorClass::Broken && error.status.is_none();
     absent || matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound)
 }

@@ -151,7 +151,9 @@ impl OpenStackClusterReconciler {
             observed.lost_calls.clear();
         }
         actor.write_journal(object, observed).await?;
-        if result.is_ok() && observed.endpoint.is_some() {
+        // While Octavia changes a load balancer, passes follow each other in seconds.
+        let is_settled = matches!(&result, Ok(interval) if *interval == RESYNC);
+        if is_settled && observed.endpoint.is_some() {
             let cluster = cluster_name(object).unwrap_or_default();
             workload_notes::note(&self.context, object, &cluster, (desired, observed), &cloud).await?;
         }

@@ -14,8 +14,11 @@ use super::workload_notes::WorkloadNotes;
 /// Timeout of one look at a workload API.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Name that both programs have for a cluster without a flag.
-const DEFAULT: &str = "kubernetes";
+/// Name that the cloud provider has for a cluster without a flag.
+const CLOUD_PROVIDER_DEFAULT: &str = "kubernetes";
+
+/// Name that the CSI driver has for a cluster without a flag.
+const CSI_DEFAULT: &str = "";
 
 /// Reads the names from the workload API, if it answers. The next pass looks again.
 pub(super) async fn learn(
@@ -27,10 +30,12 @@ pub(super) async fn learn(
     let key = ClusterKey { namespace: namespace.to_owned(), name: cluster.to_owned() };
     let Ok(client) = context.workloads.client(&key) else { return };
     let Ok(Ok(pods)) = tokio::time::timeout(TIMEOUT, pods(&client)).await else { return };
-    if let Some(name) = name(&pods, "openstack-cloud-controller-manager", "--cluster-name") {
+    if let Some(name) =
+        name(&pods, "openstack-cloud-controller-manager", "--cluster-name", CLOUD_PROVIDER_DEFAULT)
+    {
         notes.cloud_provider_name = Some(name);
     }
-    if let Some(name) = name(&pods, "cinder-csi-plugin", "--cluster") {
+    if let Some(name) = name(&pods, "cinder-csi-plugin", "--cluster", CSI_DEFAULT) {
         notes.csi_name = Some(name);
     }
 }
@@ -44,12 +49,15 @@ async fn pods(client: &Client) -> Result<Vec<PodSpec>, kube::Error> {
     Ok(daemons.chain(deployments).collect())
 }
 
-/// Returns the value of a program's flag, else its default; `None` if no Pod runs the program. Pure.
-fn name(pods: &[PodSpec], program: &str, flag: &str) -> Option<String> {
+/// Returns the value of a program's flag, else its default; `None` if no Pod runs the program, or the value is elsewhere,
+/// as in a Secret. Pure.
+fn name(pods: &[PodSpec], program: &str, flag: &str, default: &str) -> Option<String> {
     let containers = pods.iter().flat_map(|pod| &pod.containers);
     let running: Vec<&Container> = containers.filter(|container| runs(container, program)).collect();
     let given = running.iter().find_map(|container| value(container, flag));
-    given.or_else(|| running.first().map(|_| DEFAULT.to_owned()))
+    let is_flag = |word: &str| word == flag || word.strip_prefix(flag).is_some_and(|it| it.starts_with('='));
+    let has_flag = running.iter().any(|container| words(container).any(is_flag));
+    given.or_else(|| (!has_flag && !running.is_empty()).then(|| default.to_owned()))
 }
 
 fn words(container: &Container) -> impl Iterator<Item = &str> {
@@ -91,7 +99,7 @@ mod tests {
 
     fn found(container: &Value) -> Option<String> {
         let pod: PodSpec = serde_json::from_value(json!({"containers": [container]})).unwrap();
-        name(&[pod], MANAGER, "--cluster-name")
+        name(&[pod], MANAGER, "--cluster-name", CLOUD_PROVIDER_DEFAULT)
     }
 
     #[test]

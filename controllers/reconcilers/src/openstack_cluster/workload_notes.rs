@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::desired::{Desired, NetworkWish};
 use super::leftovers::member_addresses;
 use super::observe::Observed;
-use super::service_balancers::{Members, is_of_kubernetes, whose};
+use super::service_balancers::{Members, is_of_kubernetes, service, whose};
 use super::workload_names;
 use crate::names;
 
@@ -162,8 +162,13 @@ async fn load_balancers(
     let found = cloud.load_balancers(&LoadBalancerQuery::default()).await?;
     let exists = |id: &String| found.iter().any(|it| it.id == *id && it.provisioning_status != "DELETED");
     notes.load_balancers.retain(exists);
+    // Once the name of this workload cluster is known, those of other ones cost no calls.
+    let name = notes.cloud_provider_name.clone();
+    let is_of_other = |it: &controllers_infrastructure::LoadBalancer| {
+        service(it).zip(name.as_ref()).is_some_and(|(of, name)| of.cluster != *name)
+    };
     let is_candidate = |it: &&controllers_infrastructure::LoadBalancer| {
-        exists(&it.id) && is_of_kubernetes(it) && !tag.is_on(&it.tags, &it.description)
+        exists(&it.id) && is_of_kubernetes(it) && !tag.is_on(&it.tags, &it.description) && !is_of_other(it)
     };
     for balancer in found.iter().filter(is_candidate) {
         match whose(&member_addresses(cloud, &balancer.id).await?, &ours, &others) {

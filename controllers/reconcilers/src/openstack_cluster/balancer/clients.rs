@@ -74,14 +74,17 @@ pub(super) fn warnings(wish: &BalancerWish, observed: &Observed) -> Vec<(&'stati
         return Vec::new();
     }
     if passes_clients(wish, observed) {
-        let who = if passes_connections(wish, observed) {
-            format!("load balancers of provider {OVN:?} do not check clients")
+        let message = if passes_connections(wish, observed) {
+            format!(
+                "{field}: load balancers of provider {OVN:?} do not check clients. Managed security groups of control \
+                 planes do; without them, any client can connect"
+            )
         } else {
-            "an Octavia before version 2.12 does not check clients".to_owned()
+            format!(
+                "{field}: an Octavia before version 2.12 does not check clients, and nodes see the address of the load \
+                 balancer instead. Any client can connect. Upgrade Octavia"
+            )
         };
-        let message = format!(
-            "{field}: {who}. Managed security groups of control planes do; without them, any client can connect"
-        );
         return vec![("AllowedCIDRsUnsupported", message)];
     }
     let admitted = allowed_cidrs(wish, observed);

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::act::gone;
 use super::super::blockers::BLOCKED;
+use super::super::leftovers::is_without_octavia;
 use super::super::observe::Observer;
 use super::{BalancerView, BalancerWish, NAME_TAKEN, PENDING, foreign_parts, health};
 use crate::names;
@@ -20,7 +21,7 @@ pub(in super::super) async fn balancer(
         let (reason, message) = health::pending(Timestamp::now(), &found);
         return Err(ReconcileError::waiting(reason, message));
     }
-    let tags = foreign_parts::other_tags(observer.tag, &found.tags);
+    let tags = foreign_parts::other_tags(observer.tag, &observer.desired.tags, &found.tags);
     if !tags.is_empty() {
         return Err(leave(observer, entry, found, &tags).await?);
     }
@@ -57,7 +58,7 @@ pub(in super::super) async fn parts_of_others(
     let mut titles = Vec::new();
     for entry in journal.of_kind(names::LOAD_BALANCER) {
         let Some(found) = ours(observer, entry).await? else { continue };
-        if foreign_parts::other_tags(observer.tag, &found.tags).is_empty() {
+        if foreign_parts::other_tags(observer.tag, &observer.desired.tags, &found.tags).is_empty() {
             let (wish, view) = view(observer, entry, found).await?;
             titles.extend(foreign_parts::titles(&wish, observer.tag, &view));
         }
@@ -101,7 +102,10 @@ pub(in super::super) async fn vip_port(
     let Some(port) = found.first() else { return Ok(None) };
     let query = LoadBalancerQuery { vip_port_id: Some(port.id.clone()), ..LoadBalancerQuery::default() };
     // A cloud without Octavia has no load balancer on it.
-    let on_it = observer.cloud.load_balancers(&query).await.unwrap_or_default();
+    let on_it = match observer.cloud.load_balancers(&query).await {
+        Err(error) if is_without_octavia(&error) => Vec::new(),
+        result => result?,
+    };
     if let Some(other) = on_it.iter().find(|it| it.provisioning_status != "DELETED") {
         let message = format!(
             "port {} ({}) has the address of load balancer {} ({}), which stays. Delete that load balancer, or set the \

@@ -10,19 +10,21 @@ pub(super) fn is_our_listener(wish: &BalancerWish, tag: &OwnershipTag, listener:
     listener.tags.contains(&tag.text()) || listener.name == wish.part_name(listener.protocol_port)
 }
 
-/// Returns true if Capstan created a pool.
+/// Returns true if Capstan created a pool: by its tag, or by its name if it has no tags.
 pub(super) fn is_our_pool(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView, pool: &Pool) -> bool {
-    pool.tags.contains(&tag.text()) || view.limits.lacks_tags && is_our_name(wish, &pool.name)
+    let has_none = view.limits.lacks_tags || pool.tags.is_empty();
+    pool.tags.contains(&tag.text()) || has_none && is_our_name(wish, &pool.name)
 }
 
-/// Returns true if Capstan added a member.
+/// Returns true if Capstan added a member: by its tag, or by its name if it has no tags, as `names::is_member_of` does.
 pub(super) fn is_our_member(
     wish: &BalancerWish,
     tag: &OwnershipTag,
     view: &BalancerView,
     member: &Member,
 ) -> bool {
-    member.tags.contains(&tag.text()) || view.limits.lacks_tags && is_our_name(wish, &member.name)
+    let has_none = view.limits.lacks_tags || member.tags.is_empty();
+    member.tags.contains(&tag.text()) || has_none && is_our_name(wish, &member.name)
 }
 
 fn is_our_name(wish: &BalancerWish, name: &str) -> bool {
@@ -93,9 +95,11 @@ pub(super) fn first_pool<'a>(
 }
 
 /// Returns the tags by which another owner uses our load balancer, too: those of Services, and of other clusters. Pure.
-pub(in super::super) fn other_tags(tag: &OwnershipTag, tags: &[String]) -> Vec<String> {
+/// The user's own tags, of the spec, are no such tags.
+pub(in super::super) fn other_tags(tag: &OwnershipTag, own: &[String], tags: &[String]) -> Vec<String> {
     let is_other = |held: &&String| {
-        held.starts_with("kube_service_") || (held.starts_with("capstan-") && **held != tag.text())
+        let of_other = held.starts_with("kube_service_") || held.starts_with("capstan-");
+        of_other && **held != tag.text() && !own.contains(*held)
     };
     tags.iter().filter(is_other).cloned().collect()
 }

@@ -28,7 +28,7 @@ const SILENCE: Duration = Duration::from_mins(5);
 const LONGEST_CHANGE: Duration = Duration::from_mins(15);
 
 /// Returns the reason and message of the wait for a load balancer that Octavia changes.
-pub(super) fn pending(now: jiff::Timestamp, balancer: &LoadBalancer) -> (&'static str, String) {
+pub(in super::super) fn pending(now: jiff::Timestamp, balancer: &LoadBalancer) -> (&'static str, String) {
     let LoadBalancer { name, id, provisioning_status: status, .. } = balancer;
     let since: Option<jiff::Timestamp> = balancer.changed_at.parse().ok();
     match since.filter(|since| is_over(*since, now, LONGEST_CHANGE)) {

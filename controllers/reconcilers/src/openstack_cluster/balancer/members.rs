@@ -22,8 +22,9 @@ pub(super) fn next(
 ) -> Option<Step> {
     let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
     let ours = |member: &&Member| foreign_parts::is_our_member(wish, tag, view, member);
-    let is_of =
-        |member: &Member, backend: &Backend| view.limits.lacks_tags || member.tags.contains(&backend.tag());
+    let is_of = |member: &Member, backend: &Backend| {
+        view.limits.lacks_tags || member.tags.is_empty() || member.tags.contains(&backend.tag())
+    };
     let stays = |member: &Member| {
         let known =
             view.backends.iter().find(|backend| is_of(member, backend) && member.name == name_of(backend));

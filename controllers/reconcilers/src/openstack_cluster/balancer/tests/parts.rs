@@ -275,7 +275,13 @@ fn parts_of_other_owners_and_their_tags_are_named_before_the_load_balancer_goes(
     assert_eq!(titles, expected);
     let held = ["capstan-u", "blue", "kube_service_kubernetes_default_web", "capstan-other"];
     let held: Vec<String> = held.iter().map(|tag| (*tag).to_owned()).collect();
-    assert_eq!(super::super::foreign_parts::other_tags(&tag(), &held), held[2..]);
+    assert_eq!(super::super::foreign_parts::other_tags(&tag(), &[], &held), held[2..]);
+    let own = ["capstan-other".to_owned()];
+    assert_eq!(
+        super::super::foreign_parts::other_tags(&tag(), &own, &held),
+        held[2..3],
+        "the user's own tag"
+    );
 }
 
 /// The warning came only with a later change of the list, because the endpoint was not known at the first listener.
