@@ -69,7 +69,7 @@ impl RequestAdmission for OneRequest {
     fn warn(&self, warning: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         // A write that starts again because another client was first calls the webhooks again.
-        if !notes.warnings.contains(&warning) {
+        if notes.warnings.len() < MOST_WARNINGS && !notes.warnings.contains(&warning) {
             notes.warnings.push(warning);
         }
     }
@@ -78,6 +78,9 @@ impl RequestAdmission for OneRequest {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+/// Largest number of warnings of a request. A webhook could send very many in an answer.
+pub(crate) const MOST_WARNINGS: usize = 256;
 
 /// Configurations are never sent: a mistake in one could otherwise not be repaired.
 fn is_exempt(write: AdmittedWrite<'_>) -> bool {
@@ -166,6 +169,9 @@ impl OneRequest {
             }
             Err(error) => {
                 tracing::warn!(webhook = hook.name, %error, "webhook failed");
+                if error.has_answered() {
+                    return Err(error.response());
+                }
                 return self
                     .bypassed(hook, &error.to_string(), place)
                     .await

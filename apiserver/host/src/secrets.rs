@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::connection::is_silence;
 use crate::health::HostHealth;
 use crate::namespaces::HostNamespaces;
+use crate::write_back::OWNER;
 use cache::{Cache, Key, Refusal};
 pub use copies::SecretCopies;
 use copies::{NoCopies, is_stale};
@@ -164,8 +165,8 @@ impl HostSecrets {
         }
         let key = (namespace.to_owned(), name.to_owned());
         let unknown = match self.host.answer(&key).await {
-            Ok(Some(secret)) => return Ok(Some(secret)),
-            Ok(None) => None,
+            Ok(Some(secret)) if !is_copy(&secret) => return Ok(Some(secret)),
+            Ok(_) => None,
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => Some(error),
             Err(error) => return Err(error),
         };
@@ -174,6 +175,11 @@ impl HostSecrets {
             (own, _) => Ok(own),
         }
     }
+}
+
+/// Returns true for a copy of a Secret in Capstan's own store. It may be that of a deleted Cluster of the same name.
+fn is_copy(secret: &Secret) -> bool {
+    is_of_cluster(secret) && secret.labels().contains_key(OWNER)
 }
 
 /// Returns true for certificates, kubeconfigs and bootstrap data, which controllers make. Their copies in the host are

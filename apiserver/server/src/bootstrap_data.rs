@@ -60,7 +60,8 @@ impl BootstrapDataListener {
             _ => {
                 let authority = match &authorities.authorities {
                     Some(found) => found.signer(Purpose::Serving, data)?,
-                    None => Authority::read(data)?,
+                    // Machines do not trust the temporary one. They try again, and the next start has another.
+                    None => Authority::read(data).or_else(|_| Authority::temporary(data))?,
                 };
                 let pair = authority.for_host(settings.host()?)?;
                 (pair.certificate, pair.key, authority.certificate().to_owned())

@@ -156,13 +156,14 @@ impl Authority {
         Self::read_named(data, if has_client_ca { "client-ca" } else { "ca" })
     }
 
-    /// Creates a serving certificate for one host.
+    /// Creates a serving certificate for one host. Nothing renews it while the process runs, so it is as long valid as its
+    /// CA.
     pub(crate) fn for_host(&self, host: String) -> anyhow::Result<Pair> {
         let mut params = CertificateParams::new(vec![host])
             .context("cannot create the serving certificate: the host is invalid")?;
         params.distinguished_name.push(DnType::CommonName, "capstan");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.sign(params, SERVING_LIFETIME)
+        self.sign(params, CA_LIFETIME)
     }
 
     /// Creates a client certificate. An empty group is left out. A certificate with a `reason` has at most one group.

@@ -86,7 +86,7 @@ enum Reload {
 impl Sources {
     /// Reads the sources for the first time.
     pub(crate) fn open(self) -> anyhow::Result<TlsFiles> {
-        let is_unknown = self.authorities.borrow().authorities.is_none() && Authority::is_missing(&self.data);
+        let is_unknown = self.authorities.borrow().authorities.is_none();
         let temporary = is_unknown.then(|| Authority::temporary(&self.data)).transpose()?.map(Arc::new);
         let last = self.read(temporary.as_ref())?;
         let tls = ReloadableTls::new(last.material()?)
@@ -127,11 +127,19 @@ impl Sources {
             let serving = Arc::new(found.signer(Purpose::Serving, &self.data)?);
             return Ok(OwnAuthorities { serving, client_cas: found.bundle(Purpose::Client) });
         }
+        // The file of the certificate alone is a copy of one in the store.
+        let has_one = !Authority::is_missing(&self.data) && self.data.join("pki/ca.key").exists();
         let serving = match temporary {
-            Some(temporary) => Arc::clone(temporary),
-            None => Arc::new(Authority::read(&self.data)?),
+            Some(temporary) if !has_one => Arc::clone(temporary),
+            _ => Arc::new(Authority::read(&self.data)?),
         };
-        let client_cas = serving.certificate().to_owned();
+        // The store may have ended the trust in the CA of the directory. If the store answers, and only its CAs cannot be
+        // read, no client may use that one.
+        let client_cas = match temporary {
+            Some(temporary) if self.authorities.borrow().has_answered => temporary.certificate(),
+            _ => serving.certificate(),
+        };
+        let client_cas = client_cas.to_owned();
         Ok(OwnAuthorities { serving, client_cas })
     }
 

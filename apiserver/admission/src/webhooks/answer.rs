@@ -1,5 +1,6 @@
 //! Answer of a webhook: decoding, and the refusal that it says.
 
+use crate::one_request::MOST_WARNINGS;
 use apiserver_machinery::status::ApiError;
 use serde_json::{Map, Value};
 
@@ -46,7 +47,12 @@ pub(super) fn read(body: &[u8], uid: &str, is_mutating: bool) -> Result<Answer, 
     let is_allowed = response.get("allowed").and_then(Value::as_bool).unwrap_or(false);
     let status = || response.get("status").filter(|it| it.is_object()).cloned();
     Ok(Answer {
-        warnings: entries(response, "warnings").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        warnings: entries(response, "warnings")
+            .iter()
+            .filter_map(Value::as_str)
+            .take(MOST_WARNINGS)
+            .map(str::to_owned)
+            .collect(),
         annotations: annotations(response.get("auditAnnotations").and_then(Value::as_object)),
         patch: patch(response, is_mutating)?,
         refusal: (!is_allowed).then(|| status().unwrap_or_else(|| Value::Object(Map::new()))),

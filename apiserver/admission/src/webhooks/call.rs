@@ -20,6 +20,19 @@ pub(crate) struct CallError {
     hook: String,
     reason: String,
     remedy: String,
+    has_answered: bool,
+}
+
+/// Reason why there is no answer, and whether the webhook refused the call.
+struct NoAnswer {
+    why: String,
+    is_refusal: bool,
+}
+
+impl From<String> for NoAnswer {
+    fn from(why: String) -> Self {
+        Self { why, is_refusal: false }
+    }
 }
 
 impl fmt::Display for CallError {
@@ -29,6 +42,11 @@ impl fmt::Display for CallError {
 }
 
 impl CallError {
+    /// Returns true if the webhook was reached and answered, although its answer cannot be used.
+    pub(crate) const fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     /// Returns the response to a write that fails with the webhook: it names the webhook, the cause and the remedy.
     pub(crate) fn response(&self) -> ApiError {
         ApiError::internal(format!("{self}. {}", self.remedy))
@@ -40,13 +58,14 @@ impl Hook {
     pub(crate) async fn call(&self, due: &Due, is_mutating: bool) -> Result<Answer, CallError> {
         let uid = uuid::Uuid::new_v4().to_string();
         let review = review(&uid, due);
-        let body =
-            self.send(&review).await.map_err(|why| self.failed(format!("failed to call webhook: {why}")))?;
+        let body = self.send(&review).await.map_err(|NoAnswer { why, is_refusal }| {
+            self.failed(format!("failed to call webhook: {why}"), is_refusal)
+        })?;
         answer::read(&body, &uid, is_mutating)
-            .map_err(|why| self.failed(format!("received invalid webhook response: {why}")))
+            .map_err(|why| self.failed(format!("received invalid webhook response: {why}"), true))
     }
 
-    fn failed(&self, reason: String) -> CallError {
+    fn failed(&self, reason: String, has_answered: bool) -> CallError {
         let (kind, name) = (self.kind, &self.configuration);
         let remedy = match self.source {
             Source::Objects => {
@@ -56,10 +75,10 @@ impl Hook {
                 format!("Repair the server of the webhook, or change the file with {kind} {name:?}")
             }
         };
-        CallError { hook: self.name.clone(), reason, remedy }
+        CallError { hook: self.name.clone(), reason, remedy, has_answered }
     }
 
-    async fn send(&self, review: &Value) -> Result<Vec<u8>, String> {
+    async fn send(&self, review: &Value) -> Result<Vec<u8>, NoAnswer> {
         let client = self.client.as_ref().map_err(Clone::clone)?;
         // Upstream names its deadline to the webhook, too.
         let url = format!("{}?timeout={}s", self.url, self.timeout.as_secs());
@@ -71,7 +90,11 @@ impl Hook {
             Unread::Failed(error) => failed(&error),
             Unread::TooLarge => format!("Post {url:?}: the response is larger than {MOST} bytes"),
         })?;
-        if status.is_success() { Ok(body) } else { Err(words(status, &body)) }
+        if status.is_success() {
+            return Ok(body);
+        }
+        // A server that is overloaded or starts answers with 5xx.
+        Err(NoAnswer { why: words(status, &body), is_refusal: !status.is_server_error() })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Decision on the copy of one Secret. It is a pure function.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -14,7 +16,7 @@ pub(super) const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 pub(super) const POLICY: &str = "capstan.dev/host-secrets";
 
 /// Label of a copy with the uid of its Cluster. Capstan changes only Secrets that have it.
-const OWNER: &str = "capstan.dev/owner-uid";
+pub(crate) const OWNER: &str = "capstan.dev/owner-uid";
 
 /// Ends of the names of Secrets that are copied: by `kubeconfig` the first one alone.
 const PURPOSES: [&str; 5] = ["kubeconfig", "ca", "etcd", "sa", "proxy"];
@@ -69,7 +71,12 @@ fn is_wanted(name: &str, cluster: &DynamicObject) -> bool {
 
 /// Returns the copy as it should be.
 fn wanted(secret: &Secret, cluster: &DynamicObject) -> Secret {
-    let mut labels = secret.labels().clone();
+    // Labels of other programs, such as Argo CD, have an effect in the host.
+    let is_of_cluster_api =
+        |key: &str| key.split('/').next().is_some_and(|it| it.ends_with("cluster.x-k8s.io"));
+    let labels = secret.labels().iter().filter(|(key, _)| is_of_cluster_api(key));
+    let mut labels: BTreeMap<String, String> =
+        labels.map(|(key, value)| (key.clone(), value.clone())).collect();
     labels.insert(OWNER.to_owned(), cluster.uid().unwrap_or_default());
     let owners = secret.owner_references().iter().cloned().map(|owner| {
         // The host's garbage collector needs a permission of the writer for such a reference.

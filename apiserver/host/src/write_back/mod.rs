@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::HostHealth;
+pub(crate) use decide::OWNER;
 use decide::{CLUSTER_NAME, Step, decide};
 
 /// First pause after a failure; each further failure doubles it.

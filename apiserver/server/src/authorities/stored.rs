@@ -120,8 +120,12 @@ impl AuthorityStore {
 
     /// Seals all values with the encryption key of this time. An old key can be removed afterwards.
     pub(super) async fn reseal(&self) -> anyhow::Result<()> {
-        for kind in Purpose::ALL.map(Purpose::name).into_iter().chain([ROTATION, ISSUED]) {
+        for kind in Purpose::ALL.map(Purpose::name).into_iter().chain([ROTATION]) {
             self.values.reseal(kind).await?;
+        }
+        // Another machine may have sealed such a record with a key that no server has any more.
+        if let Err(error) = self.values.reseal(ISSUED).await {
+            tracing::warn!("records of certificates keep their old encryption key: {error:#}");
         }
         Ok(())
     }
@@ -131,7 +135,8 @@ impl AuthorityStore {
     pub(super) async fn begin(&self, data: &Path) -> anyhow::Result<()> {
         let is_missing = Authority::is_missing(data);
         let own = if is_missing {
-            if !self.is_first_start().await? {
+            let has_begun = self.required::<Rotation>(ROTATION, Purpose::Serving.name()).await?.is_some();
+            if !has_begun && !self.is_first_start().await? {
                 bail!(
                     "neither the store nor {0}/pki has a CA. Restore ca.crt and ca.key there from a backup, or create a \
                      new CA with `capstan ca create --data-dir {0}`: kubeconfigs of the lost one then stop working",
@@ -150,8 +155,12 @@ impl AuthorityStore {
             .required(Purpose::Serving.name(), &name(TAKEN_OVER))
             .await?
             .context("the CA that was just created is missing")?;
-        if is_missing && taken == own {
-            Authority::save(data, &own.certificate, &own.key)?;
+        if is_missing
+            && taken == own
+            && let Err(error) = Authority::save(data, &own.certificate, &own.key)
+        {
+            // The store has it.
+            tracing::warn!("{error:#}");
         }
         self.add(Purpose::Client, TAKEN_OVER, &taken).await?;
         self.add(Purpose::Machine, FIRST, &StoredAuthority::generate(Purpose::Machine, FIRST)?).await

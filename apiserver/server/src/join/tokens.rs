@@ -140,6 +140,10 @@ impl JoinTokens {
     }
 
     fn open(&self, entry: &Entry) -> Option<Record> {
+        // With an encryption key, a plain value was not written by a server.
+        if !self.encryption.is_current(RULE, &entry.value) {
+            return None;
+        }
         let opened = self.encryption.open(RULE, entry.key.as_str(), &entry.value).ok()?;
         serde_json::from_slice(&opened).ok()
     }

@@ -8,7 +8,7 @@ use crate::admission_control::{AdmittedWrite, Operation, RequestAdmission};
 use crate::object;
 use crate::resource::Scale;
 use crate::scale;
-use crate::status::ApiResult;
+use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, Target, WriteOptions};
 
 /// One write, and the part of the object that it is for.
@@ -30,6 +30,12 @@ impl Admitted<'_> {
         let (sent, old) = (self.shown(new)?, self.old.map(|old| self.shown(old)).transpose()?);
         let write = self.write(new, old.as_ref(), options.dry_run);
         let Some(changed) = admission.mutate(write, Some(&sent)).await? else { return Ok(false) };
+        for field in ["apiVersion", "kind"] {
+            if changed.get(field) != sent.get(field) {
+                let why = format!("an admission configuration changes {field}, which is not possible");
+                return Err(ApiError::internal(why));
+            }
+        }
         *new = match self.scale {
             Some(scale) => scale::carry_over(scale, new, &changed),
             None => self.read(changed, new, admission.as_ref()),

@@ -109,7 +109,7 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
     let one = || member("one", "10.6.0.11");
     let two = |weight| Member { weight, ..member("two", "10.6.0.12") };
     let known = |address| vec![backend("one", Some(address))];
-    let foreign = Member { tags: Vec::new(), ..member("other", "10.6.0.99") };
+    let foreign = Member { tags: Vec::new(), name: "theirs".to_owned(), ..member("other", "10.6.0.99") };
     let table = [
         ("absent", vec![], known("10.6.0.11"), "AddMembers"),
         ("without an address yet", vec![], vec![backend("one", None)], "Nothing"),
@@ -142,6 +142,7 @@ fn r8_20_to_r8_25_members_follow_the_machines() {
             vec![Member {
                 provisioning_status: "ERROR".to_owned(),
                 tags: Vec::new(),
+                name: "theirs".to_owned(),
                 ..member("x", "10.6.0.99")
             }],
             vec![],

@@ -153,9 +153,11 @@ fn r8_22_a_member_at_the_address_of_a_machine_is_removed_if_it_is_ours_and_named
     let machine = || vec![backend("new", Some("10.6.0.11"))];
     let old = member("old", "10.6.0.11");
     assert!(part_step(&wish, view(vec![old.clone()], machine())).starts_with("RemoveMember"));
-    let foreign = Member { tags: Vec::new(), ..old };
+    let foreign = Member { tags: Vec::new(), name: "theirs".to_owned(), ..old.clone() };
     let step = part_step(&wish, view(vec![foreign], machine()));
     assert!(step.starts_with("Wait { reason: \"LoadBalancerMemberError\""), "{step}");
+    let untagged = part_step(&wish, view(vec![Member { tags: Vec::new(), ..old }], machine()));
+    assert!(untagged.starts_with("RemoveMember"), "without tags the name tells that it is ours: {untagged}");
     assert!(step.contains("id-old") && step.contains("10.6.0.11:6443 of new"), "{step}");
 }
 
