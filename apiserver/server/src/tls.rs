@@ -4,7 +4,7 @@
 mod tests;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,13 +65,28 @@ struct OwnAuthorities {
 /// TLS settings that are reloaded when their sources change.
 pub(crate) struct TlsFiles {
     sources: Sources,
-    /// CA of a server that has no other one yet: neither the store answers, nor has the data directory one.
-    temporary: Option<Arc<Authority>>,
+    /// CA until the CAs of the store are known.
+    temporary: Option<Temporary>,
     tls: Arc<ReloadableTls>,
     last: PemTexts,
     health: ReloadHealth,
     /// Number of client CAs that are not used, because they are CAs of front proxies, too.
     shared_cas: Gauge,
+}
+
+/// CA of a server that does not know the CAs of the store yet. No client has a certificate of it.
+struct Temporary {
+    authority: Arc<Authority>,
+    /// The data directory has no CA either, so that it signs the serving certificate.
+    serves: bool,
+}
+
+impl Temporary {
+    fn new(data: &Path) -> anyhow::Result<Self> {
+        // The file of the certificate alone is a copy of one in the store.
+        let has_one = !Authority::is_missing(data) && data.join("pki/ca.key").exists();
+        Ok(Self { authority: Arc::new(Authority::temporary(data)?), serves: !has_one })
+    }
 }
 
 /// Outcome of a reload.
@@ -87,7 +102,7 @@ impl Sources {
     /// Reads the sources for the first time.
     pub(crate) fn open(self) -> anyhow::Result<TlsFiles> {
         let is_unknown = self.authorities.borrow().authorities.is_none();
-        let temporary = is_unknown.then(|| Authority::temporary(&self.data)).transpose()?.map(Arc::new);
+        let temporary = is_unknown.then(|| Temporary::new(&self.data)).transpose()?;
         let last = self.read(temporary.as_ref())?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
@@ -99,7 +114,7 @@ impl Sources {
 
     /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
     /// new one would end every kubeconfig.
-    fn read(&self, temporary: Option<&Arc<Authority>>) -> anyhow::Result<PemTexts> {
+    fn read(&self, temporary: Option<&Temporary>) -> anyhow::Result<PemTexts> {
         let own = self.own_authorities(temporary)?;
         let (chain, key) = match &self.configuration.tls {
             Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
@@ -122,21 +137,19 @@ impl Sources {
     }
 
     /// Returns the CAs of the store, or that of the data directory while the store has not answered.
-    fn own_authorities(&self, temporary: Option<&Arc<Authority>>) -> anyhow::Result<OwnAuthorities> {
+    fn own_authorities(&self, temporary: Option<&Temporary>) -> anyhow::Result<OwnAuthorities> {
         if let Some(found) = &self.authorities.borrow().authorities {
             let serving = Arc::new(found.signer(Purpose::Serving, &self.data)?);
             return Ok(OwnAuthorities { serving, client_cas: found.bundle(Purpose::Client) });
         }
-        // The file of the certificate alone is a copy of one in the store.
-        let has_one = !Authority::is_missing(&self.data) && self.data.join("pki/ca.key").exists();
         let serving = match temporary {
-            Some(temporary) if !has_one => Arc::clone(temporary),
+            Some(temporary) if temporary.serves => Arc::clone(&temporary.authority),
             _ => Arc::new(Authority::read(&self.data)?),
         };
         // The store may have ended the trust in the CA of the directory. If the store answers, and only its CAs cannot be
         // read, no client may use that one.
         let client_cas = match temporary {
-            Some(temporary) if self.authorities.borrow().has_answered => temporary.certificate(),
+            Some(temporary) if self.authorities.borrow().has_answered => temporary.authority.certificate(),
             _ => serving.certificate(),
         };
         let client_cas = client_cas.to_owned();
