@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
-use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor, TokenEndpoint};
+use apiserver_http::{ApiServer, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
@@ -107,8 +107,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         checks: [
             hooks.checks(&policy),
             admission.checks(),
-            vec![tls.check(), encryption.check(), storage_history::check(Arc::clone(&store))],
-            authentication.iter().map(AuthenticationFile::check).collect(),
+            checks(&tls, &encryption, &store, &authentication),
         ]
         .concat(),
         supervisor: supervisor.clone(),
@@ -127,10 +126,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let running = (assembly.controllers && configuration.controllers.enabled)
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
-    supervisor.spawn("service manager", service_manager::report(shutdown.clone()));
     let certificates = tls.tls();
-    let address = address.to_string();
-    let replica = ReplicaRecord::new(Arc::clone(&store), encryption.encryption(), address, replica_metrics);
+    let keys = encryption.encryption();
+    let replica = ReplicaRecord::new(Arc::clone(&store), keys, address.to_string(), replica_metrics);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -141,11 +139,20 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     if let Some(running) = running {
         let _ = running.await;
     }
-    if let Some(audit) = audit {
-        audit.flush();
-    }
+    audit.iter().for_each(|audit| audit.flush());
     tracing::info!("server stopped");
     supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
+}
+
+/// Returns the readiness checks of files and of the store.
+fn checks(
+    tls: &TlsFiles,
+    encryption: &EncryptionKeys,
+    store: &Arc<dyn Store>,
+    authentication: &Option<AuthenticationFile>,
+) -> Vec<Check> {
+    let own = [tls.check(), encryption.check(), storage_history::check(Arc::clone(store))];
+    own.into_iter().chain(authentication.iter().map(AuthenticationFile::check)).collect()
 }
 
 /// Parts that follow objects of the store, as long as the process runs.
@@ -164,6 +171,7 @@ impl Followers {
         let server = || Arc::clone(server);
         let Self { uses, authorities, signer, issuer, admission, replica } = self;
         let revocations = revocations::follow(server(), tls.tls(), shutdown());
+        supervisor.spawn("service manager", service_manager::report(shutdown()));
         supervisor.spawn("certificate revocations", revocations);
         supervisor.spawn("uses of certificates", uses.follow(server(), shutdown()));
         supervisor.spawn("certificate authorities", authorities.follow(server(), shutdown()));
