@@ -24,7 +24,7 @@ const PURPOSES: [&str; 5] = ["kubeconfig", "ca", "etcd", "sa", "proxy"];
 /// Next step for a copy.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// The copy is as it should be, or there should be none.
+    /// The copy is as it should be.
     Nothing,
     /// Create this copy.
     Create(Box<Secret>),
@@ -34,11 +34,8 @@ pub(super) enum Step {
     Refuse(&'static str, String),
 }
 
-/// Decides what to do with the `copy` of a Secret.
+/// Decides what to do with the `copy` of a Secret that the Cluster wants to be copied.
 pub(super) fn decide(secret: &Secret, cluster: &DynamicObject, copy: Option<&Secret>) -> Step {
-    if !is_of_cluster(secret) || !is_wanted(&secret.name_any(), cluster) {
-        return Step::Nothing;
-    }
     let wanted = wanted(secret, cluster);
     let Some(copy) = copy else { return Step::Create(Box::new(wanted)) };
     if copy.data == wanted.data {
@@ -58,15 +55,28 @@ pub(super) fn decide(secret: &Secret, cluster: &DynamicObject, copy: Option<&Sec
     Step::Replace(Box::new(Secret { metadata, ..wanted }))
 }
 
-fn is_wanted(name: &str, cluster: &DynamicObject) -> bool {
+/// Returns the place of the Secret's purpose in [`PURPOSES`].
+fn purpose(secret: &Secret) -> Option<usize> {
+    let cluster = secret.labels().get(CLUSTER_NAME)?;
+    let name = secret.name_any();
+    let purpose = name.strip_prefix(cluster)?.strip_prefix('-')?;
+    PURPOSES.iter().position(|known| *known == purpose)
+}
+
+/// Returns true if a Secret is one of those that Clusters have copies of.
+pub(super) fn has_copies(secret: &Secret) -> bool {
+    is_of_cluster(secret) && purpose(secret).is_some()
+}
+
+/// Returns true if the Cluster wants a copy of its Secret.
+pub(super) fn is_wanted(secret: &Secret, cluster: &DynamicObject) -> bool {
     let policy = cluster.annotations().get(POLICY).map_or("all", String::as_str);
     let count = match policy {
         "none" => 0,
         "kubeconfig" => 1,
         _ => PURPOSES.len(),
     };
-    let cluster = cluster.name_any();
-    PURPOSES.iter().take(count).any(|purpose| name.strip_prefix(&cluster) == Some(&format!("-{purpose}")))
+    has_copies(secret) && purpose(secret).is_some_and(|place| place < count)
 }
 
 /// Returns the copy as it should be.

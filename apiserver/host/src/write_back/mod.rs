@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::health::HostHealth;
 pub(crate) use decide::OWNER;
-use decide::{CLUSTER_NAME, Step, decide};
+use decide::{CLUSTER_NAME, Step, decide, has_copies, is_wanted};
 
 /// First pause after a failure; each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -102,7 +102,8 @@ impl SecretWriteBack {
         let mut changes = std::pin::pin!(watcher(Api::<Secret>::all(self.own.clone()), selected));
         while let Some(change) = changes.next().await {
             match change {
-                Ok(Event::Apply(secret) | Event::InitApply(secret)) => {
+                // Each Machine has a Secret with bootstrap data, which is never copied.
+                Ok(Event::Apply(secret) | Event::InitApply(secret)) if has_copies(&secret) => {
                     let key = (secret.namespace().unwrap_or_default(), secret.name_any());
                     self.waiting().entry(key).or_insert_with(Waiting::now).due = Instant::now();
                     self.filled.notify_one();
@@ -110,7 +111,7 @@ impl SecretWriteBack {
                 Ok(Event::Delete(secret)) => {
                     self.waiting().remove(&(secret.namespace().unwrap_or_default(), secret.name_any()));
                 }
-                Ok(Event::Init | Event::InitDone) => {}
+                Ok(Event::Apply(_) | Event::InitApply(_) | Event::Init | Event::InitDone) => {}
                 Err(error) => {
                     tracing::debug!(%error, "the watch of secrets failed; retrying");
                     tokio::time::sleep(WATCH_PAUSE).await;
@@ -164,7 +165,9 @@ impl SecretWriteBack {
     async fn write(&self, (namespace, name): &Key, waiting: &mut Waiting) -> Result<(), kube::Error> {
         let own: Api<Secret> = Api::namespaced(self.own.clone(), namespace);
         let Some(secret) = own.get_opt(name).await? else { return Ok(()) };
-        let Some(cluster) = self.cluster(&secret).await? else { return Ok(()) };
+        let Some(cluster) = self.cluster(&secret).await?.filter(|cluster| is_wanted(&secret, cluster)) else {
+            return Ok(());
+        };
         let host: Api<Secret> = Api::namespaced(self.host.clone(), namespace);
         let copy = host.get_opt(name).await;
         let step = match &copy {
