@@ -33,7 +33,7 @@ pub use published::KindSchema;
 use cel::Rule;
 pub use cel::{
     AdmissionExpression, AdmissionInputs, AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion,
-    Declared, Evaluated, Evaluation, EvaluationError, Expression, RuleAnalysis, Wanted,
+    Declared, Evaluated, Evaluation, EvaluationError, Expression, RESERVED_WORDS, RuleAnalysis, Wanted,
 };
 use combined::Combined;
 use format::Format;

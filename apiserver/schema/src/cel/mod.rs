@@ -34,6 +34,7 @@ pub use expression::Expression;
 pub(super) use in_rules::InRules;
 pub use oracle::{AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion};
 pub(crate) use program::Rule;
+pub use value::RESERVED_WORDS;
 pub(super) use value::go_duration;
 
 use super::{Kind, Schema};

@@ -12,8 +12,8 @@ use serde_json::{Number, Value};
 
 use crate::{Kind, Schema};
 
-/// Reserved words of CEL.
-const RESERVED: [&str; 21] = [
+/// Reserved words of CEL. No name can be one of them.
+pub const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
     "const",
@@ -196,7 +196,7 @@ pub(crate) fn go_duration(text: &str) -> Option<i64> {
 
 /// Returns a field's name in the form that CEL can spell.
 pub(super) fn escaped(name: &str) -> String {
-    if RESERVED.contains(&name) {
+    if RESERVED_WORDS.contains(&name) {
         return format!("__{name}__");
     }
     if !name.contains("__") && !name.contains(['.', '-', '/']) {
@@ -211,7 +211,7 @@ pub(super) fn escaped(name: &str) -> String {
 /// Returns the name of a field from the form that CEL can spell.
 pub(super) fn unescaped(name: &str) -> String {
     if let Some(word) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
-        && RESERVED.contains(&word)
+        && RESERVED_WORDS.contains(&word)
     {
         return word.to_owned();
     }

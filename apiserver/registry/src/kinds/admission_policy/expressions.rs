@@ -1,7 +1,7 @@
 //! Validation of the expressions of a policy: variables, validations and audit annotations.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
-use apiserver_schema::{Declared, Wanted};
+use apiserver_schema::{Declared, RESERVED_WORDS, Wanted};
 use serde_json::{Value, json};
 
 use crate::rules::admission_rules::{entries, one_of, text, validate_expression};
@@ -15,31 +15,6 @@ const LONGEST_VALUE: usize = 5 * 1024;
 
 /// Reasons of a refusal.
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-
-/// Words that are no names of variables.
-const RESERVED: [&str; 21] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "namespace",
-    "null",
-    "package",
-    "return",
-    "true",
-    "var",
-    "void",
-    "while",
-];
 
 /// Validates the variables, and declares each for those that follow.
 pub(super) fn validate_variables(
@@ -77,7 +52,7 @@ pub(super) fn validate_variables(
 fn is_identifier(name: &str) -> bool {
     name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-        && !RESERVED.contains(&name)
+        && !RESERVED_WORDS.contains(&name)
 }
 
 /// Validates the validations and the audit annotations.
