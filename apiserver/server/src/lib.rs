@@ -30,6 +30,7 @@ mod kubeconfig;
 mod output;
 mod pki;
 mod rbac;
+mod read_changes;
 mod reload_health;
 mod replicas;
 mod revocations;

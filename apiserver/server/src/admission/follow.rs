@@ -11,12 +11,11 @@ use futures::stream::{self, BoxStream};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher::watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::IDENTITY;
+use crate::read_changes::read_changes;
 
 /// The stored configurations, as the watches have read them.
 pub(super) struct Objects(Vec<OfKind>);
@@ -66,23 +65,7 @@ fn watch(client: &Client, kind: &'static str, plural: &str) -> (OfKind, BoxStrea
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1", kind), plural);
     let writer = Writer::new(resource.clone());
     let (store, is_read) = (writer.as_reader(), Arc::<AtomicBool>::default());
-    let read = Arc::clone(&is_read);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let changes = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
-    let changes = changes.filter_map(move |change| {
-        let counts = match change {
-            Ok(Event::InitDone) => {
-                read.store(true, Ordering::Release);
-                true
-            }
-            Ok(Event::Apply(_) | Event::Delete(_)) => true,
-            Ok(Event::Init | Event::InitApply(_)) => false,
-            Err(error) => {
-                tracing::debug!(%error, "admission configurations cannot be read; retrying");
-                false
-            }
-        };
-        futures::future::ready(counts.then_some(()))
-    });
-    (OfKind { kind, store, is_read }, changes.boxed())
+    let changes = read_changes(api, writer, Arc::clone(&is_read), "admission configurations");
+    (OfKind { kind, store, is_read }, changes)
 }

@@ -14,13 +14,14 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::runtime::reflector;
 use kube::runtime::reflector::Store;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, reflector, watcher::watcher};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::read_changes::read_changes;
 
 use super::{IDENTITY, ProjectRoles, policy};
 
@@ -163,21 +164,6 @@ where
     K::DynamicType: Default + Eq + Hash + Clone + Send + Sync,
 {
     let (store, writer) = reflector::store();
-    let changes = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
-    let changes = changes.default_backoff().reflect(writer).filter_map(move |change| {
-        let counts = match change {
-            Ok(Event::InitDone) => {
-                read.store(true, Ordering::Release);
-                true
-            }
-            Ok(Event::Apply(_) | Event::Delete(_)) => true,
-            Ok(Event::Init | Event::InitApply(_)) => false,
-            Err(error) => {
-                tracing::debug!(%error, "roles and bindings cannot be read; retrying");
-                false
-            }
-        };
-        futures::future::ready(counts.then_some(()))
-    });
-    (store, changes.boxed())
+    let changes = read_changes(Api::all(client.clone()), writer, read, "roles and bindings");
+    (store, changes)
 }
