@@ -39,15 +39,16 @@ const VALGRIND: Package = Package { name: "valgrind", file: "/usr/bin/valgrind" 
 const IMAGES: [Package; 2] =
     [Package { name: "skopeo", file: "/usr/bin/skopeo" }, Package { name: "umoci", file: "/usr/bin/umoci" }];
 
-/// Programs that give several nodes one address.
-const BALANCERS: [Package; 2] = [
+/// Programs that make network namespaces, and that give several nodes one address.
+const NETWORK: [Package; 3] = [
+    Package { name: "iproute2", file: "/usr/sbin/ip" },
     Package { name: "haproxy", file: "/usr/sbin/haproxy" },
     Package { name: "keepalived", file: "/usr/sbin/keepalived" },
 ];
 
-/// Installs programs that give several nodes one address.
-pub(crate) fn balancers() -> anyhow::Result<()> {
-    install(&BALANCERS)
+/// Installs programs that make network namespaces, and that give several nodes one address.
+pub(crate) fn network() -> anyhow::Result<()> {
+    install(&NETWORK)
 }
 
 /// Installs programs that read container images.

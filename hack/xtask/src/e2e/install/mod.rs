@@ -30,14 +30,13 @@ const WRITES: usize = 5;
 /// Name of all nodes.
 const NAME: &str = "capstan.lab";
 
-/// Reports whether this machine can run the part.
+/// Reports whether this machine can run the part. As root, installs what it needs.
 pub(super) fn is_possible() -> bool {
-    network::is_possible()
+    prerequisites::network().is_ok() && network::is_possible()
 }
 
 /// Runs all checks.
 pub(super) fn run(tools: &Tools) -> anyhow::Result<()> {
-    prerequisites::balancers()?;
     let home = std::env::temp_dir().join(format!("capstan-install-{}", std::process::id()));
     std::fs::create_dir_all(&home)?;
     let network = Network::create(4).context("the network namespaces cannot be created")?;
