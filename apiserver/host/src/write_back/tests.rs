@@ -82,7 +82,10 @@ async fn ho_30_the_policy_of_the_cluster_selects_the_copies() {
         });
         run(&own, &host, &HostHealth::in_state(HostState::Up), A_WHILE).await;
         assert_eq!(writes(&host).len(), usize::from(is_copied), "{name} {policy:?}: {:?}", host.requests());
-        assert!(is_copied || host.requests().is_empty(), "one that is not copied costs no call: {name} {policy:?}");
+        assert!(
+            is_copied || host.requests().is_empty(),
+            "one that is not copied costs no call: {name} {policy:?}"
+        );
         if is_copied {
             let copy = host.bodies().into_iter().rfind(|body| !body.is_null()).unwrap();
             assert_eq!(copy["data"], secret(name)["data"]);
