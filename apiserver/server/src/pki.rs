@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,8 +11,11 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
     IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::subject;
@@ -124,7 +128,8 @@ impl Authority {
         let (certificate, key) = (self.directory.join("server.crt"), self.directory.join("server.key"));
         if certificate.exists() && key.exists() {
             let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
-            if is_current(&pair.certificate, names) && self.has_signed(&pair.certificate) {
+            let is_own = || names.first().is_none_or(|name| self.has_signed(&pair.certificate, name));
+            if is_current(&pair.certificate, names) && is_own() {
                 return Ok(pair);
             }
         }
@@ -139,15 +144,21 @@ impl Authority {
         Ok(pair)
     }
 
-    /// Reports whether a certificate names this CA as its issuer.
-    fn has_signed(&self, pem: &str) -> bool {
+    /// Reports whether this CA has signed the serving certificate for a name. Two CAs may have the same subject, so the
+    /// signature is checked.
+    fn has_signed(&self, pem: &str, name: &str) -> bool {
         let parse = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
-        let (Ok(leaf), Ok(ca)) = (parse(pem), parse(&self.certificate_pem)) else { return false };
-        let (Ok((_, leaf)), Ok((_, ca))) = (X509Certificate::from_der(&leaf), X509Certificate::from_der(&ca))
+        let (Ok(leaf), Ok(ca), Ok(name)) =
+            (parse(pem), parse(&self.certificate_pem), ServerName::try_from(name))
         else {
             return false;
         };
-        leaf.issuer().as_raw() == ca.subject().as_raw()
+        let mut roots = RootCertStore::empty();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        roots.add(ca).is_ok()
+            && WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().is_ok_and(
+                |verifier| verifier.verify_server_cert(&leaf, &[], &name, &[], UnixTime::now()).is_ok(),
+            )
     }
 
     /// Reads the CA of clients. An installation whose server has not started yet has one CA for all.
@@ -384,5 +395,19 @@ mod tests {
         assert_eq!(first.certificate, again.certificate);
         let more = [names, vec!["capstan.example".to_owned()]].concat();
         assert_ne!(first.certificate, authority.serving(&more).unwrap().certificate);
+    }
+
+    #[test]
+    fn a_serving_certificate_of_another_ca_with_the_same_name_is_replaced() {
+        let data = tempfile::tempdir().unwrap();
+        let names = vec!["localhost".to_owned()];
+        let first = Authority::open(data.path()).unwrap().serving(&names).unwrap();
+        let (certificate, key) = new_authority("capstan-ca").unwrap();
+        Authority::save(data.path(), &certificate, &key).unwrap();
+        let other = Authority::open(data.path()).unwrap();
+        assert!(!other.has_signed(&first.certificate, "localhost"));
+        let second = other.serving(&names).unwrap();
+        assert!(other.has_signed(&second.certificate, "localhost"));
+        assert_eq!(other.serving(&names).unwrap().certificate, second.certificate);
     }
 }

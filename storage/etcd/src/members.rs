@@ -112,6 +112,26 @@ impl Members {
         within(&self.configuration, "promote member", client.member_promote(id)).await.map(drop)
     }
 
+    /// Makes another voter the leader, if the leader is this member. Returns true if it was.
+    ///
+    /// A leader that is removed leaves the writes of that moment without a known outcome, until the others have elected one.
+    ///
+    /// # Errors
+    /// `Refused` with etcd's reason; `Unavailable`.
+    pub async fn hand_over_leadership(&self, from: &Member, to: u64) -> StoreResult<bool> {
+        let handing_over = async {
+            // Only the leader hands over.
+            let client = Client::connect(&from.client_urls, Some(self.configuration.options())).await?;
+            let mut maintenance = client.maintenance_client();
+            if maintenance.status().await?.leader() != from.id {
+                return Ok(false);
+            }
+            maintenance.move_leader(to).await?;
+            Ok(true)
+        };
+        within(&self.configuration, "move leader", handing_over).await
+    }
+
     /// Removes a member. Its process ends.
     ///
     /// # Errors

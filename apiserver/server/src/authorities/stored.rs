@@ -88,6 +88,15 @@ impl AuthorityStore {
         }
     }
 
+    /// Returns the certificate of the CA that signs the certificates of servers, in PEM; `None` if the store has none yet.
+    ///
+    /// # Errors
+    /// The store does not answer, or a CA in it is missing or cannot be opened.
+    pub(crate) async fn signing_servers(&self) -> anyhow::Result<Option<String>> {
+        let Some(found) = self.load().await? else { return Ok(None) };
+        Ok(Some(found.signing(Purpose::Serving)?.certificate.clone()))
+    }
+
     async fn generations(&self, purpose: Purpose) -> anyhow::Result<Option<Generations>> {
         let Some(rotation) = self.required::<Rotation>(ROTATION, purpose.name()).await? else {
             return Ok(None);

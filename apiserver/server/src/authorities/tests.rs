@@ -213,6 +213,22 @@ async fn a_rotation_keeps_old_certificates_until_it_ends_and_refuses_to_end_whil
     assert_eq!(stopped.store().uses().await.unwrap(), []);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_token_names_the_ca_that_signs_servers_during_a_rotation() {
+    let stopped = Stopped::new().await;
+    let signing = async || stopped.store().signing_servers().await.unwrap().unwrap();
+    let first = signing().await;
+    stopped.run(start, &[Purpose::Serving]).await.unwrap();
+    assert_eq!(signing().await, first);
+    stopped.run(promote, &[Purpose::Serving]).await.unwrap();
+    let second = signing().await;
+    assert_ne!(second, first);
+    let trusted = stopped.restart().await.bundle(Purpose::Serving);
+    assert_eq!(trusted, format!("{first}{second}"), "a node that has joined trusts both");
+    let hashes = crate::join::hashes_of_cas(&trusted).unwrap();
+    assert_eq!(hashes.last(), crate::join::hashes_of_cas(&second).unwrap().first());
+}
+
 const CLIENT: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// Reports whether CAs in PEM have signed a client certificate.

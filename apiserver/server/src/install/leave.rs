@@ -66,6 +66,7 @@ async fn remove_member(
     let Some(own) = own.into_iter().next() else {
         return Steps::kept(&format!("etcd has no member at {peer}"));
     };
+    let heir = others.iter().find(|it| !it.is_learner && !it.client_urls.is_empty()).map(|it| it.id);
     let endpoints: Vec<String> =
         others.iter().filter(|it| !it.is_learner).flat_map(|it| it.client_urls.clone()).collect();
     if endpoints.is_empty() {
@@ -75,8 +76,24 @@ async fn remove_member(
         );
     }
     let others = Members::connect(EtcdConfiguration { endpoints, ..any }).await?;
+    hand_over(steps, &others, &own, heir).await?;
     remove(&others, own.id).await.context("etcd does not remove this node")?;
     steps.changed("removed", &format!("{}  from etcd", installation.node))
+}
+
+/// Makes another member the leader, if this one is. The removal does not need that, so a failure does not stop it.
+async fn hand_over(
+    steps: &mut Steps,
+    others: &Members,
+    own: &Member,
+    heir: Option<u64>,
+) -> anyhow::Result<()> {
+    let Some(heir) = heir else { return Ok(()) };
+    match others.hand_over_leadership(own, heir).await {
+        Ok(false) => Ok(()),
+        Ok(true) => steps.changed("moved", "leadership of etcd  to another node"),
+        Err(error) => line("warning", &format!("the leadership of etcd was not moved: {error}")),
+    }
 }
 
 /// Returns the connection to a member that answers, and the list of all members. This node is tried first, then the

@@ -110,10 +110,10 @@ impl Services {
         Ok(true)
     }
 
-    /// Waits until Capstan is ready.
-    pub(super) fn await_ready(&self, installation: &Installation, ca: &str) -> anyhow::Result<()> {
+    /// Waits until Capstan is ready. Its certificate is signed by one of `cas`, in PEM: during a rotation, several are trusted.
+    pub(super) fn await_ready(&self, installation: &Installation, cas: &str) -> anyhow::Result<()> {
         let url = rendered::readiness(installation);
-        let client = join::client(&join::hash_of_ca(ca)?)?;
+        let client = join::client(&join::hashes_of_cas(cas)?)?;
         let end = Instant::now() + PATIENCE;
         let is_ready = run_async(async {
             loop {

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use storage_contract::Store;
 use storage_etcd::EtcdStore;
 
 use super::installation::{Installation, StoreKind, is_node_name};
 use super::{Layout, run_async};
+use crate::authorities::AuthorityStore;
 use crate::cli::TokenCreateArguments;
 use crate::config::ServerConfiguration;
 use crate::etcd_files::EtcdFiles;
-use crate::join::{JoinTokens, LIFETIME, Token, hash_of_ca};
+use crate::join::{JoinTokens, LIFETIME, Token, hashes_of_cas};
 use crate::{encryption, output, pki};
 
 /// Creates a join token, and prints it.
@@ -44,13 +46,19 @@ pub(super) fn create(
     let etcd = configuration.storage.etcd.context("storage.etcd: the configuration names no etcd")?;
     let etcd = EtcdFiles::new(etcd, false).read()?;
     let file = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
-    let token = Token::new(hash_of_ca(&pki::read(&data.join("pki/ca.crt"))?)?)?;
     run_async(async {
-        let store = EtcdStore::connect(etcd).await?;
-        let tokens = JoinTokens::new(Arc::new(store), file.encryption);
-        tokens.add(&token, node, Timestamp::now()).await
-    })??;
-    Ok(token)
+        let store: Arc<dyn Store> = Arc::new(EtcdStore::connect(etcd).await?);
+        let authorities = AuthorityStore::new(Arc::clone(&store), Arc::clone(&file.encryption));
+        // The servers' certificates are signed by the CA of the store. Until a server has started, it has none.
+        let ca = match authorities.signing_servers().await? {
+            Some(ca) => ca,
+            None => pki::read(&data.join("pki/ca.crt"))?,
+        };
+        let hash = hashes_of_cas(&ca)?.into_iter().next().context("the CA has no certificate")?;
+        let token = Token::new(hash)?;
+        JoinTokens::new(store, file.encryption).add(&token, node, Timestamp::now()).await?;
+        Ok(token)
+    })?
 }
 
 /// Returns the command with which a node joins.

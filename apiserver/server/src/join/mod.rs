@@ -16,7 +16,7 @@ mod tokens;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use pin::{client, hash_of_ca};
+pub(crate) use pin::{client, hashes_of_cas};
 pub(crate) use proof::NodeKey;
 pub(crate) use request::join;
 pub(crate) use service::open;

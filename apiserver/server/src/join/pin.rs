@@ -20,13 +20,13 @@ use crate::pki;
 /// Time limit of a request. The server may have to wait for etcd.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Returns the hash that a join token has for a CA in PEM: SHA-256 of its public key, in hex.
+/// Returns the hash that a join token has for each CA in PEM: SHA-256 of its public key, in hex.
 ///
 /// # Errors
 /// A text that is no certificate.
-pub(crate) fn hash_of_ca(pem: &str) -> anyhow::Result<String> {
+pub(crate) fn hashes_of_cas(pem: &str) -> anyhow::Result<Vec<String>> {
     let found = pki::certificates(pem, "the CA")?;
-    found.first().and_then(hash).context("the CA is no X.509 certificate")
+    found.iter().map(|ca| hash(ca).context("the CA is no X.509 certificate")).collect()
 }
 
 fn hash(certificate: &CertificateDer<'_>) -> Option<String> {
@@ -34,14 +34,14 @@ fn hash(certificate: &CertificateDer<'_>) -> Option<String> {
     Some(hex(digest(&SHA256, parsed.public_key().raw).as_ref()))
 }
 
-/// Creates a client that talks only to servers whose certificate is signed by the CA with this hash. The handshake with
-/// any other server fails before the client has sent a request.
+/// Creates a client that talks only to servers whose certificate is signed by a CA with one of these hashes. The handshake
+/// with any other server fails before the client has sent a request.
 ///
 /// # Errors
 /// TLS cannot be set up.
-pub(crate) fn client(hash: &str) -> anyhow::Result<reqwest::Client> {
+pub(crate) fn client(hashes: &[String]) -> anyhow::Result<reqwest::Client> {
     let provider = CryptoProvider::get_default().context("no provider of TLS is installed")?;
-    let verifier = PinnedCa { hash: hash.to_owned(), provider: Arc::clone(provider) };
+    let verifier = PinnedCa { hashes: hashes.to_vec(), provider: Arc::clone(provider) };
     let tls = ClientConfig::builder_with_protocol_versions(&[&version::TLS13])
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
@@ -51,10 +51,10 @@ pub(crate) fn client(hash: &str) -> anyhow::Result<reqwest::Client> {
     builder.timeout(TIMEOUT).tls_backend_preconfigured(tls).build().context("cannot create an HTTP client")
 }
 
-/// Verifier that finds the CA in the chain of the server, by the hash of its key.
+/// Verifier that finds a CA in the chain of the server, by the hash of its key.
 #[derive(Debug)]
 struct PinnedCa {
-    hash: String,
+    hashes: Vec<String>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -67,8 +67,9 @@ impl ServerCertVerifier for PinnedCa {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let is_pinned =
-            |certificate: &&CertificateDer<'_>| hash(certificate).as_deref() == Some(self.hash.as_str());
+        let is_pinned = |certificate: &&CertificateDer<'_>| {
+            hash(certificate).is_some_and(|hash| self.hashes.contains(&hash))
+        };
         let ca = intermediates.iter().find(is_pinned).ok_or(CertificateError::UnknownIssuer)?;
         let mut roots = RootCertStore::empty();
         roots.add(ca.clone().into_owned())?;

@@ -29,7 +29,7 @@ pub(crate) async fn join(
     };
     key.sign(&mut request)?;
     let url = format!("{}{PATH}", server.trim_end_matches('/'));
-    let sending = client(&token.ca)?.post(&url).body(serde_json::to_vec(&request)?);
+    let sending = client(std::slice::from_ref(&token.ca))?.post(&url).body(serde_json::to_vec(&request)?);
     let answer = match sending.send().await {
         Ok(answer) => answer,
         Err(error) => bail!("{server}: {}", explain(&error)),

@@ -204,7 +204,7 @@ async fn server() -> (u16, String, tokio::task::JoinHandle<Vec<u8>>) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let hash = hash_of_ca(authority.certificate()).unwrap();
+    let hash = hashes_of_cas(authority.certificate()).unwrap().remove(0);
     let received = apiserver_executor::spawn_joined(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let Ok(mut stream) = acceptor.accept(stream).await else { return Vec::new() };
@@ -251,7 +251,7 @@ async fn the_hash_of_the_ca_alone_does_not_make_a_server_trusted() {
         let (stream, _) = listener.accept().await.unwrap();
         TlsAcceptor::from(Arc::new(config)).accept(stream).await.is_ok()
     });
-    let hash = hash_of_ca(right.certificate()).unwrap();
+    let hash = hashes_of_cas(right.certificate()).unwrap();
     assert!(client(&hash).unwrap().get(&url).send().await.is_err());
     assert!(!accepted.await.unwrap());
 }
