@@ -160,6 +160,10 @@ impl Cloud for OpenStackCloud {
         network::set_routes(&self.0, router, routes).await
     }
 
+    async fn remove_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()> {
+        network::remove_routes(&self.0, router, routes).await
+    }
+
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()> {
         network::add_router_interface(&self.0, router, subnet).await
     }
@@ -416,7 +420,7 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn load_balancer_limits(&self) -> CloudResult<LoadBalancerLimits> {
-        Ok(load_balancer::limits(&self.0).await)
+        load_balancer::limits(&self.0).await
     }
 
     async fn set_pool_algorithm(&self, id: &str, algorithm: &str) -> CloudResult<()> {

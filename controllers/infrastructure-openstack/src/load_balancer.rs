@@ -5,7 +5,8 @@ mod children;
 pub(crate) use children::*;
 
 use controllers_infrastructure::{
-    CloudResult, LoadBalancer, LoadBalancerFlavor, LoadBalancerLimits, LoadBalancerQuery, NewLoadBalancer,
+    CloudError, CloudResult, ErrorClass, LoadBalancer, LoadBalancerFlavor, LoadBalancerLimits,
+    LoadBalancerQuery, NewLoadBalancer,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -100,19 +101,32 @@ const ALLOWED_CIDRS: u32 = 12;
 
 /// Returns which attributes Octavia does not have. One that does not show its versions counts as new: the list of clients
 /// must not be left out by mistake, and an old Octavia refuses it.
-pub(crate) async fn limits(session: &Session) -> LoadBalancerLimits {
-    let minor = session.octavia_minor().await.ok().flatten();
+///
+/// # Errors
+/// Octavia does not answer now. A version that was not read says nothing about what Octavia has.
+pub(crate) async fn limits(session: &Session) -> CloudResult<LoadBalancerLimits> {
+    let minor = match session.octavia_minor().await {
+        Ok(minor) => minor,
+        Err(error) if hides_versions(&error) => None,
+        Err(error) => return Err(error),
+    };
     let lacks = |since: u32| minor.is_some_and(|minor| minor < since);
-    LoadBalancerLimits {
+    Ok(LoadBalancerLimits {
         lacks_tags: lacks(TAGS),
         lacks_idle_timeouts: lacks(TIMEOUTS),
         lacks_allowed_cidrs: lacks(ALLOWED_CIDRS),
-    }
+    })
+}
+
+/// Reports whether a cloud does not show the versions of Octavia. A proxy before the API may refuse or lack their path.
+fn hides_versions(error: &CloudError) -> bool {
+    use ErrorClass::{Forbidden, Invalid, NotFound, Unauthorized};
+    matches!(error.class, Forbidden | Invalid | NotFound | Unauthorized)
 }
 
 /// Returns tags for a body, if Octavia has tags.
-async fn tags(session: &Session, tags: &[String]) -> Option<Value> {
-    (!limits(session).await.lacks_tags).then(|| json!(tags))
+async fn tags(session: &Session, tags: &[String]) -> CloudResult<Option<Value>> {
+    Ok((!limits(session).await?.lacks_tags).then(|| json!(tags)))
 }
 
 pub(crate) async fn load_balancers(
@@ -134,7 +148,7 @@ pub(crate) async fn create_load_balancer(
     let body = object([
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
-        ("tags", tags(session, &new.tags).await),
+        ("tags", tags(session, &new.tags).await?),
         ("admin_state_up", Some(json!(true))),
         ("vip_port_id", text(new.vip_port_id.as_ref())),
         ("vip_subnet_id", text(new.vip_subnet_id.as_ref())),

@@ -68,6 +68,25 @@ async fn a_nova_that_is_too_old_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_version_of_octavia_that_was_not_read_says_nothing_about_its_attributes() {
+    const VERSIONS: &str = "GET /load-balancer/ ";
+    let of = async |answers: Vec<Answer>| {
+        let (stub, cloud) = connected().await;
+        answers.into_iter().for_each(|answer| stub.enqueue(VERSIONS, answer));
+        let found = cloud.load_balancer_limits().await;
+        found.map(|it| (it.lacks_tags, it.lacks_allowed_cidrs)).map_err(|error| error.class)
+    };
+    let old = || response(200, r#"{"versions":[{"id":"v2.4"},{"id":"v2.0"}]}"#);
+    assert_eq!(of(vec![old()]).await, Ok((true, true)));
+    assert_eq!(of(vec![response(200, r#"{"versions":[{"id":"v2.26"}]}"#)]).await, Ok((false, false)));
+    // Some clouds do not show the versions. The others fail for a time.
+    assert_eq!(of(vec![response(404, "{}")]).await, Ok((false, false)));
+    let failing = (0..20).map(|_| response(503, "{}")).collect();
+    assert!(of(failing).await.is_err());
+    assert_eq!(of(vec![response(503, "{}"), old()]).await, Ok((true, true)));
+}
+
+#[tokio::test]
 async fn every_page_is_read() {
     let (stub, cloud) = connected().await;
     let page = |id: &str, next: &str| {

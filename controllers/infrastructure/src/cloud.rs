@@ -123,6 +123,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
     /// Replaces the static routes of a router: destination and next hop.
     async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()>;
+    /// Removes static routes of a router: destination and next hop. Routes that others add at the same time stay, if Neutron
+    /// has the extension `extraroute-atomic`. A route that is not there is no error.
+    async fn remove_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()>;
 
     /// Connects a subnet to a router; one that is connected already is an error of class `Conflict`.
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;

@@ -158,6 +158,9 @@ fn resources(
         (&Method::PUT, [id, "remove_router_interface"]) if kind == ResourceKind::Router => {
             router_interfaces::remove(state, context, id)
         }
+        (&Method::PUT, [id, "remove_extraroutes"]) if kind == ResourceKind::Router => {
+            routers::remove_routes(state, context, id)
+        }
         (&Method::PUT, [id, "add_subports"]) if kind == ResourceKind::Trunk => {
             trunks::add_subports(state, context, id)
         }

@@ -132,6 +132,7 @@ forward! {
         delete_subnet(id: &str) -> ();
         create_router(new: &NewRouter) -> Router;
         set_routes(router: &str, routes: &[(String, String)]) -> ();
+        remove_routes(router: &str, routes: &[(String, String)]) -> ();
         add_router_interface(router: &str, subnet: &str) -> ();
         remove_router_interface(router: &str, subnet: &str) -> ();
         delete_router(id: &str) -> ();

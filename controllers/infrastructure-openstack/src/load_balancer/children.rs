@@ -60,7 +60,7 @@ pub(crate) async fn listeners(session: &Session, load_balancer: &str) -> CloudRe
 }
 
 pub(crate) async fn create_listener(session: &Session, new: &NewListener) -> CloudResult<Listener> {
-    let limits = limits(session).await;
+    let limits = limits(session).await?;
     let timeout = new.idle_timeout.filter(|_| !limits.lacks_idle_timeouts).map(|timeout| json!(timeout));
     let has_cidrs = !new.allowed_cidrs.is_empty() && !limits.lacks_allowed_cidrs;
     let cidrs = has_cidrs.then(|| json!(new.allowed_cidrs));
@@ -146,7 +146,7 @@ pub(crate) async fn create_pool(session: &Session, new: &NewPool) -> CloudResult
     let body = object([
         ("listener_id", Some(json!(new.listener_id))),
         ("name", Some(json!(new.name))),
-        ("tags", tags(session, &new.tags).await),
+        ("tags", tags(session, &new.tags).await?),
         ("protocol", Some(json!("TCP"))),
         ("lb_algorithm", Some(json!(new.algorithm))),
     ]);
@@ -219,7 +219,7 @@ fn new_member(new: &NewMember, tags: Option<Value>) -> Map<String, Value> {
 }
 
 pub(crate) async fn create_member(session: &Session, pool: &str, new: &NewMember) -> CloudResult<Member> {
-    let tags = tags(session, &new.tags).await;
+    let tags = tags(session, &new.tags).await?;
     let request = post(&members_of(pool), "member", &new_member(new, tags));
     Ok(session.under::<MemberBody>(&request, "member").await?.into())
 }
@@ -305,7 +305,7 @@ pub(crate) async fn create_health_monitor(
     let mut body = object([
         ("pool_id", Some(json!(new.pool_id))),
         ("name", Some(json!(new.name))),
-        ("tags", tags(session, &new.tags).await),
+        ("tags", tags(session, &new.tags).await?),
         ("type", Some(json!(kind))),
         ("http_method", path.as_ref().map(|_| json!("GET"))),
         ("expected_codes", path.as_ref().map(|_| json!("200"))),

@@ -121,10 +121,36 @@ pub(crate) async fn set_routes(
     router: &str,
     routes: &[(String, String)],
 ) -> CloudResult<()> {
+    let request = Request::put(Service::Network, path("routers", router), routes_body(routes));
+    session.done(&request).await.map(drop)
+}
+
+fn routes_body(routes: &[(String, String)]) -> Value {
     let route = |(to, next): &(String, String)| json!({"destination": to, "nexthop": next});
     let routes: Vec<Value> = routes.iter().map(route).collect();
-    let body = json!({"router": {"routes": routes}});
-    session.done(&Request::put(Service::Network, path("routers", router), body)).await.map(drop)
+    json!({"router": {"routes": routes}})
+}
+
+/// Extension of Neutron that removes single routes. Without it, all routes of a router are replaced.
+const ATOMIC_ROUTES: &str = "extraroute-atomic";
+
+pub(crate) async fn remove_routes(
+    session: &Session,
+    router: &str,
+    routes: &[(String, String)],
+) -> CloudResult<()> {
+    if session.network_extensions().await?.iter().any(|it| it == ATOMIC_ROUTES) {
+        let path = format!("{}/remove_extraroutes", path("routers", router));
+        return session.done(&Request::put(Service::Network, path, routes_body(routes))).await.map(drop);
+    }
+    // The list is read again right before it is replaced, so that a route of another program is rarely lost.
+    let query = NetworkQuery { id: Some(router.to_owned()), ..NetworkQuery::default() };
+    let Some(found) = routers(session, &query).await?.into_iter().next() else { return Ok(()) };
+    let stays: Vec<_> = found.routes.iter().filter(|route| !routes.contains(route)).cloned().collect();
+    if stays.len() < found.routes.len() {
+        set_routes(session, router, &stays).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn delete_router(session: &Session, id: &str) -> CloudResult<()> {

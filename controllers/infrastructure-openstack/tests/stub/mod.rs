@@ -154,6 +154,7 @@ impl Stub {
                 endpoint("compute", "compute/v2.1"),
                 endpoint("network", "network"),
                 endpoint("identity", "identity/v3"),
+                endpoint("load-balancer", "load-balancer"),
             ]
             .join(",");
             let body = format!(

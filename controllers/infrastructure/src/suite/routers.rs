@@ -52,6 +52,11 @@ pub(super) async fn routers(world: World) {
     let error =
         refused(cloud.remove_router_interface(&router.id, &site.subnet.id).await, ErrorClass::Conflict);
     assert!(error.message.contains("required by one or more routes"), "{error}");
+    let other = ("198.51.100.0/24".to_owned(), format!("{prefix}.9"));
+    cloud.set_routes(&router.id, &[next[0].clone(), other.clone()]).await.unwrap();
+    let absent = ("203.0.113.0/24".to_owned(), format!("{prefix}.9"));
+    cloud.remove_routes(&router.id, &[next[0].clone(), absent]).await.unwrap();
+    assert_eq!(cloud.routers(&named).await.unwrap()[0].routes, [other]);
     cloud.set_routes(&router.id, &[]).await.unwrap();
     assert!(cloud.routers(&named).await.unwrap()[0].routes.is_empty());
 

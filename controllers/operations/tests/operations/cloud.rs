@@ -196,6 +196,10 @@ impl Cloud for FakeCloud {
         unused("set_routes")
     }
 
+    async fn remove_routes(&self, _: &str, _: &[(String, String)]) -> CloudResult<()> {
+        unused("remove_routes")
+    }
+
     async fn add_router_interface(&self, _: &str, _: &str) -> CloudResult<()> {
         unused("add_router_interface")
     }

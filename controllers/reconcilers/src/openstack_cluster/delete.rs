@@ -167,14 +167,20 @@ impl OpenStackClusterReconciler {
         Ok(())
     }
 
-    /// Names what stays in the cloud, in Events.
+    /// Names what stays in the cloud, in Events. The object goes now, so its annotations are no remedy any more.
     async fn name_kept(&self, object: &OpenStackCluster, volumes: &CsiVolumes, kept: &[String]) {
         if !volumes.kept.is_empty() {
-            let message = format!("kept {}", deletion_plan::kept_text(&volumes.kept, &volumes.snapshots));
+            let message = format!(
+                "kept {}. Delete them in the cloud when no one needs them",
+                deletion_plan::kept_text(&volumes.kept, &volumes.snapshots)
+            );
             self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
         }
         if !kept.is_empty() {
-            let message = format!("kept {}", leftovers::kept_text(kept));
+            let message = format!(
+                "kept {}. Delete them in the cloud when no one needs them",
+                leftovers::kept_text(kept)
+            );
             self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
         }
     }
@@ -421,9 +427,9 @@ async fn remove_routes(observer: &Observer<'_>, router: &str, cidr: &str) -> Res
     // It may be no router.
     let Some(found) = observer.cloud.routers(&query).await?.into_iter().next() else { return Ok(()) };
     let is_within = |next: &str| next.parse().is_ok_and(|next| cidrs::contains(cidr, next));
-    let stays: Vec<_> = found.routes.iter().filter(|(_, next)| !is_within(next)).cloned().collect();
-    if stays.len() < found.routes.len() {
-        observer.cloud.set_routes(router, &stays).await?;
+    let ours: Vec<_> = found.routes.into_iter().filter(|(_, next)| is_within(next)).collect();
+    if !ours.is_empty() {
+        observer.cloud.remove_routes(router, &ours).await?;
     }
     Ok(())
 }

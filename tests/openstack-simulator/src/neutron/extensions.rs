@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 
 /// Simulated extensions, by alias and name.
-const EXTENSIONS: [(&str, &str); 26] = [
+const EXTENSIONS: [(&str, &str); 27] = [
     ("allowed-address-pairs", "Allowed Address Pairs"),
     ("availability_zone", "Availability Zone"),
     ("binding", "Port Binding"),
@@ -17,6 +17,7 @@ const EXTENSIONS: [(&str, &str); 26] = [
     ("external-net", "Neutron external network"),
     ("extra_dhcp_opt", "Neutron Extra DHCP options"),
     ("extraroute", "Neutron Extra Route"),
+    ("extraroute-atomic", "Atomically add/remove extra routes"),
     ("fip-port-details", "Floating IP Port Details Extension"),
     ("ip-substring-filtering", "IP address substring filtering"),
     ("net-mtu", "Network MTU"),

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::resource::{apply, changes, check_quota, draft, find, reply};
+use super::resource::{apply, changes, check_quota, draft, find, find_own, reply};
 use super::{ResourceKind, allocate, bad_request, conflict};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
@@ -75,6 +75,18 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
             set(&mut changes, "external_gateway_info", gateway);
         }
     }
+    apply(state, context, ResourceKind::Router, id, changes)
+}
+
+/// `PUT /routers/{id}/remove_extraroutes`. Routes that the router does not have are ignored.
+pub(super) fn remove_routes(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
+    let router = find_own(state, context, ResourceKind::Router, id, "update")?;
+    let body = context.whole_body();
+    let removed = body.get("router").and_then(Value::as_object).map_or(&[][..], |it| list(it, "routes"));
+    let stays: Vec<Value> =
+        list(router, "routes").iter().filter(|route| !removed.contains(route)).cloned().collect();
+    let mut changes = Object::new();
+    set(&mut changes, "routes", stays);
     apply(state, context, ResourceKind::Router, id, changes)
 }
 
