@@ -17,10 +17,11 @@ use crate::project;
 const LISTED: usize = 10;
 
 impl OpenStackClusterReconciler {
-    /// Returns true if the Cluster is being deleted and the plan has not been shown.
+    /// Returns true if the Cluster is being deleted and no pass has tried to show the plan. If it cannot be shown, later
+    /// passes keep the time of the backoff.
     pub(super) async fn has_plan_to_show(&self, object: &OpenStackCluster) -> bool {
         let uid = object.uid().unwrap_or_default();
-        if object.metadata.deletion_timestamp.is_some() || self.announced.has(&uid, Stage::ShownEarly) {
+        if object.metadata.deletion_timestamp.is_some() || self.announced.has(&uid, Stage::TriedEarly) {
             return false;
         }
         let cluster = self.cluster(object).await.ok().flatten();
@@ -39,6 +40,7 @@ impl OpenStackClusterReconciler {
         if !is_deleted || !self.announced.is_new(&uid, Stage::ShownEarly) {
             return Ok(());
         }
+        self.announced.is_new(&uid, Stage::TriedEarly);
         let shown = Box::pin(self.show_early(object)).await;
         if shown.is_err() {
             self.announced.undo(&uid, Stage::ShownEarly);

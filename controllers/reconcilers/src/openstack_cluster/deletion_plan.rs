@@ -19,6 +19,8 @@ pub(super) struct Announced(Mutex<HashSet<(String, Stage)>>);
 /// Stage of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
+    /// A pass has tried to show the plan while the Machines existed. It came before its time; later ones do not.
+    TriedEarly,
     /// The plan was shown while the Machines existed.
     ShownEarly,
     /// The plan was shown before the deletion of the first resource.
@@ -89,24 +91,28 @@ impl Plan<'_> {
         }
         let mut kept = String::new();
         if !volumes.kept.is_empty() {
-            kept = format!(". Will keep {}", kept_text(&volumes.kept, &volumes.snapshots));
+            let what = kept_text(&volumes.kept, &volumes.snapshots);
+            kept = format!(
+                ". Will keep {what}. Delete them in the cloud, or name them in the annotation {} of the OpenStackCluster",
+                csi_volumes::DELETE
+            );
         }
         if !self.kept.is_empty() {
-            kept = format!("{kept}. Will keep {}", leftovers::kept_text(self.kept));
+            kept = format!(
+                "{kept}. Will keep {}. Delete them in the cloud, or name load balancers in the annotation {} of the \
+                 OpenStackCluster",
+                leftovers::kept_text(self.kept),
+                leftovers::DELETE
+            );
         }
         let deleted = if deleted.is_empty() { "nothing".to_owned() } else { deleted.join(", ") };
         format!("will delete {deleted}{kept}")
     }
 }
 
-/// Describes volumes that stay, and how they can be deleted.
+/// Describes volumes that stay.
 pub(super) fn kept_text(kept: &[Volume], snapshots: &[Snapshot]) -> String {
-    format!(
-        "volumes of the workload cluster: {}. They hold data. Delete them in the cloud, or name them in the annotation {} \
-         of the OpenStackCluster",
-        csi_volumes::describe(kept, snapshots),
-        csi_volumes::DELETE
-    )
+    format!("volumes of the workload cluster: {}. They hold data", csi_volumes::describe(kept, snapshots))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use crate::names;
 use crate::resource_events::deletion_error;
 
 /// Annotation with the ids of load balancers that are deleted with the cluster, separated by commas.
-const DELETE: &str = "capstan.dev/delete-leftovers";
+pub(super) const DELETE: &str = "capstan.dev/delete-leftovers";
 
 /// Reason of the Event and the condition that name what stays of the workload cluster.
 pub(super) const LEFTOVERS: &str = "LeftoversFound";
@@ -103,15 +103,12 @@ pub(super) async fn find(
     Ok(Found { balancers, ids, kept, evidence })
 }
 
-/// Returns the sentence about what stays, with the remedy.
+/// Returns the sentence about what stays.
 pub(super) fn kept_text(kept: &[String]) -> String {
     let more = kept.len().saturating_sub(LISTED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let listed = kept.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    format!(
-        "{listed}{rest}. They may belong to this workload cluster or to another one. Delete them in the cloud, or name load \
-         balancers in the annotation {DELETE} of the OpenStackCluster"
-    )
+    format!("{listed}{rest}. They may belong to this workload cluster or to another one")
 }
 
 async fn evidence(

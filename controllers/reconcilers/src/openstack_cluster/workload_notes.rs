@@ -68,11 +68,20 @@ impl WorkloadNotes {
     }
 }
 
-/// Adds new entries to a list. The oldest give way.
+/// Adds new entries to a list. If it is full, the oldest that are not seen give way. Entries that are seen stay, so the list
+/// of a large cluster does not change with each pass.
 fn add<'a>(noted: &mut Vec<String>, seen: impl Iterator<Item = &'a str>) {
-    let new: BTreeSet<&str> = seen.filter(|id| !noted.iter().any(|known| known == id)).collect();
-    noted.extend(new.into_iter().map(str::to_owned));
-    noted.drain(..noted.len().saturating_sub(NOTED));
+    let seen: BTreeSet<&str> = seen.collect();
+    let known: BTreeSet<&str> = noted.iter().map(String::as_str).collect();
+    let new: Vec<String> = seen.difference(&known).map(|id| (*id).to_owned()).collect();
+    let mut surplus = (noted.len() + new.len()).saturating_sub(NOTED);
+    noted.retain(|id| {
+        let gives_way = surplus > 0 && !seen.contains(id.as_str());
+        surplus -= usize::from(gives_way);
+        !gives_way
+    });
+    noted.extend(new);
+    noted.truncate(NOTED);
 }
 
 /// Notes what belongs to the workload cluster of a cluster that is settled.
@@ -170,13 +179,15 @@ async fn load_balancers(
     let is_candidate = |it: &&controllers_infrastructure::LoadBalancer| {
         exists(&it.id) && is_of_kubernetes(it) && !tag.is_on(&it.tags, &it.description) && !is_of_other(it)
     };
+    let mut seen = BTreeSet::new();
     for balancer in found.iter().filter(is_candidate) {
         match whose(&member_addresses(cloud, &balancer.id).await?, &ours, &others) {
-            Members::Ours => add(&mut notes.load_balancers, std::iter::once(balancer.id.as_str())),
+            Members::Ours => drop(seen.insert(balancer.id.as_str())),
             Members::Foreign => notes.load_balancers.retain(|id| *id != balancer.id),
             Members::Unclear => {}
         }
     }
+    add(&mut notes.load_balancers, seen.into_iter());
     Ok(())
 }
 
@@ -195,6 +206,13 @@ mod tests {
         assert_eq!(with(&["v0", "v199"]), noted);
         let found = with(&["new", "v5"]);
         assert_eq!((found.len(), found[0].as_str(), found[NOTED - 1].as_str()), (NOTED, "v1", "new"));
+        // More are seen than are noted: two passes write the same.
+        let many: Vec<String> = (0..NOTED + 50).map(|index| format!("w{index:03}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let first = with(&many);
+        let mut second = first.clone();
+        add(&mut second, many.iter().copied());
+        assert_eq!((first.len(), &second), (NOTED, &first));
     }
 
     #[test]
