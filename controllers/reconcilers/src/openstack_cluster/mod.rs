@@ -15,6 +15,7 @@ mod blockers;
 mod csi_volumes;
 mod decide;
 mod delete;
+mod delete_entry;
 mod deletion_plan;
 mod desired;
 mod expiry;
