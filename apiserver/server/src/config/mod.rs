@@ -13,6 +13,7 @@ mod limits;
 mod service_accounts;
 mod shutdown;
 mod tls;
+mod tracing;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) use limits::Limits;
 pub(crate) use service_accounts::ServiceAccounts;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
+pub(crate) use tracing::Tracing;
 
 /// Configuration of the server: `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are errors.
 ///
@@ -83,6 +85,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) logging: Logging,
     /// Audit log of requests.
     pub(crate) audit: Audit,
+    /// Export of traces. Default: none.
+    pub(crate) tracing: Option<Tracing>,
     /// Limits on concurrent requests.
     pub(crate) limits: Limits,
     /// Permission to use OpenStackClusterIdentities.
@@ -194,6 +198,7 @@ impl ServerConfiguration {
         self.keystone.as_ref().map_or(Ok(()), Keystone::check)?;
         self.authentication.check()?;
         self.audit.check()?;
+        self.tracing.as_ref().map_or(Ok(()), Tracing::check)?;
         self.controllers.check()?;
         self.limits.check()?;
         self.service_accounts.check()?;
@@ -252,6 +257,10 @@ mod tests {
         let table = [
             ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
             ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
+            ("tracing: {samplingRatePerMillion: 1000001}", "tracing.samplingRatePerMillion: "),
+            ("tracing: {endpoint: 'ftp://a'}", "tracing.endpoint: "),
+            ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
+            ("tracing: {caFile: a}", "tracing.caFile: "),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
             (
