@@ -56,6 +56,11 @@ pub(crate) fn image_tools() -> anyhow::Result<()> {
     install(&IMAGES)
 }
 
+/// Installs the program that checks Debian packages.
+pub(crate) fn lintian() -> anyhow::Result<()> {
+    install(&[Package { name: "lintian", file: "/usr/bin/lintian" }])
+}
+
 /// Returns the path of a program that runs static programs of another architecture.
 pub(crate) fn emulator(architecture: &str) -> anyhow::Result<PathBuf> {
     let file = match architecture {
@@ -334,6 +339,7 @@ pub(crate) fn zig() -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the path of promtool. Debian's package of Prometheus is unpacked and not installed: it would start a server.
+#[cfg(test)]
 pub(crate) fn promtool() -> anyhow::Result<PathBuf> {
     Ok(unpacked("prometheus")?.join("usr/bin/promtool"))
 }

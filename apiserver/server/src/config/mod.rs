@@ -38,6 +38,9 @@ pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
 pub(crate) use tracing::Tracing;
 
+/// Name of systemd's credential with the encryption at rest.
+const ENCRYPTION: &str = "encryption.yaml";
+
 /// Configuration of the server: `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are errors.
 ///
 /// ```yaml
@@ -77,7 +80,8 @@ pub(crate) struct ServerConfiguration {
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
-    /// `encryption.yaml` in the data directory. The first start creates it with a new key for Secrets.
+    /// `encryption.yaml` among the credentials of systemd, else in the data directory. The first start creates the latter
+    /// with a new key for Secrets.
     pub(crate) encryption_config_file: Option<PathBuf>,
     /// Additional names and addresses for the server's own certificate. Default: none.
     pub(crate) server_names: Vec<String>,
@@ -166,6 +170,9 @@ impl ServerConfiguration {
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());
         }
+        if configuration.encryption_config_file.is_none() {
+            configuration.encryption_config_file = credential(ENCRYPTION);
+        }
         configuration.force = arguments.force;
         if let Some(delay) = &arguments.shutdown_delay {
             configuration.shutdown.delay = Some(delay.clone());
@@ -226,6 +233,12 @@ impl ServerConfiguration {
     pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
         data_directory(self.data_directory.as_deref())
     }
+}
+
+/// Returns the file of a credential that systemd passes to the service, if it does.
+fn credential(name: &str) -> Option<PathBuf> {
+    let directory = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|value| !value.is_empty())?;
+    Some(PathBuf::from(directory).join(name)).filter(|path| path.exists())
 }
 
 /// Returns the given directory, or the default one of this user.
