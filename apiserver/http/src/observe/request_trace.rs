@@ -70,7 +70,7 @@ impl RequestTrace {
 /// Caller of a request, as far as its trace context is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Nobody has proved who it is.
+    /// A caller that is not authenticated.
     Unknown,
     /// An authenticated user.
     Known,

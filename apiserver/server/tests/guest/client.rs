@@ -130,8 +130,8 @@ impl Identity {
         Self { config: Arc::new(config), remote_user: None, trace: None }
     }
 
-    /// Returns nobody's identity: without a certificate.
-    pub(crate) fn nobody(data: &Path) -> Self {
+    /// Returns an identity without a certificate.
+    pub(crate) fn anonymous(data: &Path) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut roots = rustls::RootCertStore::empty();
         let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();

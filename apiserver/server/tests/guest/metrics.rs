@@ -156,12 +156,9 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     ];
     let others = others.map(read).concat();
     let mut found = BTreeSet::new();
-    for file in [
-        "grafana/capstan.json",
-        "grafana/controllers.json",
-        "grafana/storage.json",
-        "prometheus/rules.yaml",
-    ] {
+    for file in
+        ["grafana/capstan.json", "grafana/controllers.json", "grafana/storage.json", "prometheus/rules.yaml"]
+    {
         let document: Value = serde_saphyr::from_str(&read(&format!("manifests/{file}"))).unwrap();
         let asked = metrics_of(&document);
         assert!(asked.len() > 10, "{file}: {asked:?}");

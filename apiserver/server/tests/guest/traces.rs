@@ -86,7 +86,7 @@ async fn one_trace_goes_from_a_request_to_the_call_to_the_cloud() {
     let (collector, data) = (Collector::start().await, tempfile::tempdir().unwrap());
     let mut capstan = start(data.path(), &collector, 0).await;
     create_worker(&capstan.client(), &simulator).await;
-    assert!(collector.spans().is_empty(), "a trace that nobody wanted: {:?}", collector.spans());
+    assert!(collector.spans().is_empty(), "a trace without a cause: {:?}", collector.spans());
 
     let caller = capstan.client_of(capstan.identity.clone().with_trace(header()));
     let reboot = caller.once("POST", &format!("{MACHINE}/reboot"), "{}").await;
@@ -132,7 +132,7 @@ async fn the_trace_of_a_caller_who_is_not_authenticated_is_not_continued() {
     let of = |identity: Identity| capstan.client_of(identity.with_trace(header()));
     let known = of(capstan.identity.clone()).get("/api/v1/namespaces").await;
     assert_eq!(known.unwrap().code, 200);
-    let refused = of(Identity::nobody(data.path())).get("/api/v1/namespaces/default").await.unwrap();
+    let refused = of(Identity::anonymous(data.path())).get("/api/v1/namespaces/default").await.unwrap();
     assert!(matches!(refused.code, 401 | 403), "{}", refused.code);
     let of_code = |code: &'static str| {
         move |span: &Span| attributes(span).get("http.response.status_code").is_some_and(|it| it == code)
