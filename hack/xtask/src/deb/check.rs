@@ -38,8 +38,7 @@ fn lintian(packages: &[PathBuf]) -> anyhow::Result<()> {
         return Ok(());
     }
     // The release has no Debian bug number, and etcd is a program of Go, which links statically and has no man page.
-    let suppressed =
-        "initial-upload-closes-no-bugs,statically-linked-binary,unknown-file-in-systemd-directory";
+    let suppressed = "initial-upload-closes-no-bugs,statically-linked-binary";
     let mut lintian = Command::new("lintian");
     lintian.args(["--fail-on", "error", "--suppress-tags", suppressed, "--allow-root"]).args(packages);
     run::output(&mut lintian)?;
