@@ -127,6 +127,10 @@ impl Authorizer for HostAuthorizer {
             Err(error) => (Decision::Error(error), String::new()),
         }
     }
+
+    fn name(&self) -> &'static str {
+        "Host"
+    }
 }
 
 /// Returns the decision and, if it is a permission, the host's reason.

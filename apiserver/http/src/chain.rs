@@ -170,6 +170,7 @@ where
             let of_configurations = call.admission.clone();
             let (served, seat) = execution::serve(server, *call, admission, &connection.flush).await;
             scope.keep(seat);
+            let served = with_warnings(served, scope.take_warnings());
             match of_configurations.map(|admission| admission.notes()) {
                 Some(notes) => {
                     scope.annotate(notes.annotations);
@@ -182,8 +183,11 @@ where
     }
 }
 
-/// Adds the warnings of configurations to a response.
+/// Adds warnings to a response.
 fn with_warnings(served: Served, warnings: Vec<String>) -> Served {
+    if warnings.is_empty() {
+        return served;
+    }
     match served {
         Served::Answered(Ok(mut answer)) => {
             response::warn(&mut answer, &warnings);
@@ -230,6 +234,12 @@ where
     scope.set_impersonated(&user, constraint);
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     scope.decided(decided.word, &decided.reason);
+    if scope.is_recorded() {
+        scope.annotate(decided.annotations());
+    }
+    if let Some(warning) = decided.warning() {
+        scope.warn(warning);
+    }
     decided.result?;
     // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
     let started = Instant::now();
