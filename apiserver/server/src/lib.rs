@@ -22,6 +22,7 @@ mod etcd_files;
 mod host;
 mod host_copies;
 mod host_manifests;
+mod host_mirror;
 mod host_wait;
 mod install;
 mod join;

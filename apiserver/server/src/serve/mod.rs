@@ -373,7 +373,8 @@ fn direct_authorizer(policy: &RbacPolicy, host: Option<&Host>) -> Arc<dyn Author
     chain.push(Arc::new(controllers::local_policy()));
     chain.push(policy.authorizer());
     chain.extend(host.map(Host::authorizer_of_its_users));
-    Arc::new(Chain(chain))
+    let chain: Arc<dyn Authorizer> = Arc::new(Chain(chain));
+    host.map_or_else(|| Arc::clone(&chain), |host| host.cautious(Arc::clone(&chain)))
 }
 
 /// Spawns the task that follows the roles, the bindings and the namespaces of Keystone's projects.
