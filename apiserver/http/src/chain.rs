@@ -243,7 +243,7 @@ where
     decided.result?;
     // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
     let started = Instant::now();
-    let admission = match limits::admit(server, &info, &query, &user, scope.series()).await {
+    let admission = match limits::admit(server, &info, &query, &user, proxied, scope.series()).await {
         Ok(admission) => admission,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
