@@ -22,7 +22,7 @@ use crate::host_mirror::Mirroring;
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Pause after a change, which collects those that follow, and after an error of the store.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Data of the host that the keeper copies.
 #[derive(Clone)]
@@ -97,11 +97,10 @@ impl HostCopies {
         }
         self.update_kind(NAMESPACES, &mut stored.namespaces, &originals.namespaces.snapshot()).await?;
         let is_due = stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE);
-        let is_due = is_due && originals.health.age().is_zero();
         if let Some(mirror) = &originals.mirror {
-            self.update_mirror(mirror, &mut stored.mirror, is_due).await?;
+            self.update_mirror(mirror, &mut stored.mirror).await?;
         }
-        if is_due {
+        if is_due && originals.health.age().is_zero() {
             self.values.write(HEARTBEAT, ONLY, &Timestamp::now().as_second()).await?;
             stored.heartbeat = Some(Instant::now());
         }

@@ -8,7 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use super::keeper::{HEARTBEAT_INTERVAL, PAUSE};
 use super::{HEARTBEAT, HostCopies, ONLY};
 use crate::host_mirror::Mirroring;
 
@@ -37,6 +39,7 @@ pub(super) struct StoredMirror {
     permissions: Option<HashMap<String, Value>>,
     accounts: Option<HashMap<String, String>>,
     keys: Option<KeptKeys>,
+    heartbeat: Option<Instant>,
 }
 
 impl HostCopies {
@@ -55,15 +58,14 @@ impl HostCopies {
         })
     }
 
-    /// Writes what changed in the mirror, and its heartbeat if that `is_due`.
+    /// Writes what changed in the mirror, and its heartbeat.
     pub(super) async fn update_mirror(
         &self,
         mirroring: &Mirroring,
         stored: &mut StoredMirror,
-        is_due: bool,
     ) -> anyhow::Result<()> {
         // Before the first complete read, the mirror has nothing, or what the store has.
-        if mirroring.mirror().age() > super::keeper::HEARTBEAT_INTERVAL {
+        if !mirroring.is_synchronized() {
             return Ok(());
         }
         self.update_kind(PERMISSIONS, &mut stored.permissions, &mirroring.permissions()).await?;
@@ -75,8 +77,9 @@ impl HostCopies {
             self.values.write(TOKEN_KEYS, ONLY, keys).await?;
         }
         stored.keys = keys;
-        if is_due {
+        if stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE) {
             self.values.write(HEARTBEAT, MIRROR, &Timestamp::now().as_second()).await?;
+            stored.heartbeat = Some(Instant::now());
         }
         Ok(())
     }

@@ -101,6 +101,11 @@ impl Mirroring {
         self.changes.subscribe()
     }
 
+    /// Returns true if the mirror has all changes of the host.
+    pub(crate) fn is_synchronized(&self) -> bool {
+        self.mirror.age() < TICK * 3
+    }
+
     /// Applies the copies of an earlier process.
     pub(crate) fn restore(&self, restored: RestoredMirror) {
         if let Some(kept) = restored.keys {
@@ -120,6 +125,7 @@ impl Mirroring {
     pub(crate) async fn follow(&self) {
         tokio::join!(
             self.keys.follow(),
+            self.follow_keys(),
             self.health.while_reachable(|| async {
                 // What a host says before that is no copy.
                 self.health.up().await;
@@ -127,6 +133,15 @@ impl Mirroring {
             }),
             self.tick(),
         );
+    }
+
+    /// Passes the changes of the keys on.
+    async fn follow_keys(&self) {
+        let mut changes = self.keys.changes();
+        // The sender lives as long as `self`.
+        while changes.changed().await.is_ok() {
+            self.changed();
+        }
     }
 
     async fn follow_once(&self) {
@@ -177,7 +192,11 @@ impl Mirroring {
         let mut merged = Instant::now();
         loop {
             if self.is_current.load(Ordering::Acquire) && self.health.age().is_zero() {
+                let is_first = !self.is_synchronized();
                 self.mirror.synchronized();
+                if is_first {
+                    self.changed();
+                }
             } else {
                 self.mirror.report_age();
             }
