@@ -23,6 +23,7 @@ mod retry;
 mod secrets;
 mod tokens;
 mod ttl_cache;
+mod webhook;
 mod write_back;
 
 pub use audiences::Audiences;
@@ -38,4 +39,7 @@ pub use namespaces::HostNamespaces;
 pub use prober::{HostPin, Prober};
 pub use secrets::{HostSecrets, SecretCopies};
 pub use tokens::{HostKeys, HostTokens, KeptKeys};
+pub use webhook::{
+    AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, WebhookAuthorizer, WebhookSettings,
+};
 pub use write_back::{SecretWriteBack, WriteBackReport};

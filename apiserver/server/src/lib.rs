@@ -5,6 +5,7 @@ mod admission;
 mod assembly;
 mod authentication_file;
 mod authorities;
+mod authorization_file;
 mod backup;
 mod bootstrap_data;
 mod ca;

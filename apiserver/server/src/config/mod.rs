@@ -74,6 +74,9 @@ pub(crate) struct ServerConfiguration {
     pub(crate) authentication_config_file: Option<PathBuf>,
     /// Settings of these issuers.
     pub(crate) authentication: Authentication,
+    /// File with the authorizers of the direct endpoint and their order, in the format of Kubernetes'
+    /// `AuthorizationConfiguration`. Default: none.
+    pub(crate) authorization_config_file: Option<PathBuf>,
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
