@@ -185,10 +185,10 @@ impl HostMirror {
         let Some(allows) = self.allows(attributes) else { return };
         match decision {
             Decision::Allow if !allows => self.0.health.metrics().count_disagreement("narrower"),
-            Decision::Deny(_) | Decision::NoOpinion(_) if allows => {
-                if lock(&self.0.findings).begin(attributes) {
-                    lock(&self.0.pending).push((Instant::now() + SECOND_ANSWER, attributes.clone()));
-                }
+            Decision::Deny(_) | Decision::NoOpinion(_)
+                if allows && lock(&self.0.findings).begin(attributes) =>
+            {
+                lock(&self.0.pending).push((Instant::now() + SECOND_ANSWER, attributes.clone()));
             }
             _ => {}
         }

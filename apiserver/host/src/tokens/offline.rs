@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use apiserver_access::{CREDENTIAL_ID, ReviewFailed, UNVERIFIED, User};
 use apiserver_oidc::KeyRefusal;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -115,7 +116,7 @@ impl OfflineTokens {
         })?;
         let claims = Claims::deserialize(Value::Object(claims))
             .map_err(|error| Unverified::Refused(format!("it is none of a service account: {error}")))?;
-        claims.check(now())?;
+        claims.check(Timestamp::now().as_second())?;
         self.check_account(&claims.kubernetes)?;
         Ok(claims.user())
     }
@@ -154,9 +155,8 @@ fn verified(known: &Known, token: &str, audiences: &Audiences) -> Result<Map<Str
     known.keys.verify(token, &known.kept.issuer, &accepted, now())
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "a time in seconds has fewer digits than a float")]
 impl Claims {
-    fn check(&self, now: f64) -> Result<(), Unverified> {
+    fn check(&self, now: i64) -> Result<(), Unverified> {
         let refused = |text: &str| Err(Unverified::Refused(text.to_owned()));
         let objects = &self.kubernetes;
         let account = format!("system:serviceaccount:{}:{}", objects.namespace, objects.service_account.name);
@@ -164,7 +164,7 @@ impl Claims {
             return refused("its subject is not its service account");
         }
         let end = objects.warnafter.unwrap_or(self.exp).min(self.exp);
-        if now as i64 >= end {
+        if now >= end {
             return refused("its time to be renewed is over");
         }
         if end.saturating_sub(self.iat) > LONGEST_LIFE {

@@ -174,7 +174,7 @@ fn authorizer(entry: Entry, path: &FieldPath, errors: &mut Vec<FieldError>) -> O
         ("RBAC", _) => Some(AuthorizerKind::Rbac),
         ("Host", _) => Some(AuthorizerKind::Host),
         ("Webhook", Some(webhook)) => {
-            let settings = settings(entry.name, webhook, &path.child("webhook"), errors);
+            let settings = settings(entry.name, &webhook, &path.child("webhook"), errors);
             Some(AuthorizerKind::Webhook(Box::new(settings)))
         }
         ("Webhook", None) => {
@@ -206,7 +206,7 @@ fn check_name(name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
 
 fn settings(
     name: String,
-    webhook: Webhook,
+    webhook: &Webhook,
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) -> WebhookSettings {
@@ -230,7 +230,7 @@ fn settings(
         allowed_ttl,
         denied_ttl,
         denies_on_failure: webhook.failure_policy == "Deny",
-        conditions: conditions(&webhook, path, errors),
+        conditions: conditions(webhook, path, errors),
     }
 }
 

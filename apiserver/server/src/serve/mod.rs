@@ -109,8 +109,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         checks: [
             hooks.checks(&policy),
             admission.checks(),
-            checks(&tls, &encryption, &store, &authentication),
-            authorization.iter().map(AuthorizationFile::check).collect(),
+            checks(&tls, &encryption, &store, &authentication, &authorization),
         ]
         .concat(),
         supervisor: supervisor.clone(),
@@ -153,9 +152,11 @@ fn checks(
     encryption: &EncryptionKeys,
     store: &Arc<dyn Store>,
     authentication: &Option<AuthenticationFile>,
+    authorization: &Option<AuthorizationFile>,
 ) -> Vec<Check> {
     let own = [tls.check(), encryption.check(), storage_history::check(Arc::clone(store))];
-    own.into_iter().chain(authentication.iter().map(AuthenticationFile::check)).collect()
+    let of_files = authentication.iter().map(AuthenticationFile::check);
+    own.into_iter().chain(of_files).chain(authorization.iter().map(AuthorizationFile::check)).collect()
 }
 
 /// Parts that follow objects of the store, as long as the process runs.
