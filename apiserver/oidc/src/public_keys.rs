@@ -1,4 +1,4 @@
-//! Public keys of an issuer that somebody else keeps, and the verification of a token with them.
+//! Public keys of an issuer that another part keeps, and the verification of a token with them.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ pub struct Disagreement {
     pub user: String,
     /// Name of the class of the request.
     pub class: String,
-    /// What the host denies.
+    /// Request that the host denies.
     pub question: String,
     /// Time, in Unix seconds.
     pub at: i64,

@@ -55,11 +55,11 @@ struct Shared {
     /// Last time at which the mirror had all changes of the host.
     contact: Mutex<Contact>,
     findings: Mutex<Findings>,
-    /// Questions that are asked a second time, from this time on.
+    /// Questions that are sent a second time, from this time on.
     pending: Mutex<Vec<(Instant, Attributes)>>,
 }
 
-/// What the mirror knows about a service account.
+/// State of a service account in the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Account {
     /// The service accounts were never read, or too long ago.

@@ -17,7 +17,7 @@ use crate::health::HostState;
 use crate::jwt;
 use crate::mirror::{Account, HostMirror};
 
-/// Longest life of a token: a stolen one must end, although nobody can revoke it. Unit: seconds.
+/// Longest life of a token: a stolen one must end, although no administrator can revoke it. Unit: seconds.
 const LONGEST_LIFE: i64 = 24 * 3600;
 
 /// Verifier of tokens without the host.

@@ -12,7 +12,7 @@ use super::conditions::{self, Conditions};
 use super::*;
 use crate::fake::{Fake, status};
 
-/// Webhook that allows alice, denies mallory, fails about carol, never answers about dave, and knows nobody else.
+/// Webhook that allows alice, denies mallory, fails about carol, never answers about dave, and has no opinion about others.
 fn webhook() -> Fake {
     let webhook = Fake::new(status(500));
     webhook.responds(|line, review| {
