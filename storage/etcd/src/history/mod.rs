@@ -16,16 +16,19 @@ mod settle;
 mod verdict;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use apiserver_executor::spawn_detached;
 use etcd_client::proto::{PbRangeResponse, PbResponseHeader, PbTxnOpResponse};
-use etcd_client::{GetOptions, GetResponse, KvClient, Txn, TxnOp};
-use storage_contract::{Outage, Revision, StoreError, StoreResult};
+use etcd_client::{GetOptions, GetResponse, KeyValue, KvClient, Txn, TxnOp};
+use storage_contract::{Form, Outage, Revision, StoreError, StoreResult};
 use tokio::sync::watch as signal;
 use uuid::Uuid;
 
 pub(crate) use self::incarnation::{Access, Began, Incarnation};
+use self::marked_record::Marked;
+use self::record::Record;
 pub use self::replacement::Replacement;
 use self::settle::settle;
 use crate::EtcdConfiguration;
@@ -59,7 +62,8 @@ impl State {
     fn ended(&self, incarnation: &Arc<Incarnation>) -> Option<StoreError> {
         let detail = match &self.rewound {
             Some(why) => why.clone(),
-            None if Arc::ptr_eq(&self.incarnation, incarnation) => return None,
+            // The stored form may have changed within the incarnation.
+            None if self.incarnation.number == incarnation.number => return None,
             None => "a new incarnation of the store has begun".to_owned(),
         };
         Some(StoreError::Rewound { detail })
@@ -73,6 +77,18 @@ pub(crate) struct History {
     /// Key of the record.
     key: Vec<u8>,
     state: signal::Sender<State>,
+    /// Form of the store that this release cannot read; 0: there is none.
+    unreadable: AtomicU64,
+    /// Number of values of a form that no server on the record writes.
+    strays: AtomicU64,
+}
+
+/// Result of a look at the record, after a call found another one.
+pub(crate) enum Changed {
+    /// The stored form has changed, and the call can be repeated.
+    Form,
+    /// The call fails.
+    Ended(StoreError),
 }
 
 impl History {
@@ -80,14 +96,14 @@ impl History {
     pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
         let EtcdConfiguration { prefix, seen, accept_migrated, .. } = configuration;
         let key = record_key(prefix);
-        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated).await?;
+        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated, None).await?;
         Ok(Self::of(calls, key, incarnation))
     }
 
     fn of(calls: Calls, key: Vec<u8>, incarnation: Incarnation) -> Arc<Self> {
         let incarnation = Arc::new(incarnation);
         let state = signal::Sender::new(State { incarnation, rewound: None });
-        Arc::new(Self { calls, key, state })
+        Arc::new(Self { calls, key, state, unreadable: AtomicU64::new(0), strays: AtomicU64::new(0) })
     }
 
     /// Returns the client for calls whose answers need no check.
@@ -109,6 +125,74 @@ impl History {
     /// Returns the newest state that this server has seen.
     pub(crate) fn seen(&self) -> Seen {
         self.state.borrow().incarnation.seen()
+    }
+
+    /// Returns the stored form.
+    pub(crate) fn form(&self) -> Form {
+        self.state.borrow().incarnation.form
+    }
+
+    /// Returns the form of the store, if this release cannot read it.
+    pub(crate) fn unreadable(&self) -> Option<u64> {
+        Some(self.unreadable.load(Ordering::Acquire)).filter(|form| *form > 0)
+    }
+
+    /// Notes a value that a watch has reported.
+    pub(crate) fn note_form(&self, found: &KeyValue) {
+        if self.state.borrow().incarnation.is_stray(found) {
+            self.strays.fetch_add(1, Ordering::AcqRel);
+            tracing::error!(
+                key = %String::from_utf8_lossy(found.key()),
+                "StrayWriter: a program that does not compare the record of the store has written a value in a form that no server writes"
+            );
+        }
+    }
+
+    /// Returns the number of such values.
+    pub(crate) fn strays(&self) -> u64 {
+        self.strays.load(Ordering::Acquire)
+    }
+
+    /// Replaces the stored form by compare-and-swap.
+    ///
+    /// # Errors
+    /// `Refused`, if the store has another form than the expected one, or a mark; `Unavailable`.
+    pub(crate) async fn change_form(self: &Arc<Self>, expected: Form, new: Form) -> StoreResult<()> {
+        let began = self.begin()?.incarnation;
+        let refuse = || {
+            let reason = "its stored form has changed since; look at `capstan storage form`".to_owned();
+            StoreError::Refused { operation: "change the stored form", reason }
+        };
+        let (text, (_, revision)) = settle::read(&self.calls, &self.key).await?;
+        let record = text.as_deref().map(Marked::parse).transpose()?.map(Marked::served).transpose()?;
+        let record = record.ok_or_else(refuse)?;
+        if record.form == new {
+            self.adopt(&began, &record, revision);
+            return Ok(());
+        }
+        if record.form != expected || began.with_form_of(&record, revision).is_none() {
+            return Err(refuse());
+        }
+        let next = Record { form: new, ..record };
+        let written = settle::replace(&self.calls, &self.key, text, &next.text()).await?;
+        let (_, revision) = written.ok_or_else(refuse)?;
+        self.adopt(&began, &next, revision);
+        Ok(())
+    }
+
+    /// Uses the stored form of a newer record from now on. Returns false if it is the record of another incarnation.
+    fn adopt(&self, began: &Arc<Incarnation>, record: &Record, revision: i64) -> bool {
+        let Some(next) = began.with_form_of(record, revision) else { return false };
+        self.state.send_if_modified(|state| {
+            let is_current = state.rewound.is_none() && state.incarnation.number == next.number;
+            let is_new = is_current && state.incarnation.form != next.form;
+            if is_new {
+                tracing::info!(form = ?next.form, "the stored form has changed");
+                state.incarnation = Arc::new(next);
+            }
+            is_new
+        });
+        true
     }
 
     /// Begins a call.
@@ -195,11 +279,19 @@ impl History {
     async fn recover(self: Arc<Self>, ended: Arc<Incarnation>) {
         let (mut pause, mut outage) = (PAUSES.0, Outage::default());
         loop {
-            match settle(&self.calls, &self.key, Some(&ended.seen()), ended.number + 1, false).await {
+            let (seen, next, form) = (ended.seen(), ended.number + 1, Some(ended.form));
+            match settle(&self.calls, &self.key, Some(&seen), next, false, form).await {
                 Ok(next) => {
+                    self.unreadable.store(0, Ordering::Release);
                     let state = State { incarnation: Arc::new(next), rewound: None };
                     self.state.send_replace(state);
                     return;
+                }
+                Err(StoreError::Form { found }) if self.unreadable.swap(found, Ordering::AcqRel) != found => {
+                    tracing::error!(
+                        found,
+                        "the store has a form that this release cannot read; nothing is served"
+                    );
                 }
                 Err(error) if outage.should_log() => {
                     tracing::error!(%error, "cannot begin a new incarnation of the store; retrying");
@@ -221,6 +313,24 @@ impl History {
         key: &[u8],
         options: Option<GetOptions>,
     ) -> StoreResult<(GetResponse, Arc<Incarnation>)> {
+        loop {
+            match self.range_once(operation, key, options.clone()).await? {
+                Ok(found) => return Ok(found),
+                Err(incarnation) => match self.replaced(&incarnation).await {
+                    Changed::Form => {}
+                    Changed::Ended(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Reads a range. Returns the incarnation, if etcd does not have its record.
+    async fn range_once(
+        self: &Arc<Self>,
+        operation: &'static str,
+        key: &[u8],
+        options: Option<GetOptions>,
+    ) -> StoreResult<Result<(GetResponse, Arc<Incarnation>), Arc<Incarnation>>> {
         let began = self.begin()?;
         let guarded =
             Txn::new().when([began.incarnation.guard()]).and_then([TxnOp::get(key, options.clone())]);
@@ -229,16 +339,18 @@ impl History {
             async move { kv.txn(guarded).await }
         };
         let answer = match self.calls.reading(operation, read).await {
-            Err(refused) if is_full(&refused) => return self.unguarded(operation, key, options).await,
+            Err(refused) if is_full(&refused) => {
+                return self.unguarded(operation, key, options).await.map(Ok);
+            }
             other => other?.0,
         };
         self.end(&began, answer.header.as_ref(), Access::Read)?;
         match answer.responses.into_iter().next().and_then(|part| part.response) {
             Some(PbTxnOpResponse::ResponseRange(range)) => {
                 let range = PbRangeResponse { header: answer.header, ..range };
-                Ok((GetResponse(range), began.incarnation))
+                Ok(Ok((GetResponse(range), began.incarnation)))
             }
-            _ => Err(self.replaced(&began.incarnation)),
+            _ => Ok(Err(began.incarnation)),
         }
     }
 
@@ -261,16 +373,32 @@ impl History {
 
     /// Reads the newest revision, with a key that a role for the prefix may read, and compares the record.
     pub(crate) async fn newest(self: &Arc<Self>) -> StoreResult<Revision> {
-        let (answer, incarnation) = self.unguarded("current revision", &self.key, None).await?;
-        if !incarnation.is_recorded(answer.kvs().first().map(etcd_client::KeyValue::value)) {
-            return Err(self.replaced(&incarnation));
+        loop {
+            let (answer, incarnation) = self.unguarded("current revision", &self.key, None).await?;
+            if incarnation.is_recorded(answer.kvs().first().map(KeyValue::value)) {
+                return Ok(incarnation.revision_of(answer.0.header.as_ref()));
+            }
+            if let Changed::Ended(error) = self.replaced(&incarnation).await {
+                return Err(error);
+            }
         }
-        Ok(incarnation.revision_of(answer.0.header.as_ref()))
     }
 
-    /// Ends an incarnation whose record is no longer in etcd.
-    pub(crate) fn replaced(self: &Arc<Self>, incarnation: &Arc<Incarnation>) -> StoreError {
-        self.rewind(incarnation, "the record of the store's incarnation was replaced".to_owned())
+    /// Looks at the record after a call found another one. A change of the stored form is adopted. Any other change ends
+    /// the incarnation.
+    pub(crate) async fn replaced(self: &Arc<Self>, incarnation: &Arc<Incarnation>) -> Changed {
+        match settle::read(&self.calls, &self.key).await {
+            Err(error) => return Changed::Ended(error),
+            Ok((text, (_, revision))) => {
+                let marked = text.as_deref().and_then(|text| Marked::parse(text).ok());
+                let served = marked.and_then(|marked| marked.served().ok());
+                if served.is_some_and(|record| self.adopt(incarnation, &record, revision)) {
+                    return Changed::Form;
+                }
+            }
+        }
+        let why = "the record of the store's incarnation was replaced".to_owned();
+        Changed::Ended(self.rewind(incarnation, why))
     }
 }
 
