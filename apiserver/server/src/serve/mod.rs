@@ -4,6 +4,7 @@ mod logging;
 mod service_manager;
 mod signals;
 pub(crate) mod stores;
+pub(crate) mod upkeep;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,11 +41,12 @@ use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
 use crate::rbac::{ProjectRoles, RbacPolicy};
-use crate::replicas::{ReplicaMetrics, ReplicaRecord};
+use crate::replicas::ReplicaRecord;
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, revocations, storage_history, version};
+use crate::{compaction, controllers, encryption, pki, revocations, storage_history, stored_form, version};
+use upkeep::Upkeep;
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -82,7 +84,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorities,
         queues,
         cloud_metrics,
-        replica_metrics,
+        upkeep,
         election_metrics,
         bootstrap_data,
         issuer,
@@ -122,13 +124,14 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         cloud_metrics,
         election_metrics,
         backups,
+        upkeep: upkeep.clone(),
     };
     let running = (assembly.controllers && configuration.controllers.enabled)
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let keys = encryption.encryption();
-    let replica = ReplicaRecord::new(Arc::clone(&store), keys, address.to_string(), replica_metrics);
+    let replica = upkeep.replica(address.to_string());
+    supervisor.spawn("stored form", upkeep.clone().follow(shutdown.clone()));
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -141,7 +144,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     }
     audit.iter().for_each(|audit| audit.flush());
     tracing::info!("server stopped");
-    supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
+    upkeep.result(&supervisor)
 }
 
 /// Returns the readiness checks of files and of the store.
@@ -151,7 +154,9 @@ fn checks(
     store: &Arc<dyn Store>,
     authentication: &Option<AuthenticationFile>,
 ) -> Vec<Check> {
-    let own = [tls.check(), encryption.check(), storage_history::check(Arc::clone(store))];
+    let history = storage_history::check(Arc::clone(store));
+    let form = stored_form::check(Arc::clone(store));
+    let own = [tls.check(), encryption.check(), encryption.kms_check(), history, form];
     own.into_iter().chain(authentication.iter().map(AuthenticationFile::check)).collect()
 }
 
@@ -212,7 +217,7 @@ struct Started {
     authorities: AuthorityKeeper,
     queues: Queues,
     cloud_metrics: CloudMetrics,
-    replica_metrics: ReplicaMetrics,
+    upkeep: Upkeep,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
     issuer: TokenIssuer,
@@ -233,13 +238,13 @@ impl Started {
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
         let cloud_metrics = CloudMetrics::registered(&mut metrics);
-        let replica_metrics = ReplicaMetrics::registered(&mut metrics);
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let backups =
             configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
         let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
+        let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -293,7 +298,7 @@ impl Started {
             authorities,
             queues,
             cloud_metrics,
-            replica_metrics,
+            upkeep,
             election_metrics,
             bootstrap_data,
             issuer,
