@@ -8,6 +8,7 @@
 //! Every write and every read depends on the record, in the same call. So no server writes or serves in an incarnation
 //! that another server has ended.
 
+mod form;
 mod incarnation;
 mod marked_record;
 mod record;
@@ -21,14 +22,13 @@ use std::time::Duration;
 
 use apiserver_executor::spawn_detached;
 use etcd_client::proto::{PbRangeResponse, PbResponseHeader, PbTxnOpResponse};
-use etcd_client::{GetOptions, GetResponse, KeyValue, KvClient, Txn, TxnOp};
-use storage_contract::{Form, Outage, Revision, StoreError, StoreResult};
+use etcd_client::{GetOptions, GetResponse, KvClient, Txn, TxnOp};
+use storage_contract::{Outage, Revision, StoreError, StoreResult};
 use tokio::sync::watch as signal;
 use uuid::Uuid;
 
+pub(crate) use self::form::Changed;
 pub(crate) use self::incarnation::{Access, Began, Incarnation};
-use self::marked_record::Marked;
-use self::record::Record;
 pub use self::replacement::Replacement;
 use self::settle::settle;
 use crate::EtcdConfiguration;
@@ -83,14 +83,6 @@ pub(crate) struct History {
     strays: AtomicU64,
 }
 
-/// Result of a look at the record, after a call found another one.
-pub(crate) enum Changed {
-    /// The stored form has changed, and the call can be repeated.
-    Form,
-    /// The call fails.
-    Ended(StoreError),
-}
-
 impl History {
     /// Reads the record below the prefix, or begins an incarnation.
     pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
@@ -125,74 +117,6 @@ impl History {
     /// Returns the newest state that this server has seen.
     pub(crate) fn seen(&self) -> Seen {
         self.state.borrow().incarnation.seen()
-    }
-
-    /// Returns the stored form.
-    pub(crate) fn form(&self) -> Form {
-        self.state.borrow().incarnation.form
-    }
-
-    /// Returns the form of the store, if this release cannot read it.
-    pub(crate) fn unreadable(&self) -> Option<u64> {
-        Some(self.unreadable.load(Ordering::Acquire)).filter(|form| *form > 0)
-    }
-
-    /// Notes a value that a watch has reported.
-    pub(crate) fn note_form(&self, found: &KeyValue) {
-        if self.state.borrow().incarnation.is_stray(found) {
-            self.strays.fetch_add(1, Ordering::AcqRel);
-            tracing::error!(
-                key = %String::from_utf8_lossy(found.key()),
-                "StrayWriter: a program that does not compare the record of the store has written a value in a form that no server writes"
-            );
-        }
-    }
-
-    /// Returns the number of such values.
-    pub(crate) fn strays(&self) -> u64 {
-        self.strays.load(Ordering::Acquire)
-    }
-
-    /// Replaces the stored form by compare-and-swap.
-    ///
-    /// # Errors
-    /// `Refused`, if the store has another form than the expected one, or a mark; `Unavailable`.
-    pub(crate) async fn change_form(self: &Arc<Self>, expected: Form, new: Form) -> StoreResult<()> {
-        let began = self.begin()?.incarnation;
-        let refuse = || {
-            let reason = "its stored form has changed since; look at `capstan storage form`".to_owned();
-            StoreError::Refused { operation: "change the stored form", reason }
-        };
-        let (text, (_, revision)) = settle::read(&self.calls, &self.key).await?;
-        let record = text.as_deref().map(Marked::parse).transpose()?.map(Marked::served).transpose()?;
-        let record = record.ok_or_else(refuse)?;
-        if record.form == new {
-            self.adopt(&began, &record, revision);
-            return Ok(());
-        }
-        if record.form != expected || began.with_form_of(&record, revision).is_none() {
-            return Err(refuse());
-        }
-        let next = Record { form: new, ..record };
-        let written = settle::replace(&self.calls, &self.key, text, &next.text()).await?;
-        let (_, revision) = written.ok_or_else(refuse)?;
-        self.adopt(&began, &next, revision);
-        Ok(())
-    }
-
-    /// Uses the stored form of a newer record from now on. Returns false if it is the record of another incarnation.
-    fn adopt(&self, began: &Arc<Incarnation>, record: &Record, revision: i64) -> bool {
-        let Some(next) = began.with_form_of(record, revision) else { return false };
-        self.state.send_if_modified(|state| {
-            let is_current = state.rewound.is_none() && state.incarnation.number == next.number;
-            let is_new = is_current && state.incarnation.form != next.form;
-            if is_new {
-                tracing::info!(form = ?next.form, "the stored form has changed");
-                state.incarnation = Arc::new(next);
-            }
-            is_new
-        });
-        true
     }
 
     /// Begins a call.
@@ -375,30 +299,13 @@ impl History {
     pub(crate) async fn newest(self: &Arc<Self>) -> StoreResult<Revision> {
         loop {
             let (answer, incarnation) = self.unguarded("current revision", &self.key, None).await?;
-            if incarnation.is_recorded(answer.kvs().first().map(KeyValue::value)) {
+            if incarnation.is_recorded(answer.kvs().first().map(etcd_client::KeyValue::value)) {
                 return Ok(incarnation.revision_of(answer.0.header.as_ref()));
             }
             if let Changed::Ended(error) = self.replaced(&incarnation).await {
                 return Err(error);
             }
         }
-    }
-
-    /// Looks at the record after a call found another one. A change of the stored form is adopted. Any other change ends
-    /// the incarnation.
-    pub(crate) async fn replaced(self: &Arc<Self>, incarnation: &Arc<Incarnation>) -> Changed {
-        match settle::read(&self.calls, &self.key).await {
-            Err(error) => return Changed::Ended(error),
-            Ok((text, (_, revision))) => {
-                let marked = text.as_deref().and_then(|text| Marked::parse(text).ok());
-                let served = marked.and_then(|marked| marked.served().ok());
-                if served.is_some_and(|record| self.adopt(incarnation, &record, revision)) {
-                    return Changed::Form;
-                }
-            }
-        }
-        let why = "the record of the store's incarnation was replaced".to_owned();
-        Changed::Ended(self.rewind(incarnation, why))
     }
 }
 
