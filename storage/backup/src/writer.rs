@@ -59,6 +59,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Returns the output, for one that is sent on in parts. The caller may take complete parts away.
+    pub const fn written(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), BackupError> {
         let length = u32::try_from(chunk.len()).map_err(|_| BackupError::Crypto)?;
         let compressed = block::compress(chunk);

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use storage_backup::{BackupKey, Header, ROOT, Reader, Scan, Summary, Writer};
 use storage_contract::{Key, Store};
 
+use super::place::Source;
 use super::values::Values;
 use crate::config::ServerConfiguration;
 
@@ -27,7 +28,7 @@ pub(super) struct VerificationFailed;
 
 impl std::fmt::Display for VerificationFailed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the backup differs when it is read back; is the disk damaged?")
+        f.write_str("the backup differs when it is read back; is the disk or the service damaged?")
     }
 }
 
@@ -46,11 +47,10 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Returns lines about the backup, for people.
-    pub(super) fn describe(&self, file: &Path, encryption: &Path) -> String {
+    pub(super) fn describe(&self, file: &str, encryption: &Path) -> String {
         let Self { header, summary, size, duration, values } = self;
         format!(
-            "wrote and verified {}: {} values at revision {}, {size} bytes, in {:.1} s, sealed with the backup key {}\n{}",
-            file.display(),
+            "wrote and verified {file}: {} values at revision {}, {size} bytes, in {:.1} s, sealed with the backup key {}\n{}",
             summary.entries,
             header.revision,
             duration.as_secs_f64(),
@@ -65,13 +65,11 @@ impl Taken {
 /// # Errors
 /// A store that cannot be read; a file that cannot be written; `VerificationFailed`; `stop` returned true.
 pub(super) async fn take(
-    store: &dyn Store,
-    configuration: &ServerConfiguration,
-    key: &BackupKey,
+    source: &Source<'_>,
     target: &Path,
-    encryption: Option<&Encryption>,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Taken> {
+    let Source { store, configuration, key, encryption } = *source;
     let begun = Instant::now();
     let partial = Partial::beside(target);
     let named = || partial.path.display().to_string();
@@ -92,13 +90,9 @@ async fn write(
     header: &Header,
     key: &BackupKey,
     path: &Path,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Summary> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).context("cannot be created")?;
+    let file = private(path).context("cannot be created")?;
     let mut writer = Writer::new(BufWriter::new(file), header, key)?;
     while let Some(entry) = scan.next().await? {
         if stop() {
@@ -153,7 +147,7 @@ struct Fingerprint {
     fingerprint: String,
 }
 
-async fn header(
+pub(super) async fn header(
     store: &dyn Store,
     configuration: &ServerConfiguration,
     scan: &Scan<'_>,
@@ -181,19 +175,35 @@ async fn read<T: Default + serde::de::DeserializeOwned>(store: &dyn Store, name:
 }
 
 /// File that is not complete. It is removed when it is dropped.
-struct Partial {
-    path: PathBuf,
+pub(super) struct Partial {
+    pub(super) path: PathBuf,
+}
+
+/// Creates a file that only its owner can read, or empties it.
+///
+/// # Errors
+/// The system's.
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl Partial {
-    fn beside(target: &Path) -> Self {
+    pub(super) fn create(&self) -> std::io::Result<File> {
+        private(&self.path)
+    }
+
+    pub(super) fn beside(target: &Path) -> Self {
         let mut name = OsString::from(target);
         name.push(PARTIAL);
         Self { path: name.into() }
     }
 
     /// Gives the file its name.
-    fn publish(&self, target: &Path) -> std::io::Result<()> {
+    pub(super) fn publish(&self, target: &Path) -> std::io::Result<()> {
         // A link, unlike a rename, replaces no file. Some file systems have no links.
         match std::fs::hard_link(&self.path, target) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),

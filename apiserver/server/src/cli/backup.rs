@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use apiserver_cli::ConnectionArguments;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Arguments that select the store.
@@ -25,12 +26,17 @@ pub(crate) struct BackupArguments {
     pub(crate) command: Option<BackupCommand>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// File to write, or a directory for a file with the time in its name. An existing file is not replaced
-    #[arg(long, value_name = "FILE", required = true)]
+    /// File to write, or a place for a file with the time in its name: a directory,
+    /// s3://BUCKET/PREFIX?endpoint=URL or swift://CONTAINER/PREFIX. An existing file is not replaced
+    #[arg(long, value_name = "PLACE", required = true)]
     pub(crate) to: Option<String>,
-    /// File with the backup key [default: backup.keyFile in --config]
+    /// File with the backup key [default: backup.keyFile in --config]. With --kubeconfig, the server has the key, and this
+    /// one only checks the file
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Server that writes the backup
+    #[command(flatten, next_help_heading = "Backup through a running server")]
+    pub(crate) connection: ConnectionArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,9 +69,9 @@ pub(crate) enum StoreKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The backup
+    /// The backup: a file, or the URL of an object as s3://BUCKET/PATH?endpoint=URL or swift://CONTAINER/PATH
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    pub(crate) file: String,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
     /// Store to write

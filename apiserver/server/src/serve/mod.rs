@@ -26,7 +26,7 @@ use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
-use crate::backup::{BackupMetrics, Backups};
+use crate::backup::{BackupMetrics, BackupService, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
@@ -239,7 +239,8 @@ impl Started {
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let backups =
             configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
-        let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
+        let backups =
+            backups.and_then(|metrics| Backups::new(configuration, &data, &store, &encryption, metrics));
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -267,6 +268,7 @@ impl Started {
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
+        settings.download_endpoint = Some(Arc::new(BackupService::new(configuration, &store, &encryption)));
         settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
