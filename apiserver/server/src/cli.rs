@@ -122,7 +122,7 @@ pub(crate) enum Command {
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
-    /// Move all objects between the embedded store and etcd
+    /// Move all objects between the embedded store and etcd, and maintain etcd
     #[command(subcommand)]
     Storage(StorageCommand),
     /// Install Capstan on the first of one or more machines, without a host cluster

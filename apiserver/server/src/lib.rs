@@ -40,6 +40,7 @@ mod service_accounts;
 mod start_hooks;
 mod storage;
 mod storage_history;
+mod storage_maintenance;
 mod subject;
 mod tls;
 mod version;
@@ -80,6 +81,7 @@ pub fn run(
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
+        cli::Command::Storage(command) => storage_maintenance::run(&command),
         cli::Command::Init(arguments) => install::init(&arguments),
         cli::Command::Join(arguments) => install::join(&arguments),
         cli::Command::JoinToken(cli::JoinTokenCommand::Create(arguments)) => {

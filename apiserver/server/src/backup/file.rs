@@ -12,7 +12,7 @@ use serde::Deserialize;
 use storage_backup::{BackupKey, Header, ROOT, Reader, Scan, Summary, Writer};
 use storage_contract::{Key, Store};
 
-use super::place::Source;
+use super::location::Source;
 use super::values::Values;
 use crate::config::ServerConfiguration;
 
@@ -69,12 +69,13 @@ pub(super) async fn take(
     target: &Path,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Taken> {
-    let Source { store, configuration, key, encryption } = *source;
+    let Source { store, configuration, key, encryption, keys } = *source;
     let begun = Instant::now();
     let partial = Partial::beside(target);
     let named = || partial.path.display().to_string();
     let scan = Scan::begin(store, ROOT).await?;
-    let header = header(store, configuration, &scan).await?;
+    let keys = keys.unwrap_or_default().to_owned();
+    let header = Header { keys, ..header(store, configuration, &scan).await? };
     let summary = write(scan, &header, key, &partial.path, stop).await.with_context(named)?;
     let (header, read_back, values) = verify(&partial.path, key, encryption).context(VerificationFailed)?;
     if read_back != summary {
@@ -165,6 +166,7 @@ pub(super) async fn header(
         form: FORM,
         encryption_keys: keys.into_iter().map(|key| key.fingerprint).collect(),
         backup_key: String::new(),
+        keys: String::new(),
     })
 }
 

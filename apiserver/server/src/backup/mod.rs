@@ -3,9 +3,10 @@
 mod embedded;
 mod etcd;
 mod file;
+mod included_keys;
 mod key_file;
+mod location;
 mod migrate;
-mod place;
 mod remote;
 mod restore;
 mod retention;
@@ -28,8 +29,8 @@ use storage_embedded::{EmbeddedStore, OpenError};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
 pub(crate) use self::file::FORM;
+use self::location::{Location, Source};
 pub(crate) use self::migrate::migrate;
-use self::place::{Place, Source};
 pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::{BackupMetrics, Backups};
 pub(crate) use self::service::BackupService;
@@ -85,7 +86,7 @@ impl Setup {
     }
 
     /// Returns the configuration of the connection to etcd.
-    fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
+    pub(crate) fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
         let etcd = self.configuration.storage.etcd.as_ref();
         let etcd = etcd.context("no etcd: give --etcd-endpoints, or set storage.etcd in --config")?;
         EtcdFiles::new(etcd.clone(), false).read()
@@ -138,6 +139,8 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     let key = setup.key(arguments.key_file.as_deref())?;
     let (path, encryption) = setup.encryption()?;
     refuse_the_encryption_key(&key, encryption.as_deref())?;
+    let recovery = arguments.recovery_key_file.as_deref().filter(|_| arguments.include_keys);
+    let keys = recovery.map(|recovery| included_keys::seal(&setup.data, &path, recovery)).transpose()?;
     let destination = Destination::parse(arguments.to.as_deref().unwrap_or_default()).context("--to")?;
     let backup = setup.configuration.backup.clone();
     let (written, taken) = block_on(async {
@@ -145,7 +148,8 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
         let store = setup.open().await?;
         let configuration = &setup.configuration;
         let encryption = encryption.as_deref();
-        let source = Source { store: store.as_ref(), configuration, key: &key, encryption };
+        let keys = keys.as_deref();
+        let source = Source { store: store.as_ref(), configuration, key: &key, encryption, keys };
         let taken = place.take(&source, &name, &setup.work(), &|| false).await?;
         Ok((place.url(&name), taken))
     })?;
@@ -155,13 +159,13 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
 
 /// Returns the place of a new backup and the name of its file: that of the path, or a new one in a directory or a remote
 /// place.
-async fn open_target(destination: &Destination, settings: &Backup) -> anyhow::Result<(Place, String)> {
+async fn open_target(destination: &Destination, settings: &Backup) -> anyhow::Result<(Location, String)> {
     let new = retention::file_name(settings.name(), jiff::Timestamp::now());
     let Destination::File(path) = destination else {
-        return Ok((Place::open(destination, settings).await?, new));
+        return Ok((Location::open(destination, settings).await?, new));
     };
     if path.is_dir() {
-        return Ok((Place::Directory(path.clone()), new));
+        return Ok((Location::Directory(path.clone()), new));
     }
     if path.exists() {
         bail!("{}: exists already; a backup replaces no file", path.display());
@@ -169,7 +173,7 @@ async fn open_target(destination: &Destination, settings: &Backup) -> anyhow::Re
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{}: names no file", path.display()))?;
     let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-    Ok((Place::Directory(directory), name.to_owned()))
+    Ok((Location::Directory(directory), name.to_owned()))
 }
 
 /// Refuses a backup key that also seals values: who has a backup and its key would have all Secrets.

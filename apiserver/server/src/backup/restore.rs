@@ -6,8 +6,8 @@ use anyhow::bail;
 use storage_backup::{BackupKey, Copied, Header, Summary};
 use tempfile::TempDir;
 
-use super::place::{Place, uploads};
-use super::{Setup, block_on, embedded, etcd, file};
+use super::location::{Location, uploads};
+use super::{Setup, block_on, embedded, etcd, file, included_keys};
 use crate::cli::{RestoreArguments, StoreKind};
 use crate::config::{Bucket, Container, Destination};
 use crate::output;
@@ -50,9 +50,14 @@ impl Verified {
 pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let setup = Setup::load(&arguments.store)?;
     let key = setup.key(arguments.key_file.as_deref())?;
-    let (path, encryption) = setup.encryption()?;
     // The copy of a remote backup is removed with it.
     let (_work, file) = block_on(local(&setup, &arguments.file))?;
+    if let Some(recovery) = &arguments.recovery_key_file {
+        // The header is authentic only if the whole file is.
+        let (header, ..) = file::verify(&file, &key, None)?;
+        output::print(&included_keys::open(&header, &setup.data, recovery)?)?;
+    }
+    let (path, encryption) = setup.encryption()?;
     let (header, summary, values) = file::verify(&file, &key, encryption.as_deref())?;
     let backup = Verified { path: file, key, header, summary };
     output::print(&format!("{}{}", backup.describe(&arguments.file), values.describe(&path)))?;
@@ -80,7 +85,7 @@ async fn local(setup: &Setup, text: &str) -> anyhow::Result<(Option<TempDir>, Pa
     if name.is_empty() {
         bail!("{text}: names no object; give the whole name of a backup, which `capstan backup` prints");
     }
-    let place = Place::open(&place, &setup.configuration.backup).await?;
+    let place = Location::open(&place, &setup.configuration.backup).await?;
     let work = uploads(&setup.work())?;
     let file = place.fetch(&name, work.path()).await?;
     Ok((Some(work), file))

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::file::{Taken, VerificationFailed};
-use super::place::{Place, Source};
+use super::location::{Location, Source};
 use super::{key_file, refuse_the_encryption_key, retention, trial};
 use crate::config::{Destination, Schedule, ServerConfiguration};
 use crate::encryption_keys::EncryptionKeys;
@@ -132,7 +132,7 @@ impl Backups {
     pub(crate) async fn run(self: Arc<Self>, end: CancellationToken) {
         let Ok(interval) = self.schedule.interval() else { return };
         loop {
-            let due = end.run_until_cancelled(self.until_due(interval)).await;
+            let due = end.run_until_cancelled(Box::pin(self.until_due(interval))).await;
             let wait = due.unwrap_or_default() + jitter(interval);
             if end.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
@@ -141,8 +141,8 @@ impl Backups {
             // Files are read and written on a thread of their own.
             let written = spawn_blocking(move || {
                 handle.block_on(async {
-                    let written = backups.write_all(&ended).await;
-                    ended.run_until_cancelled(backups.try_restore()).await;
+                    let written = Box::pin(backups.write_all(&ended)).await;
+                    ended.run_until_cancelled(Box::pin(backups.try_restore())).await;
                     written
                 })
             });
@@ -167,7 +167,7 @@ impl Backups {
         let mut oldest = Some(Timestamp::MAX);
         for destination in self.schedule.destinations().unwrap_or_default() {
             let times = async {
-                let place = Place::open(&destination, &self.configuration.backup).await?;
+                let place = Location::open(&destination, &self.configuration.backup).await?;
                 place.times(self.configuration.backup.name()).await
             };
             // A place that cannot be read has no backup: the attempt to write one reports the error.
@@ -193,10 +193,11 @@ impl Backups {
             configuration: &self.configuration,
             key: &key,
             encryption: Some(&encryption),
+            keys: None,
         };
         let mut result = Ok(());
         for destination in self.schedule.destinations()? {
-            let written = end.run_until_cancelled(self.write(&destination, &source, end)).await;
+            let written = end.run_until_cancelled(Box::pin(self.write(&destination, &source, end))).await;
             let written = written.unwrap_or_else(|| Err(anyhow!("the server stops")));
             result = match (result, written) {
                 (Err(first), Err(also)) => {
@@ -215,7 +216,7 @@ impl Backups {
         source: &Source<'_>,
         end: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let place = Place::open(destination, &self.configuration.backup).await?;
+        let place = Location::open(destination, &self.configuration.backup).await?;
         let name = retention::file_name(self.configuration.backup.name(), Timestamp::now());
         let taken = place.take(source, &name, &self.data, &|| end.is_cancelled()).await?;
         self.metrics.succeed(&taken);
@@ -258,14 +259,14 @@ impl Backups {
         let path = self.configuration.backup.key_file.as_deref().context("backup.keyFile is not set")?;
         let (key, encryption) = (key_file::read(path)?, self.encryption.encryption());
         for destination in self.schedule.destinations()? {
-            let place = Place::open(&destination, &self.configuration.backup).await?;
+            let place = Location::open(&destination, &self.configuration.backup).await?;
             let tried = trial::run(&place, &self.configuration, &key, &encryption, &self.data).await?;
             tracing::info!(file = %tried.file, values = tried.values, "backup restored to a temporary store");
         }
         Ok(())
     }
 
-    async fn remove_expired(&self, place: &Place) -> anyhow::Result<()> {
+    async fn remove_expired(&self, place: &Location) -> anyhow::Result<()> {
         let name = self.configuration.backup.name();
         for time in retention::expired(&place.times(name).await?, self.schedule.keep) {
             let file = retention::file_name(name, time);

@@ -11,7 +11,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Revision, Store};
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 
-use super::place::Place;
+use super::location::Location;
 use super::values::Values;
 use super::{BackupMetrics, Backups, key_file, restore, run, trial};
 use crate::cli::backup::BackupKeyArguments;
@@ -61,11 +61,17 @@ impl Installation {
     }
 
     fn backup(&self, data: &str, file: &str) -> anyhow::Result<()> {
+        self.backup_with(data, file, None)
+    }
+
+    fn backup_with(&self, data: &str, file: &str, recovery: Option<&str>) -> anyhow::Result<()> {
         run(&BackupArguments {
             command: None,
             store: self.store(data),
             to: Some(self.path(file).display().to_string()),
             key_file: Some(self.path("backup.key")),
+            include_keys: recovery.is_some(),
+            recovery_key_file: recovery.map(|name| self.path(name)),
             connection: ConnectionArguments::default(),
         })
     }
@@ -88,6 +94,7 @@ impl Installation {
             key_file: Some(self.path("backup.key")),
             verify_only: to.is_none(),
             replace,
+            recovery_key_file: None,
         })
     }
 
@@ -226,6 +233,8 @@ fn a_backup_key_is_created_once_and_private_and_is_no_encryption_key() {
         store: it.store("data"),
         to: None,
         key_file: None,
+        include_keys: false,
+        recovery_key_file: None,
         connection: ConnectionArguments::default(),
     };
     run(&create).unwrap();
@@ -359,7 +368,7 @@ async fn bk_03_a_trial_restore_fails_for_a_damaged_backup_and_for_values_that_no
     let configuration = scheduled(&it, "1m");
     let key = key_file::read(&it.path("backup.key")).unwrap();
     let keys = |data: &str| encryption::load(None, &it.path(data)).unwrap().encryption;
-    let place = Place::Directory(it.path("backups"));
+    let place = Location::Directory(it.path("backups"));
     let (own, other) = (keys("data"), keys("another"));
     let directory = it.directory.path();
     let tried = trial::run(&place, &configuration, &key, &own, directory).await.unwrap();
@@ -375,7 +384,45 @@ async fn bk_03_a_trial_restore_fails_for_a_damaged_backup_and_for_values_that_no
     std::fs::write(newer, &good[..good.len() - 1]).unwrap();
     let error = trial::run(&place, &configuration, &key, &own, directory).await.unwrap_err();
     assert!(format!("{error:#}").contains("the trial restore failed"), "{error:#}");
-    let error = trial::run(&Place::Directory(it.path("data")), &configuration, &key, &own, directory).await;
+    let error =
+        trial::run(&Location::Directory(it.path("data")), &configuration, &key, &own, directory).await;
     assert!(error.unwrap_err().to_string().contains("no backup to try"));
     assert!(!files(directory).iter().any(|name| name.contains("upload")), "{:?}", files(directory));
+}
+
+#[test]
+fn bk_04_keys_in_a_backup_are_written_by_the_recovery_key_alone_and_replace_none() {
+    let it = Installation::new();
+    crate::pki::Authority::open(&it.path("data")).unwrap();
+    std::fs::write(it.path("recovery"), format!("capr1.{}\n", "A".repeat(43))).unwrap();
+    std::fs::write(it.path("wrong"), format!("capr1.B{}\n", "A".repeat(42))).unwrap();
+    it.backup_with("data", "b", Some("recovery")).unwrap();
+    let read = |path: &str| std::fs::read_to_string(it.path(path)).unwrap();
+    let secret =
+        read("data/encryption.yaml").split("secret: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(!String::from_utf8_lossy(&std::fs::read(it.path("b")).unwrap()).contains(&secret));
+    let restore_to = |file: &str, data: &str, recovery: &str| {
+        restore(&RestoreArguments {
+            file: it.path(file).display().to_string(),
+            store: it.store(data),
+            to: Some(StoreKind::Embedded),
+            key_file: Some(it.path("backup.key")),
+            verify_only: false,
+            replace: false,
+            recovery_key_file: Some(it.path(recovery)),
+        })
+    };
+    let error = restore_to("b", "other", "wrong").unwrap_err().to_string();
+    assert!(error.contains("this recovery key does not open") && !it.path("other").exists(), "{error}");
+    restore_to("b", "other", "recovery").unwrap();
+    for file in ["encryption.yaml", "pki/ca.crt", "pki/ca.key"] {
+        assert_eq!(read(&format!("other/{file}")), read(&format!("data/{file}")), "{file}");
+    }
+    assert_eq!(values(&it.content("other").0), values(&it.content("data").0));
+    it.filled("third");
+    let error = restore_to("b", "third", "recovery").unwrap_err().to_string();
+    assert!(error.contains("encryption.yaml: exists already with other content"), "{error}");
+    it.backup("data", "without").unwrap();
+    let error = restore_to("without", "fourth", "recovery").unwrap_err().to_string();
+    assert!(error.contains("was written without --include-keys"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use storage_backup::check_complete;
 
-use super::place::{Place, upload, uploads};
+use super::location::{Location, upload, uploads};
 use super::{Setup, file, key_file, open_target, service};
 use crate::cli::BackupArguments;
 use crate::config::Destination;
@@ -24,8 +24,8 @@ pub(super) async fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     let (place, name) = open_target(&destination, settings).await?;
     let url = place.url(&name);
     let size = match &place {
-        Place::Directory(directory) => fetch(arguments, &directory.join(&name)).await?,
-        Place::Remote(remote) => {
+        Location::Directory(directory) => fetch(arguments, &directory.join(&name)).await?,
+        Location::Remote(remote) => {
             let work = uploads(&setup.work())?;
             let local = work.path().join(&name);
             let size = fetch(arguments, &local).await?;

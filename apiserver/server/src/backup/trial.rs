@@ -12,7 +12,7 @@ use storage_backup::{BackupKey, ROOT, Scan, is_portable};
 use storage_contract::{Key, Store, StoreError};
 use storage_embedded::EmbeddedStore;
 
-use super::place::{Place, uploads};
+use super::location::{Location, uploads};
 use super::restore::Verified;
 use super::{embedded, file, retention};
 use crate::config::ServerConfiguration;
@@ -111,7 +111,7 @@ async fn write(store: &dyn Store, record: &Record) -> anyhow::Result<()> {
 /// # Errors
 /// A place without a backup, or one whose newest backup cannot be read, restored or opened.
 pub(super) async fn run(
-    place: &Place,
+    place: &Location,
     configuration: &ServerConfiguration,
     key: &BackupKey,
     encryption: &Encryption,
@@ -129,7 +129,7 @@ pub(super) async fn run(
 
 /// Restores a backup, and returns the number of values that a list of the new store has.
 async fn restore(
-    place: &Place,
+    place: &Location,
     name: &str,
     key: &BackupKey,
     encryption: &Encryption,

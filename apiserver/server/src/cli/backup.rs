@@ -1,6 +1,7 @@
 //! Arguments of the commands for backups: `backup`, `restore` and `storage`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use apiserver_cli::ConnectionArguments;
 use clap::{Args, Subcommand, ValueEnum};
@@ -30,10 +31,16 @@ pub(crate) struct BackupArguments {
     /// s3://BUCKET/PREFIX?endpoint=URL or swift://CONTAINER/PREFIX. An existing file is not replaced
     #[arg(long, value_name = "PLACE", required = true)]
     pub(crate) to: Option<String>,
-    /// File with the backup key [default: backup.keyFile in --config]. With --kubeconfig, the server has the key, and this
-    /// one only checks the file
+    /// File with the backup key [default: backup.keyFile in --config]. With --kubeconfig, the server has the key, and
+    /// this one only checks the file
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Add encryption.yaml and the CA, sealed by the recovery key
+    #[arg(long, requires = "recovery_key_file")]
+    pub(crate) include_keys: bool,
+    /// File with the recovery key that `capstan init` printed
+    #[arg(long, value_name = "FILE", requires = "include_keys")]
+    pub(crate) recovery_key_file: Option<PathBuf>,
     /// Server that writes the backup
     #[command(flatten, next_help_heading = "Backup through a running server")]
     pub(crate) connection: ConnectionArguments,
@@ -86,6 +93,10 @@ pub(crate) struct RestoreArguments {
     /// Replace the objects that the store has. They are kept aside
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Write encryption.yaml and the CA of a backup with --include-keys to the data directory first. FILE has the
+    /// recovery key that `capstan init` printed
+    #[arg(long, value_name = "FILE", conflicts_with = "verify_only")]
+    pub(crate) recovery_key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -101,6 +112,45 @@ pub(crate) enum StorageCommand {
     /// Example: capstan storage migrate --from embedded --to etcd --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Migrate(MigrateArguments),
+    /// Check etcd: versions, members, space, limits, and the permissions of Capstan's user
+    ///
+    /// Each check prints a line with a remedy. The exit code is 1 if a check has found an error. Nothing is
+    /// written. etcd does not report its auto-compaction and its clocks, so that they are not checked.
+    ///
+    /// Example: capstan storage check --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Check(StoreArguments),
+    /// Defragment the members of etcd, one at a time, the leader last
+    ///
+    /// A member answers nothing while it is defragmented. The command begins with the followers, waits until
+    /// each has caught up, moves the leadership, and waits --pause between two members. It leaves out members
+    /// on which less than 256 MiB or less than 30 % of the database is free, unless --all is given.
+    ///
+    /// The user needs etcd's role root, if etcd authenticates.
+    ///
+    /// Example: capstan storage defrag --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Defrag(DefragArguments),
+    /// Make room in an etcd that refuses writes because its database is full
+    ///
+    /// The command removes the history of old revisions, defragments all members, and clears the alarm. All
+    /// watches begin again. The objects stay.
+    ///
+    /// Example: capstan storage recover-space --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    RecoverSpace(StoreArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DefragArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Defragment all members, however little is free
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Pause between two members, e.g. 10m or 0s
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = super::duration_or_none)]
+    pub(crate) pause: Duration,
 }
 
 #[derive(Debug, Args)]

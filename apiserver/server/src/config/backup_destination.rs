@@ -145,7 +145,7 @@ fn bucket(parts: &Parts) -> anyhow::Result<Bucket> {
         name: parts.name.clone(),
         path: parts.path.clone(),
         region: region.to_owned(),
-        is_virtual: style.unwrap_or(endpoint.is_none()),
+        is_virtual: style.unwrap_or_else(|| endpoint.is_none()),
         endpoint: parsed,
     })
 }

@@ -43,8 +43,11 @@ use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::replicas::{ReplicaMetrics, ReplicaRecord};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
+use crate::storage_maintenance::SpaceMetrics;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, revocations, storage_history, version};
+use crate::{
+    compaction, controllers, encryption, pki, revocations, storage_history, storage_maintenance, version,
+};
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -237,10 +240,7 @@ impl Started {
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
-        let backups =
-            configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
-        let backups =
-            backups.and_then(|metrics| Backups::new(configuration, &data, &store, &encryption, metrics));
+        let backups = storage_tasks(configuration, &data, &store, &encryption, &mut metrics, &supervisor);
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -316,6 +316,25 @@ impl Started {
         let address = listener.local_addr()?;
         Ok((listener, address))
     }
+}
+
+/// Spawns the task that watches the space of etcd, if the server uses one. Returns the scheduled backups, if any.
+fn storage_tasks(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    store: &Arc<dyn Store>,
+    encryption: &EncryptionKeys,
+    metrics: &mut Registry,
+    supervisor: &Supervisor,
+) -> Option<Arc<Backups>> {
+    if let Some(etcd) = configuration.storage.etcd.clone() {
+        let files = EtcdFiles::new(etcd, configuration.force);
+        let space = SpaceMetrics::registered(metrics);
+        let shutdown = supervisor.shutdown().clone();
+        supervisor.spawn("space of etcd", storage_maintenance::follow(files, space, shutdown));
+    }
+    let of_backups = configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(metrics));
+    of_backups.and_then(|metrics| Backups::new(configuration, data, store, encryption, metrics))
 }
 
 /// Refuses to start if the embedded store exists but the server's own CA does not: a new CA would end every kubeconfig.

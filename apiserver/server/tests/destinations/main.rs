@@ -74,6 +74,11 @@ async fn schedules(it: &Installation, place: &Place, list: impl AsyncFn() -> Str
         assert!(begun.elapsed() < BUDGET, "{listed} {}", server.log());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    // The newest backup is then restored for trial, as never before.
+    while !server.log().contains("backup restored to a temporary store") {
+        assert!(begun.elapsed() < BUDGET, "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let log = server.log();
     let scheme = place.url.split(':').next().unwrap();
     assert!(log.contains("backup written and verified") && log.contains(&format!("{scheme}://")), "{log}");

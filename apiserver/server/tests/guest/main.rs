@@ -26,6 +26,7 @@ mod roles;
 mod rolling_restart;
 mod service_accounts;
 mod service_manager;
+mod storage_maintenance;
 mod token_client;
 mod webhook_server;
 mod webhooks;

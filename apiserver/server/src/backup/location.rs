@@ -1,4 +1,4 @@
-//! Place of backups: a directory, or objects of a remote service.
+//! Location of backups: a directory, or objects of a remote service.
 
 use std::collections::BTreeSet;
 use std::io::BufWriter;
@@ -24,11 +24,11 @@ const ABANDONED: Duration = Duration::from_hours(24);
 /// Prefix of the directories in which files wait for their upload.
 const UPLOADS: &str = "backup-upload-";
 
-/// Place of backups.
+/// Location of backups.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Location {
     Directory(PathBuf),
-    Remote(Remote),
+    Remote(Box<Remote>),
 }
 
 /// Inputs of a backup.
@@ -37,16 +37,18 @@ pub(super) struct Source<'s> {
     pub(super) configuration: &'s ServerConfiguration,
     pub(super) key: &'s BackupKey,
     pub(super) encryption: Option<&'s Encryption>,
+    /// Sealed keys of the installation, for the header.
+    pub(super) keys: Option<&'s str>,
 }
 
-impl Place {
+impl Location {
     /// Opens a place. A directory is created.
     ///
     /// # Errors
     /// A directory that cannot be created; credentials that are missing or refused.
     pub(super) async fn open(destination: &Destination, settings: &Backup) -> anyhow::Result<Self> {
         if let Some(remote) = Remote::open(destination, settings).await? {
-            return Ok(Self::Remote(remote));
+            return Ok(Self::Remote(Box::new(remote)));
         }
         match destination {
             Destination::File(path) => {
