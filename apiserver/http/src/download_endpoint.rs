@@ -1,5 +1,7 @@
 //! Endpoint whose response is a file: a stream that is made for each request.
 
+use std::sync::Arc;
+
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +12,6 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use crate::request::Call;
 use crate::response::body::{Events, ResponseBody};
 use crate::response::{self, HttpResponse};
-use crate::state::ApiServer;
 
 /// File that is sent while it is written. The reader sees in the file itself whether it is complete: a stream that fails
 /// ends early.
@@ -44,9 +45,12 @@ pub trait DownloadEndpoint: Send + Sync + std::fmt::Debug + 'static {
 ///
 /// # Errors
 /// 405 for another method; the refusal of the endpoint.
-pub(crate) async fn serve(server: &ApiServer, call: &Call) -> ApiResult<Option<HttpResponse>> {
-    let endpoint = server.settings.download_endpoint.as_ref().filter(|_| !call.proxied);
-    let Some(endpoint) = endpoint.filter(|it| it.path() == call.info.path) else { return Ok(None) };
+pub(crate) async fn serve(
+    endpoint: Option<&Arc<dyn DownloadEndpoint>>,
+    call: &Call,
+) -> ApiResult<Option<HttpResponse>> {
+    let endpoint = endpoint.filter(|it| it.path() == call.info.path && !call.proxied);
+    let Some(endpoint) = endpoint else { return Ok(None) };
     if call.info.method != Method::POST {
         return Err(ApiError::method_not_allowed_here());
     }
