@@ -3,6 +3,7 @@
 
 mod admission;
 mod assembly;
+mod audit;
 mod authentication_file;
 mod authorities;
 mod backup;

@@ -252,6 +252,11 @@ mod tests {
         let table = [
             ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
             ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
+            ("audit: {enabled: false, policyFile: a}", "audit.enabled: "),
+            ("audit: {webhook: {url: 'http://a'}}", "audit.webhook.url: "),
+            ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
+            ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),
+            ("audit: {webhook: {url: 'https://a', batchMaxWait: soon}}", "audit.webhook.batchMaxWait: "),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
             (

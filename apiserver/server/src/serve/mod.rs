@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
-use apiserver_http::{ApiServer, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
+use apiserver_http::{ApiServer, AuditLog, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
+use crate::audit::PolicyFile;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, Backups};
@@ -97,6 +98,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let authenticator = Arc::new(authenticator);
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
+    follow_audit_policy(configuration, audit.as_ref(), &supervisor)?;
     let policy = RbacPolicy::default();
     let parts = Parts {
         objects,
@@ -423,6 +425,18 @@ fn supervise_authentication(supervisor: &Supervisor, file: Option<Authentication
     let shutdown = supervisor.shutdown();
     supervisor.spawn("keys of issuers", file.issuers().follow(shutdown.clone()));
     supervisor.spawn("authentication file", file.follow(shutdown.clone()));
+}
+
+/// Applies the audit policy, if there is one, and spawns the task that follows its file.
+fn follow_audit_policy(
+    configuration: &ServerConfiguration,
+    log: Option<&AuditLog>,
+    supervisor: &Supervisor,
+) -> anyhow::Result<()> {
+    let (Some(path), Some(log)) = (&configuration.audit.policy_file, log) else { return Ok(()) };
+    let file = PolicyFile::open(path, log)?;
+    supervisor.spawn("audit policy", file.follow(supervisor.shutdown().clone()));
+    Ok(())
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {
