@@ -30,6 +30,7 @@ mod keys;
 mod kubeconfig;
 mod output;
 mod pki;
+mod quotas;
 mod rbac;
 mod read_changes;
 mod reload_health;
