@@ -126,7 +126,7 @@ async fn a_policy_decides_which_bodies_the_audit_log_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_asks_for_bodies_of_secrets_is_refused_at_the_start() {
+async fn a_policy_with_bodies_of_secrets_is_refused_at_the_start() {
     let data = tempfile::tempdir().unwrap();
     let rule = "{level: Request, resources: [{group: '', resources: [secrets]}]}";
     let mut capstan = start(data.path(), "", &format!("- {rule}"));
