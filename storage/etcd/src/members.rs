@@ -119,7 +119,7 @@ impl Members {
     /// # Errors
     /// `Refused` with etcd's reason; `Unavailable`.
     pub async fn hand_over_leadership(&self, from: &Member, to: u64) -> StoreResult<bool> {
-        let handing_over = async {
+        let handing_over = Box::pin(async {
             // Only the leader hands over.
             let client = Client::connect(&from.client_urls, Some(self.configuration.options())).await?;
             let mut maintenance = client.maintenance_client();
@@ -128,7 +128,7 @@ impl Members {
             }
             maintenance.move_leader(to).await?;
             Ok(true)
-        };
+        });
         within(&self.configuration, "move leader", handing_over).await
     }
 
