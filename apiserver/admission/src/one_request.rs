@@ -9,13 +9,14 @@ use apiserver_machinery::admission_control::{
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_schema::{AdmissionInputs, AuthorizationOracle, AuthorizationQuestion};
+use apiserver_trace::{Kind, Span};
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::policies;
 use crate::rounds::Rounds;
 use crate::snapshot::Configurations;
-use crate::webhooks::{self, Answer, Due, Hook};
+use crate::webhooks::{self, Answer, CallError, Due, Hook};
 
 /// Permission of users whose writes pass webhooks that cannot be called.
 const BYPASS: Action<'static> = Action {
@@ -77,6 +78,18 @@ impl RequestAdmission for OneRequest {
     fn notes(&self) -> AdmissionNotes {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Calls a webhook within a span, which names the webhook and not the object.
+async fn traced_call(hook: &Hook, due: &Due, is_mutating: bool) -> Result<Answer, CallError> {
+    let span = Span::child("admission webhook", Kind::Client);
+    span.set("capstan.webhook", hook.name.clone());
+    span.set("capstan.mutating", is_mutating);
+    let answered = span.around(hook.call(due, is_mutating)).await;
+    if answered.is_err() {
+        span.fail("the call failed");
+    }
+    answered
 }
 
 /// Largest number of warnings of a request. A webhook could send very many in an answer.
@@ -158,7 +171,7 @@ impl OneRequest {
                 hook.name
             )));
         }
-        let answer = match hook.call(due, is_mutating).await {
+        let answer = match traced_call(hook, due, is_mutating).await {
             Ok(answer) => answer,
             Err(error) if !hook.fails_closed => {
                 tracing::warn!(webhook = hook.name, %error, "webhook failed; its failurePolicy ignores it");

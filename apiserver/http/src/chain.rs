@@ -7,9 +7,10 @@
 //!
 //! A request to the token endpoint proves its right by a token in its body, and leaves the chain before authentication.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use apiserver_access::Authenticated;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::Body;
 
-use crate::filters::authorization::UserPermissions;
+use crate::filters::authorization::{Decided, UserPermissions};
 use crate::filters::impersonation::Acting;
 use crate::filters::limits::Admission;
 use crate::filters::{
@@ -29,6 +30,7 @@ use crate::lifecycle::random_fraction;
 use crate::observe::audit;
 use crate::observe::metrics::SeriesKey;
 use crate::observe::request_scope::RequestScope;
+use crate::observe::request_trace::{Caller, RequestTrace};
 use crate::request::connection::Connection;
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
@@ -53,7 +55,8 @@ where
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), name.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
-    let mut scope = open(server, &request, connection, &query, &info, &audit_id);
+    let scope = open(server, &request, connection, &query, &info, &audit_id);
+    let mut scope = scope.traced(RequestTrace::begin(&audit_id));
     let is_unclear = info.is_unclear();
     let refused = is_unclear.then(|| response::unclear(request.uri()));
     let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
@@ -168,7 +171,8 @@ where
         Ok(Admitted::Call(call, admission)) => {
             scope.admitted();
             let of_configurations = call.admission.clone();
-            let (served, seat) = execution::serve(server, *call, admission, &connection.flush).await;
+            let serving = execution::serve(server, *call, admission, &connection.flush);
+            let (served, seat) = scope.span().around(serving).await;
             scope.keep(seat);
             match of_configurations.map(|admission| admission.notes()) {
                 Some(notes) => {
@@ -214,6 +218,7 @@ where
 {
     let (mut head, incoming) = request.into_parts();
     let found = authentication::authenticate(server, connection, head.uri.path(), &mut head.headers).await;
+    scope.open_span(&head.headers, caller(connection, &found));
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user);
     let of_errors = OfErrors::new(&head.headers, &query);
@@ -228,7 +233,8 @@ where
         }
     };
     scope.set_impersonated(&user, constraint);
-    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
+    let decided =
+        traced_decision(scope, authorization::authorize(server, &info, &query, &user, proxied)).await;
     scope.decided(decided.word, &decided.reason);
     decided.result?;
     // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
@@ -259,6 +265,26 @@ where
         upgrade,
     };
     Ok(Admitted::Call(Box::new(call), admission))
+}
+
+/// Returns the caller of a request, as far as its trace context is concerned.
+fn caller(connection: &Connection, found: &ApiResult<Authenticated>) -> Caller {
+    match found {
+        Ok(_) if connection.internal.is_some() => Caller::Internal,
+        Ok(found) if !found.user.is_anonymous() => Caller::Known,
+        _ => Caller::Unknown,
+    }
+}
+
+/// Runs authorization as a step of the request's span.
+async fn traced_decision(scope: &RequestScope, deciding: impl Future<Output = Decided>) -> Decided {
+    let span = scope.span();
+    let begun = span.is_recorded().then(SystemTime::now);
+    let decided = span.around(deciding).await;
+    if let Some(begun) = begun {
+        span.step("authorization", begun);
+    }
+    decided
 }
 
 /// Closes an HTTP/2 connection after this response, in three cases: for a fraction of the requests, if the settings

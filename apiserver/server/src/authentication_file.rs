@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Authentication, ServerConfiguration};
 use crate::pki;
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 
 /// Interval at which the file is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -68,10 +69,11 @@ impl AuthenticationFile {
 
     /// Applies the file after each change, until `shutdown`.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
+        let mut rereads = Rereads::every(POLL_INTERVAL);
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = rereads.next() => {}
             }
             match self.reload() {
                 Ok(false) => self.health.succeed(),

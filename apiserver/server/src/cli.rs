@@ -169,8 +169,29 @@ pub(crate) enum Command {
     /// Create the keys that several replicas share
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Print the script with which a shell completes commands of `capstan`
+    ///
+    /// Example: capstan completion bash > /etc/bash_completion.d/capstan
+    #[command(verbatim_doc_comment)]
+    Completion(CompletionArguments),
+    /// Write the manual as pages for `man`
+    #[command(hide = true)]
+    Manual(ManualArguments),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArguments {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManualArguments {
+    /// Directory for the pages, one for each command
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::encryption::EncryptionFile;
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 use crate::sealed_values;
 
 /// Key of the record in the store.
@@ -98,10 +99,11 @@ impl EncryptionKeys {
     /// force unchanged.
     pub(crate) async fn follow(self, store: Arc<dyn Store>, shutdown: CancellationToken) {
         let (file, record) = (ReloadHealth::default(), ReloadHealth::default());
+        let mut rereads = Rereads::every(POLL_INTERVAL);
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = rereads.next() => {}
             }
             match self.reload() {
                 Ok(is_new) => {

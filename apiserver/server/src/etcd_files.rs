@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Etcd;
 use crate::pki;
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 
 /// Interval at which the files are read again.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -66,10 +67,11 @@ impl EtcdFiles {
         shutdown: CancellationToken,
     ) {
         let health = ReloadHealth::default();
+        let mut rereads = Rereads::every(POLL_INTERVAL);
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = rereads.next() => {}
             }
             match self.renew(&store, &used).await {
                 Ok(renewed) => {

@@ -27,12 +27,14 @@ mod install;
 mod join;
 mod keys;
 mod kubeconfig;
+mod manual;
 mod output;
 mod pki;
 mod rbac;
 mod read_changes;
 mod reload_health;
 mod replicas;
+mod rereads;
 mod revocations;
 mod sealed_values;
 mod serve;
@@ -89,6 +91,8 @@ pub fn run(
         cli::Command::Leave(arguments) => install::leave(&arguments),
         cli::Command::Reset(arguments) => install::reset(&arguments),
         cli::Command::Keys(cli::KeysCommand::Create(arguments)) => keys::create(&arguments),
+        cli::Command::Completion(arguments) => manual::completion(&arguments),
+        cli::Command::Manual(arguments) => manual::pages(&arguments),
         cli::Command::Version => version::run(),
     }
 }

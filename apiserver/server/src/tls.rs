@@ -20,6 +20,7 @@ use crate::authorities::{Known, Purpose};
 use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 
 /// Interval at which the files are checked for changes. Certificates are renewed hours before the old one expires.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -239,6 +240,7 @@ impl TlsFiles {
         let mut front_proxy = self.sources.front_proxy.clone();
         let mut authorities = self.sources.authorities.clone();
         authorities.mark_changed();
+        let mut rereads = Rereads::every(POLL_INTERVAL);
         loop {
             let proxy_changed = async {
                 match &mut front_proxy {
@@ -252,7 +254,7 @@ impl TlsFiles {
                 () = shutdown.cancelled() => return,
                 () = proxy_changed => {}
                 Ok(()) = authorities.changed() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = rereads.next() => {}
             }
             match self.reload() {
                 Reload::Unchanged => {}

@@ -35,6 +35,52 @@ impl Service {
     }
 }
 
+/// Parts of paths that are words of the services. Every other part is an id or a name.
+const WORDS: [&str; 42] = [
+    "action",
+    "add_router_interface",
+    "add_subports",
+    "detail",
+    "details.json",
+    "extensions",
+    "flavors",
+    "floatingips",
+    "healthmonitors",
+    "images",
+    "import",
+    "info",
+    "lbaas",
+    "limits",
+    "listeners",
+    "loadbalancers",
+    "members",
+    "networks",
+    "os-availability-zone",
+    "os-extra_specs",
+    "os-instance-actions",
+    "os-interface",
+    "os-keypairs",
+    "os-quota-sets",
+    "os-server-groups",
+    "os-volume_attachments",
+    "pools",
+    "ports",
+    "quotas",
+    "remote-consoles",
+    "remove_router_interface",
+    "remove_subports",
+    "routers",
+    "security-group-rules",
+    "security-groups",
+    "servers",
+    "snapshots",
+    "subnets",
+    "tags",
+    "trunks",
+    "usage",
+    "volumes",
+];
+
 /// One call.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -108,6 +154,13 @@ impl Request {
         format!("{} {}", self.method, self.path)
     }
 
+    /// Returns the path with `{id}` in place of everything that may be an id or a name, for traces.
+    pub(crate) fn path_template(&self) -> String {
+        let part = |part: &str| if WORDS.contains(&part) { part.to_owned() } else { "{id}".to_owned() };
+        let parts: Vec<String> = self.path.split('/').skip(1).map(part).collect();
+        format!("/{}", parts.join("/"))
+    }
+
     /// Returns true if two calls have the effect of one.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.method == Method::GET || self.method == Method::PUT || self.method == Method::DELETE
@@ -150,6 +203,14 @@ mod tests {
             .with_list("tags", &["x".into(), "y".into()])
             .with_list("not-tags", &[]);
         assert_eq!(request.query, "name=a%20b%26c%3Dd%2F%C3%A9&tags=x%2Cy");
+    }
+
+    #[test]
+    fn a_template_has_no_ids_and_no_names() {
+        let template = |path: &str| Request::get(Service::Compute, path).path_template();
+        assert_eq!(template("/servers/5f0c/action"), "/servers/{id}/action");
+        assert_eq!(template("/os-keypairs/alice"), "/os-keypairs/{id}");
+        assert_eq!(template("/ports/5f0c/tags/team%2Fsecret"), "/ports/{id}/tags/{id}");
     }
 
     #[test]

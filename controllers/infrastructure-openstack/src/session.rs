@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use apiserver_trace::{Kind, Span};
 use bytes::Bytes;
 use controllers_infrastructure::{AlwaysPermitted, CallPermit, CloudError, CloudResult, ErrorClass};
 use http::{Response, header};
@@ -191,7 +192,7 @@ impl Session {
         }
         let started = Instant::now();
         let (builder, body) = build(request, url, minor);
-        let result = self.client.rest_async(builder, body).await;
+        let result = traced(request, self.client.rest_async(builder, body)).await;
         let took = started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let status = result.as_ref().ok().map(|answer| answer.status().as_u16());
@@ -276,6 +277,28 @@ impl std::fmt::Debug for Session {
 /// Returns the value under `key` of a JSON object; a missing one is `null`, which most types refuse.
 pub(crate) fn take<T: DeserializeOwned>(value: &mut Value, key: &str) -> serde_json::Result<T> {
     serde_json::from_value(value.get_mut(key).map_or(Value::Null, Value::take))
+}
+
+/// Sends a call within a span: the service, the path without ids, the code and the request id of the response.
+async fn traced<E>(
+    request: &Request,
+    sending: impl Future<Output = Result<Response<Bytes>, E>>,
+) -> Result<Response<Bytes>, E> {
+    let span = Span::child("cloud call", Kind::Client);
+    let answered = span.around(sending).await;
+    if span.is_recorded() {
+        span.set("openstack.service", request.service.name());
+        span.set("http.request.method", request.method.as_str().to_owned());
+        span.set("url.template", request.path_template());
+        match &answered {
+            Ok(answer) => {
+                span.set("http.response.status_code", i64::from(answer.status().as_u16()));
+                span.set("openstack.request_id", request_id(answer.headers()).unwrap_or_default());
+            }
+            Err(_) => span.fail("no response"),
+        }
+    }
+    answered
 }
 
 fn position(service: Service) -> usize {

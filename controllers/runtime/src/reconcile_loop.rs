@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_trace::{Kind, Parent, Span};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
 use kube::runtime::controller::{Action, Config, Error, ReconcileRequest, applier, trigger_with};
@@ -121,8 +122,9 @@ where
         let begun = Arc::clone(&queue);
         let reconcile = move |object: Arc<K>, _: Arc<()>| {
             let measured = measured(&begun, &passes, &object, pass(Arc::clone(&object)));
+            let traced = traced(pass_span(&*object), measured);
             // The span of a pass names its object.
-            CancelableJoinHandle::spawn(measured.in_current_span(), &Handle::current())
+            CancelableJoinHandle::spawn(traced.in_current_span(), &Handle::current())
         };
         let never = |_: Arc<K>, error: &Infallible, _: Arc<()>| match *error {};
         let config = Config::default().concurrency(concurrency);
@@ -144,6 +146,27 @@ where
 /// Returns the key of an object in a queue.
 fn key(namespace: Option<&str>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
+}
+
+/// Begins the trace span of a pass. A pass over an object that names the trace of the request that created it continues
+/// that trace.
+fn pass_span<K: Resource<DynamicType = ()>>(object: &K) -> Span {
+    if !apiserver_trace::is_on() {
+        return Span::NONE;
+    }
+    let cause = object.annotations().get(Parent::ANNOTATION);
+    let cause = Parent::read(cause.map(String::as_str), None);
+    let span = Span::caused_by(format!("reconcile {}", K::kind(&())), Kind::Consumer, &cause);
+    if span.is_recorded() {
+        span.set("capstan.kind", K::kind(&()).into_owned());
+        span.set("capstan.uid", object.uid().unwrap_or_default());
+    }
+    span
+}
+
+/// Runs a pass within its span.
+async fn traced<T>(span: Span, pass: impl Future<Output = T>) -> T {
+    span.around(pass).await
 }
 
 /// Measures a pass, and turns its failure into a requeue.

@@ -1,11 +1,23 @@
 //! Tests of the files in `manifests` that no cluster reads.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::run;
+use crate::{prerequisites, run};
 
 /// Highest exposure that `systemd-analyze security` may find, in tenths. A unit without settings has 96.
 const EXPOSURE: &str = "--threshold=20";
+
+/// Returns promtool, if this machine has it or can get it from Debian.
+fn promtool() -> Option<PathBuf> {
+    if run::is_there("promtool") {
+        return Some("promtool".into());
+    }
+    run::is_there("apt-get")
+        .then(prerequisites::promtool)?
+        .inspect_err(|error| eprintln!("no promtool: {error:#}"))
+        .ok()
+}
 
 /// Runs a program on the unit. Returns false if this machine does not have the program.
 fn analyze(arguments: &[&str]) -> bool {
@@ -43,10 +55,9 @@ fn each_alert_fires_in_its_case_and_none_in_a_healthy_installation() {
     for alert in alerts {
         assert!(tests.contains(&format!("- name: {alert}\n")), "{alert} has no case");
     }
-    if run::is_there("promtool") {
-        let output =
-            Command::new("promtool").args(["test", "rules", "tests.yaml"]).current_dir(directory).output();
-        let output = output.unwrap();
+    let Some(promtool) = promtool() else { return };
+    for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"]] {
+        let output = Command::new(&promtool).args(arguments).current_dir(&directory).output().unwrap();
         assert!(
             output.status.success(),
             "{}",

@@ -56,6 +56,22 @@ pub(crate) fn image_tools() -> anyhow::Result<()> {
     install(&IMAGES)
 }
 
+/// Installs the program that checks Debian packages.
+pub(crate) fn lintian() -> anyhow::Result<()> {
+    install(&[Package { name: "lintian", file: "/usr/bin/lintian" }])
+}
+
+/// Returns the path of a program that runs static programs of another architecture.
+pub(crate) fn emulator(architecture: &str) -> anyhow::Result<PathBuf> {
+    let file = match architecture {
+        "arm64" => "/usr/bin/qemu-aarch64-static",
+        "amd64" => "/usr/bin/qemu-x86_64-static",
+        other => bail!("there is no emulator for the architecture {other}"),
+    };
+    install(&[Package { name: "qemu-user-static", file }])?;
+    Ok(file.into())
+}
+
 /// Installs the prerequisites to count instructions.
 pub(crate) fn valgrind() -> anyhow::Result<()> {
     install(&[VALGRIND])
@@ -268,22 +284,64 @@ const CLOUD_INIT: [Package; 8] = [
 /// installed cloud-init would configure this machine at its next start.
 pub(crate) fn cloud_init() -> anyhow::Result<PathBuf> {
     install(&CLOUD_INIT)?;
-    let home = run::cache()?.join("tools/cloud-init");
-    let modules = home.join("usr/lib/python3/dist-packages");
-    if modules.join("cloudinit").exists() {
-        return Ok(modules);
+    Ok(unpacked("cloud-init")?.join("usr/lib/python3/dist-packages"))
+}
+
+/// Returns a folder with the files of a package of Debian, which is not installed.
+fn unpacked(name: &str) -> anyhow::Result<PathBuf> {
+    let tools = run::cache()?.join("tools");
+    let home = tools.join(name);
+    if home.join("usr").exists() {
+        return Ok(home);
     }
-    let unfinished = run::cache()?.join("tools/cloud-init.unfinished");
+    let unfinished = tools.join(format!("{name}.unfinished"));
     let _ = std::fs::remove_dir_all(&unfinished);
     std::fs::create_dir_all(&unfinished).with_context(|| format!("{}", unfinished.display()))?;
     let mut download = Command::new("apt-get");
-    download.args(["-qq", "-o", "APT::Sandbox::User=root", "download", "cloud-init"]);
-    run::shown(download.current_dir(&unfinished)).context("cloud-init cannot be downloaded")?;
+    download.args(["-qq", "-o", "APT::Sandbox::User=root", "download", name]);
+    run::shown(download.current_dir(&unfinished)).with_context(|| format!("{name} cannot be downloaded"))?;
     let entries = std::fs::read_dir(&unfinished)?.collect::<Result<Vec<_>, _>>()?;
     let package = entries.first().context("apt-get has downloaded nothing")?.path();
     run::shown(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&unfinished))?;
     std::fs::rename(&unfinished, &home).with_context(|| format!("{}", home.display()))?;
-    Ok(modules)
+    Ok(home)
+}
+
+/// Installs a target of Rust, if rustup can get it.
+pub(crate) fn rust_target(target: &str) -> anyhow::Result<()> {
+    let installed =
+        run::output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(run::root()?))?;
+    if Path::new(installed.trim()).join("lib/rustlib").join(target).join("lib").is_dir() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    run::shown(rustup.args(["target", "add", target]).current_dir(run::root()?))
+        .with_context(|| format!("the Rust target {target} is missing"))
+}
+
+/// Returns a folder with cargo-zigbuild and Zig, which `hack/tools/zig` pins. Zig compiles and links C for other
+/// architectures.
+pub(crate) fn zig() -> anyhow::Result<PathBuf> {
+    let pins = run::root()?.join("hack/tools/zig/requirements.txt");
+    let text = std::fs::read_to_string(&pins).with_context(|| format!("{}", pins.display()))?;
+    let version = text.lines().find_map(|line| line.strip_prefix("ziglang=="));
+    let version = version.with_context(|| format!("{} pins no ziglang", pins.display()))?;
+    let home = run::cache()?.join("tools").join(format!("zig-{version}"));
+    let finished = home.join("finished");
+    if !finished.exists() {
+        eprintln!("installing Zig {version}, once");
+        run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+        let mut pip = Command::new(home.join("bin/python"));
+        run::shown(pip.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&pins))?;
+        std::fs::write(&finished, "").with_context(|| format!("{}", finished.display()))?;
+    }
+    Ok(home.join("bin"))
+}
+
+/// Returns the path of promtool. Debian's package of Prometheus is unpacked and not installed: it would start a server.
+#[cfg(test)]
+pub(crate) fn promtool() -> anyhow::Result<PathBuf> {
+    Ok(unpacked("prometheus")?.join("usr/bin/promtool"))
 }
 
 /// Returns the path of clusterctl.

@@ -8,6 +8,7 @@ mod mutating;
 mod validating;
 
 pub(crate) use answer::Answer;
+pub(crate) use call::CallError;
 pub use clients::Clients;
 pub(crate) use hook::{Due, Hook, compile};
 pub(crate) use mutating::mutate;

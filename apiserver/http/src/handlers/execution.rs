@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use apiserver_executor::{FlushDeferral, spawn_joined};
 use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_trace::carried;
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
@@ -74,12 +75,12 @@ async fn change(
     flush: &FlushDeferral,
 ) -> Option<ApiResult<HttpResponse>> {
     let server = Arc::clone(server);
-    let change = spawn_joined(async move {
+    let change = spawn_joined(carried(async move {
         let _seat = seat;
         let changing = pin!(handlers::serve(&server, call));
         let done = tokio::time::timeout(LONGEST_CHANGE, changing).await;
         done.unwrap_or_else(|_| Err(ApiError::timeout()))
-    });
+    }));
     let done = change.await;
     // The store has most likely completed other writes with it.
     flush.defer();
@@ -93,13 +94,11 @@ async fn heavy_read(
     seat: Option<Seat>,
 ) -> (Option<ApiResult<HttpResponse>>, Option<Seat>) {
     let (server, runtime) = (Arc::clone(server), Handle::current());
-    let read = tokio::task::spawn_blocking(move || {
-        let answer = runtime.block_on(async {
-            let done = tokio::time::timeout(LONGEST, read(&server, call)).await;
-            done.unwrap_or_else(|_| Err(ApiError::timeout()))
-        });
-        (answer, seat)
+    let reading = carried(async move {
+        let done = tokio::time::timeout(LONGEST, read(&server, call)).await;
+        done.unwrap_or_else(|_| Err(ApiError::timeout()))
     });
+    let read = tokio::task::spawn_blocking(move || (runtime.block_on(reading), seat));
     match read.await {
         Ok((answer, seat)) => (Some(answer), seat),
         Err(error) => (outcome(Err(error)), None),

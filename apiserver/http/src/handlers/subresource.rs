@@ -8,6 +8,7 @@ use apiserver_machinery::admission_control::{AdmittedWrite, Operation};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
 use apiserver_schema::field_errors::FieldPath;
+use apiserver_trace::carried;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -78,10 +79,10 @@ async fn invoke(
     let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
     let ResourcePath { namespace, name, .. } = path.clone();
     // A running action is completed, whether or not the client waits for it.
-    let work = spawn_joined(async move {
+    let work = spawn_joined(carried(async move {
         let (namespace, name, objects) = (&namespace, &name, &objects);
         verb.invoke(ActionCall { namespace, name, body, caller, dry_run, objects }).await
-    });
+    }));
     let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
     response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod metrics;
 pub(crate) mod request_scope;
+pub(crate) mod request_trace;
 pub(crate) mod storage_health;
 
 use crate::observe::audit::AuditLog;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver_access::User;
+use apiserver_trace::Span;
+use http::HeaderMap;
 use http_body::Body;
 
 use crate::flow_control::Seat;
 use crate::observe::Telemetry;
 use crate::observe::audit::{Outcome, Record, Stage};
 use crate::observe::metrics::{RequestSeries, SeriesKey};
+use crate::observe::request_trace::{Caller, RequestTrace};
 use crate::request::request_info::RequestInfo;
 use crate::response::body::{BodyObserver, ResponseBody};
 use crate::response::{Deprecated, HttpResponse, StatusInfo};
@@ -30,6 +33,7 @@ pub(crate) struct RequestScope {
     /// Body of a write: its verb in upstream's words, and its size in bytes.
     record_body: Option<(&'static str, usize)>,
     seat: Option<Seat>,
+    trace: RequestTrace,
 }
 
 impl RequestScope {
@@ -46,7 +50,23 @@ impl RequestScope {
             waited: Duration::ZERO,
             record_body: None,
             seat: None,
+            trace: RequestTrace::default(),
         }
+    }
+
+    /// Traces the request, if traces are on.
+    pub(crate) fn traced(self, trace: RequestTrace) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// Opens the span of the request, once its caller is known or refused.
+    pub(crate) fn open_span(&mut self, headers: &HeaderMap, caller: Caller) {
+        self.trace.open(headers, &self.series.key().labels, caller);
+    }
+
+    /// Returns the span of the request.
+    pub(crate) const fn span(&self) -> &Span {
+        self.trace.span()
     }
 
     pub(crate) fn series(&self) -> &RequestSeries {
@@ -132,6 +152,7 @@ impl RequestScope {
     /// Ends the scope with the response.
     pub(crate) fn finish(mut self, mut answer: HttpResponse, took: Duration) -> HttpResponse {
         self.seat = None;
+        self.trace.end(answer.status());
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, status: answer.extensions_mut().remove::<StatusInfo>() };
         if answer.extensions().get::<Deprecated>().is_some() {

@@ -7,6 +7,7 @@ use apiserver_machinery::object;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_trace::{Parent, Span};
 use apiserver_types::{ACTIONS, ActionDescriptor, Described, ParametersField, Presence};
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -62,6 +63,9 @@ impl Strategy for MachineOperationStrategy {
         {
             labels.insert(MACHINE_LABEL.to_owned(), json!(machine));
         }
+        if old.is_none() {
+            annotate_with_trace(new);
+        }
         let field = descriptor_of(new).and_then(|action| action.parameters);
         if let Some(ParametersField { name, presence: Presence::Defaulted }) = field
             && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
@@ -77,6 +81,17 @@ impl Strategy for MachineOperationStrategy {
             validate_change(new, old, &mut errors);
         }
         errors
+    }
+}
+
+/// Notes the trace of the request that creates an operation, if it is recorded: the passes over the operation continue it,
+/// on whichever replica they run.
+fn annotate_with_trace(new: &mut Value) {
+    let Some(trace) = Span::current_as_parent() else { return };
+    if let Some(metadata) = object::metadata_mut(new)
+        && let Some(annotations) = metadata.entry("annotations").or_insert_with(|| json!({})).as_object_mut()
+    {
+        annotations.insert(Parent::ANNOTATION.to_owned(), json!(trace));
     }
 }
 

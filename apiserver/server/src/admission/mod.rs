@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
+use crate::rereads::Rereads;
 use certificate::ClientCertificate;
 use files::AdmissionFiles;
 use follow::Objects;
@@ -96,7 +97,7 @@ impl AdmissionConfigurations {
     pub(crate) async fn follow(mut self, server: Arc<ApiServer>, shutdown: CancellationToken) {
         let registry = server.registry().clone();
         let (objects, mut changes) = Objects::watch(server);
-        let mut tick = tokio::time::interval(files::POLL_INTERVAL);
+        let mut rereads = Rereads::every(files::POLL_INTERVAL);
         let mut last: Option<Instant> = None;
         loop {
             let is_due = tokio::select! {
@@ -105,7 +106,7 @@ impl AdmissionConfigurations {
                     Some(()) => objects.are_read(),
                     None => return,
                 },
-                _ = tick.tick() => {
+                () = rereads.next() => {
                     self.reload(&registry) && objects.are_read()
                 }
             };

@@ -13,6 +13,7 @@ mod limits;
 mod service_accounts;
 mod shutdown;
 mod tls;
+mod tracing;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +36,10 @@ pub(crate) use limits::Limits;
 pub(crate) use service_accounts::ServiceAccounts;
 pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{SniCertificate, Tls};
+pub(crate) use tracing::Tracing;
+
+/// Name of systemd's credential with the encryption at rest.
+const ENCRYPTION: &str = "encryption.yaml";
 
 /// Configuration of the server: `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are errors.
 ///
@@ -75,7 +80,8 @@ pub(crate) struct ServerConfiguration {
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
-    /// `encryption.yaml` in the data directory. The first start creates it with a new key for Secrets.
+    /// `encryption.yaml` among the credentials of systemd, else in the data directory. The first start creates the latter
+    /// with a new key for Secrets.
     pub(crate) encryption_config_file: Option<PathBuf>,
     /// Additional names and addresses for the server's own certificate. Default: none.
     pub(crate) server_names: Vec<String>,
@@ -83,6 +89,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) logging: Logging,
     /// Audit log of requests.
     pub(crate) audit: Audit,
+    /// Export of traces. Default: none.
+    pub(crate) tracing: Option<Tracing>,
     /// Limits on concurrent requests.
     pub(crate) limits: Limits,
     /// Permission to use OpenStackClusterIdentities.
@@ -162,6 +170,9 @@ impl ServerConfiguration {
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());
         }
+        if configuration.encryption_config_file.is_none() {
+            configuration.encryption_config_file = credential(ENCRYPTION);
+        }
         configuration.force = arguments.force;
         if let Some(delay) = &arguments.shutdown_delay {
             configuration.shutdown.delay = Some(delay.clone());
@@ -194,6 +205,7 @@ impl ServerConfiguration {
         self.keystone.as_ref().map_or(Ok(()), Keystone::check)?;
         self.authentication.check()?;
         self.audit.check()?;
+        self.tracing.as_ref().map_or(Ok(()), Tracing::check)?;
         self.controllers.check()?;
         self.limits.check()?;
         self.service_accounts.check()?;
@@ -221,6 +233,12 @@ impl ServerConfiguration {
     pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
         data_directory(self.data_directory.as_deref())
     }
+}
+
+/// Returns the file of a credential that systemd passes to the service, if it does.
+fn credential(name: &str) -> Option<PathBuf> {
+    let directory = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|value| !value.is_empty())?;
+    Some(PathBuf::from(directory).join(name)).filter(|path| path.exists())
 }
 
 /// Returns the given directory, or the default one of this user.
@@ -252,6 +270,10 @@ mod tests {
         let table = [
             ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
             ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
+            ("tracing: {samplingRatePerMillion: 1000001}", "tracing.samplingRatePerMillion: "),
+            ("tracing: {endpoint: 'ftp://a'}", "tracing.endpoint: "),
+            ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
+            ("tracing: {caFile: a}", "tracing.caFile: "),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
             (

@@ -4,6 +4,7 @@ mod logging;
 mod service_manager;
 mod signals;
 pub(crate) mod stores;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use storage_contract::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use self::traces::Traces;
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
@@ -60,7 +62,15 @@ pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Re
     let configuration = ServerConfiguration::load(arguments)?;
     logging::start(&configuration)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(&configuration, assembly))
+    runtime.block_on(serve_traced(&configuration, assembly))
+}
+
+/// Serves, and sends the last spans at the end.
+async fn serve_traced(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {
+    let traces = Traces::start(configuration)?;
+    let served = serve(configuration, assembly).await;
+    traces.stop().await;
+    served
 }
 
 async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {

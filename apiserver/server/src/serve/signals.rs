@@ -12,6 +12,8 @@ pub(super) async fn shut_down(shutdown: CancellationToken, force: CancellationTo
         tracing::error!("cannot receive signals; the server will not shut down gracefully");
         return;
     };
+    // Files are read again after SIGHUP. Until the first of them is followed, the signal would end the process.
+    let _hangups = signal(SignalKind::hangup());
     let interrupted = tokio::select! {
         _ = terminate.recv() => false,
         _ = interrupt.recv() => true,

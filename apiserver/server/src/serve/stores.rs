@@ -78,5 +78,5 @@ pub(super) async fn open(
             etcd.endpoints.join(",")
         }
     };
-    Ok((storage, name))
+    Ok((super::traces::of_store(storage), name))
 }

@@ -31,6 +31,8 @@ pub(crate) struct Identity {
     config: Arc<rustls::ClientConfig>,
     /// Name of the user in the header of a front proxy.
     remote_user: Option<&'static str>,
+    /// Trace context of all requests.
+    trace: Option<String>,
 }
 
 /// Response, read whole.
@@ -68,7 +70,7 @@ impl Identity {
         let config = rustls::ClientConfig::builder().with_root_certificates(roots);
         let mut config = config.with_client_auth_cert(vec![certificate], key).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Self { config: Arc::new(config), remote_user: Some("alice") }
+        Self { config: Arc::new(config), remote_user: Some("alice"), trace: None }
     }
 
     /// Creates a certificate of this user.
@@ -125,7 +127,23 @@ impl Identity {
         let config = rustls::ClientConfig::builder().with_root_certificates(roots);
         let mut config = config.with_client_auth_cert(vec![certificate], key).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Self { config: Arc::new(config), remote_user: None }
+        Self { config: Arc::new(config), remote_user: None, trace: None }
+    }
+
+    /// Returns an identity without a certificate.
+    pub(crate) fn anonymous(data: &Path) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut roots = rustls::RootCertStore::empty();
+        let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
+        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let mut config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self { config: Arc::new(config), remote_user: None, trace: None }
+    }
+
+    /// Returns the same identity, whose requests have this trace context.
+    pub(crate) fn with_trace(self, trace: String) -> Self {
+        Self { trace: Some(trace), ..self }
     }
 }
 
@@ -202,6 +220,9 @@ impl Client {
         let mut request = request.header("content-type", form);
         if let Some(user) = self.identity.remote_user {
             request = request.header("x-remote-user", user);
+        }
+        if let Some(trace) = &self.identity.trace {
+            request = request.header("traceparent", trace);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         sender.send_request(request).await.map_err(|error| lost(&error))

@@ -146,16 +146,19 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     // Asked for when it runs: a build directory may be shared with another checkout.
     let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap();
     let read = |path: &str| std::fs::read_to_string(format!("{directory}/../../{path}")).unwrap();
-    // A server with an etcd, a host cluster or a call to a cloud has these, too.
+    // A server with an etcd, a host cluster, backups or a call to a cloud has these, too.
     let others = [
         "apiserver/host/src/metrics.rs",
+        "apiserver/server/src/backup/schedule.rs",
         "apiserver/server/src/election/metrics.rs",
         "apiserver/server/src/storage_history.rs",
         "controllers/infrastructure-openstack/src/metrics.rs",
     ];
     let others = others.map(read).concat();
     let mut found = BTreeSet::new();
-    for file in ["grafana/capstan.json", "grafana/controllers.json", "prometheus/rules.yaml"] {
+    for file in
+        ["grafana/capstan.json", "grafana/controllers.json", "grafana/storage.json", "prometheus/rules.yaml"]
+    {
         let document: Value = serde_saphyr::from_str(&read(&format!("manifests/{file}"))).unwrap();
         let asked = metrics_of(&document);
         assert!(asked.len() > 10, "{file}: {asked:?}");

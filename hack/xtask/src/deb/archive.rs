@@ -9,6 +9,9 @@ use flate2::{Compression, GzBuilder};
 /// Byte in the head of gzip for an unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
+/// Time of all files: 2024-01-01. lintian refuses files from before 1984. Unit: seconds since 1970.
+const MODIFIED: u64 = 1_704_067_200;
+
 /// File of a package.
 #[derive(Debug, Clone)]
 pub(super) struct File {
@@ -70,7 +73,7 @@ fn append(
     header.set_gid(0);
     header.set_username("root")?;
     header.set_groupname("root")?;
-    header.set_mtime(0);
+    header.set_mtime(MODIFIED);
     header.set_size(u64::try_from(content.len())?);
     Ok(builder.append_data(&mut header, name, content)?)
 }

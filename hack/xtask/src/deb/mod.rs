@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let binary = match &arguments.binary {
         Some(binary) => binary.clone(),
-        None => image::release()?,
+        None => image::program::of_package(image::program::Profile::Release)?,
     };
     let output = match &arguments.output {
         Some(output) => output.clone(),

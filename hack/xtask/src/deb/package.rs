@@ -1,6 +1,7 @@
 //! The two packages: `capstan`, and `capstan-etcd` with a current etcd.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 
@@ -53,8 +54,37 @@ impl Package {
         ] {
             package.add(path, std::fs::read(manifest(&format!("systemd/{source}"))?)?, 0o644);
         }
+        package.shells(program)?;
+        package.manual(program)?;
         package.documents()?;
         Ok(package)
+    }
+
+    /// Adds the completion scripts of shells, as the program prints them.
+    fn shells(&mut self, program: &Path) -> anyhow::Result<()> {
+        for (shell, path) in [
+            ("bash", "usr/share/bash-completion/completions/capstan"),
+            ("fish", "usr/share/fish/vendor_completions.d/capstan.fish"),
+            ("zsh", "usr/share/zsh/vendor-completions/_capstan"),
+        ] {
+            let script = run::output(Command::new(program).args(["completion", shell]))?;
+            self.add(path, script.into_bytes(), 0o644);
+        }
+        Ok(())
+    }
+
+    /// Adds the pages of the manual, as the program writes them.
+    fn manual(&mut self, program: &Path) -> anyhow::Result<()> {
+        let pages = std::env::temp_dir().join(format!("capstan-manual-{}", std::process::id()));
+        run::output(Command::new(program).args(["manual", "--output"]).arg(&pages))?;
+        for entry in std::fs::read_dir(&pages)? {
+            let path = entry?.path();
+            let name =
+                path.file_name().and_then(|name| name.to_str()).context("a page has no name")?.to_owned();
+            let page = archive::compressed(&std::fs::read(&path)?)?;
+            self.add(&format!("usr/share/man/man1/{name}.gz"), page, 0o644);
+        }
+        Ok(std::fs::remove_dir_all(pages)?)
     }
 
     /// Returns the package `capstan-etcd` with this program.

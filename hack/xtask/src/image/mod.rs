@@ -1,20 +1,22 @@
 //! Command `cargo xtask image`: the container image, as an OCI layout. It needs no container engine.
 
 mod check;
+mod elf;
 mod layer;
 mod layout;
+pub(crate) mod program;
 mod sbom;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::{prerequisites, run};
+use crate::run;
 use layer::Layer;
 use layout::Layout;
+use program::{Architecture, Profile};
 
 /// Largest layer with a release build, as compressed bytes: a node pulls it in seconds.
 const LARGEST: usize = 20 << 20;
@@ -28,9 +30,15 @@ pub(crate) struct Arguments {
     /// Build the image twice, compare both, and run the program from the unpacked layer
     #[arg(long)]
     check: bool,
-    /// Use this program instead of a release build
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
+    /// Build without optimisation: minutes instead of a quarter of an hour, for checks
+    #[arg(long)]
+    quick: bool,
+    /// Architectures of the image [default: that of this machine]
+    #[arg(long, value_name = "ARCHITECTURE", value_delimiter = ',')]
+    architecture: Vec<Architecture>,
+    /// Use these programs instead of builds, one for each architecture
+    #[arg(long, value_name = "FILE", conflicts_with = "architecture")]
+    binary: Vec<PathBuf>,
     /// Directory of the layout [default: target/image]
     #[arg(long, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
@@ -38,71 +46,94 @@ pub(crate) struct Arguments {
 
 /// Builds the image. Prints its digest.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let binary = match &arguments.binary {
-        Some(binary) => binary.clone(),
-        None => release()?,
-    };
+    let is_release = arguments.binary.is_empty() && !arguments.quick;
+    let programs = if arguments.binary.is_empty() { programs(arguments)? } else { arguments.binary.clone() };
     let output = match &arguments.output {
         Some(output) => output.clone(),
         None => run::target()?.join(DIRECTORY),
     };
-    let image = write(&binary, &output)?;
-    let is_release = arguments.binary.is_none();
-    ensure!(!is_release || image.size <= LARGEST, "the layer has {} bytes, more than {LARGEST}", image.size);
-    eprintln!("image {} ({} MiB, {})", image.digest, image.size >> 20, image.linkage);
+    let image = write(&programs, &output)?;
+    for part in &image.parts {
+        let size = part.layer.len();
+        ensure!(!is_release || size <= LARGEST, "the layer has {size} bytes, more than {LARGEST}");
+        eprintln!("layer {} ({} KiB, {})", part.architecture, size >> 10, part.linkage);
+    }
+    eprintln!("image {}", image.digest);
     eprintln!(
         "copy it to a registry: skopeo copy --all oci:{}:{} docker://…",
         output.display(),
         image.version
     );
     if arguments.check {
-        check::run(&binary, &output, &image)?;
+        check::run(&programs, &output, &image)?;
     }
     Ok(())
 }
 
+/// Builds the programs of the image.
+fn programs(arguments: &Arguments) -> anyhow::Result<Vec<PathBuf>> {
+    let own = vec![Architecture::of_this_machine()?];
+    let architectures = if arguments.architecture.is_empty() { &own } else { &arguments.architecture };
+    let profile = if arguments.quick { Profile::Quick } else { Profile::Release };
+    architectures.iter().map(|it| program::of_image(*it, profile)).collect()
+}
+
 /// Image that was written.
-pub(crate) struct Image {
+struct Image {
     /// Digest of the index of all architectures.
     digest: String,
     version: String,
-    /// Bytes of the compressed layer.
-    size: usize,
+    parts: Vec<Part>,
+}
+
+/// Image of one architecture.
+struct Part {
+    architecture: &'static str,
     /// `static`, or `glibc` if the layer has the C library of this machine.
     linkage: &'static str,
     /// The compressed layer.
     layer: Vec<u8>,
 }
 
-/// Builds the program: static if the target is installed, else for glibc.
-pub(crate) fn release() -> anyhow::Result<PathBuf> {
-    prerequisites::build()?;
-    let host = run::host()?;
-    let musl = host.replace("-gnu", "-musl");
-    let installed = run::output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let has_musl = Path::new(installed.trim()).join("lib/rustlib").join(&musl).join("lib").is_dir();
-    let target = if has_musl { musl } else { host };
-    let mut command = run::cargo(&["build", "--release", "--locked", "--package", "apiserver-server"])?;
-    command.args(["--bin", "capstan", "--target", &target]);
-    if has_musl && run::is_there("musl-gcc") {
-        // Only for C code: as a linker, musl-gcc makes programs that need the loader of musl.
-        command.env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");
-    }
-    run::shown(&mut command)?;
-    Ok(run::target()?.join(target).join("release/capstan"))
+/// Descriptors of a part in the layout: of its manifest, and of the manifest of its SBOM.
+struct Descriptors {
+    manifest: Value,
+    sbom: Value,
 }
 
 /// Writes the layout. The same inputs make the same bytes.
-fn write(binary: &Path, output: &Path) -> anyhow::Result<Image> {
-    let libraries = layer::libraries(binary)?;
-    let linkage = if libraries.is_empty() { "static" } else { "glibc" };
-    let layer = Layer::new(binary, &libraries)?;
-    let diff_id = layout::digest(layer.tar());
-    let compressed = layer.compressed()?;
+fn write(programs: &[PathBuf], output: &Path) -> anyhow::Result<Image> {
     let version = version()?;
     let mut layout = Layout::create(output)?;
-    let labels = labels(&version, linkage);
-    let config = config(&diff_id, &labels)?;
+    let (mut parts, mut manifests, mut sboms) = (Vec::new(), Vec::new(), Vec::new());
+    for program in programs {
+        let (part, descriptors) = add(&mut layout, program, &version)?;
+        let is_twice = parts.iter().any(|other: &Part| other.architecture == part.architecture);
+        ensure!(!is_twice, "two programs are for {}", part.architecture);
+        parts.push(part);
+        manifests.push(descriptors.manifest);
+        sboms.push(descriptors.sbom);
+    }
+    let index = json!({"schemaVersion": 2, "mediaType": layout::INDEX, "manifests": manifests});
+    let mut index = layout.add(layout::INDEX, index.to_string().as_bytes())?;
+    let digest = index.get("digest").and_then(Value::as_str).unwrap_or_default().to_owned();
+    set(&mut index, "annotations", json!({"org.opencontainers.image.ref.name": version}));
+    layout.finish(&[vec![index], sboms].concat())?;
+    Ok(Image { digest, version, parts })
+}
+
+/// Adds the image of one architecture.
+fn add(layout: &mut Layout, program: &Path, version: &str) -> anyhow::Result<(Part, Descriptors)> {
+    let elf = elf::read(program)?;
+    let libraries = if elf.is_static { Vec::new() } else { layer::libraries(program)? };
+    // The libraries of another architecture are not on this machine.
+    ensure!(elf.is_static || !libraries.is_empty(), "{}: its libraries are not found", program.display());
+    let linkage = if elf.is_static { "static" } else { "glibc" };
+    let layer = Layer::new(program, &libraries)?;
+    let diff_id = layout::digest(layer.tar());
+    let compressed = layer.compressed()?;
+    let labels = labels(version, linkage);
+    let config = config(elf.architecture, &diff_id, &labels);
     let config = layout.add(layout::CONFIG, config.to_string().as_bytes())?;
     let blob = layout.add(layout::LAYER, &compressed)?;
     let manifest = json!({"schemaVersion": 2, "mediaType": layout::MANIFEST,
@@ -114,13 +145,9 @@ fn write(binary: &Path, output: &Path) -> anyhow::Result<Image> {
         "config": empty, "layers": [sbom], "subject": manifest});
     let mut sbom = layout.add(layout::MANIFEST, sbom.to_string().as_bytes())?;
     set(&mut sbom, "artifactType", json!(layout::CYCLONEDX));
-    set(&mut manifest, "platform", json!({"architecture": architecture()?, "os": "linux"}));
-    let index = json!({"schemaVersion": 2, "mediaType": layout::INDEX, "manifests": [manifest]});
-    let mut index = layout.add(layout::INDEX, index.to_string().as_bytes())?;
-    let digest = index.get("digest").and_then(Value::as_str).unwrap_or_default().to_owned();
-    set(&mut index, "annotations", json!({"org.opencontainers.image.ref.name": version}));
-    layout.finish(&[index, sbom])?;
-    Ok(Image { digest, version, size: compressed.len(), linkage, layer: compressed })
+    set(&mut manifest, "platform", json!({"architecture": elf.architecture, "os": "linux"}));
+    let part = Part { architecture: elf.architecture, linkage, layer: compressed };
+    Ok((part, Descriptors { manifest, sbom }))
 }
 
 fn set(descriptor: &mut Value, field: &str, value: Value) {
@@ -139,10 +166,10 @@ fn labels(version: &str, linkage: &str) -> Value {
     })
 }
 
-fn config(diff_id: &str, labels: &Value) -> anyhow::Result<Value> {
-    Ok(json!({
+fn config(architecture: &str, diff_id: &str, labels: &Value) -> Value {
+    json!({
         "created": "1970-01-01T00:00:00Z",
-        "architecture": architecture()?,
+        "architecture": architecture,
         "os": "linux",
         "config": {
             "User": format!("{0}:{0}", layer::USER),
@@ -156,16 +183,12 @@ fn config(diff_id: &str, labels: &Value) -> anyhow::Result<Value> {
         },
         "rootfs": {"type": "layers", "diff_ids": [diff_id]},
         "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "cargo xtask image"}],
-    }))
+    })
 }
 
 /// Returns the name that OCI and Debian have for the architecture of this machine.
 pub(crate) fn architecture() -> anyhow::Result<&'static str> {
-    match std::env::consts::ARCH {
-        "x86_64" => Ok("amd64"),
-        "aarch64" => Ok("arm64"),
-        other => anyhow::bail!("OCI has no name for the architecture {other} in this list"),
-    }
+    Architecture::of_this_machine().map(Architecture::name)
 }
 
 /// Returns the version of the workspace.
@@ -181,11 +204,14 @@ mod tests {
     use super::*;
     use oci_spec::image::{Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest};
 
-    /// Builds the image of a program that has no libraries, so that it needs only files.
+    /// Builds the image of two programs that have no libraries, so that it needs only files.
     fn image(output: &Path) -> Image {
-        let program = output.with_extension("program");
-        std::fs::write(&program, "no program of this machine").unwrap();
-        write(&program, output).unwrap()
+        let programs = [("amd64", 62), ("arm64", 183)].map(|(name, machine)| {
+            let program = output.with_extension(name);
+            std::fs::write(&program, elf::head(machine, true)).unwrap();
+            program
+        });
+        write(&programs, output).unwrap()
     }
 
     fn blob(output: &Path, descriptor: &Descriptor) -> Vec<u8> {
@@ -206,12 +232,13 @@ mod tests {
         assert_eq!(first.digest, second.digest, "two builds of one program differ");
 
         let top = ImageIndex::from_file(output.join("index.json")).unwrap();
-        let [index, sbom] = &top.manifests()[..] else { panic!("{top:?}") };
+        let [index, sbom, _] = &top.manifests()[..] else { panic!("{top:?}") };
         assert_eq!(index.digest().to_string(), second.digest);
         let index = ImageIndex::from_reader(&blob(&output, index)[..]).unwrap();
+        let architectures: Vec<&Arch> =
+            index.manifests().iter().map(|it| it.platform().as_ref().unwrap().architecture()).collect();
+        assert_eq!(architectures, [&Arch::Amd64, &Arch::ARM64]);
         let manifest = &index.manifests()[0];
-        let expected = if cfg!(target_arch = "aarch64") { Arch::ARM64 } else { Arch::Amd64 };
-        assert_eq!(manifest.platform().as_ref().unwrap().architecture(), &expected);
         let subject = manifest.digest().clone();
         let manifest = ImageManifest::from_reader(&blob(&output, manifest)[..]).unwrap();
         let config = ImageConfiguration::from_reader(&blob(&output, manifest.config())[..]).unwrap();

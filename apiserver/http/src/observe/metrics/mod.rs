@@ -33,7 +33,7 @@ use access::AccessMetrics;
 use flow_control::FlowControlMetrics;
 use labels::PluginLabels;
 use objects::ObjectMetrics;
-pub(crate) use request_labels::SeriesKey;
+pub(crate) use request_labels::{RequestLabels, SeriesKey};
 use requests::RequestMetrics;
 pub(crate) use requests::RequestSeries;
 
