@@ -291,7 +291,7 @@ async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenti
 fn finished(mut user: User, realm: Realm) -> Arc<User> {
     user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
     if realm == Realm::Host {
-        user.extra.retain(|key, _| !key.starts_with(user::OWN_EXTRA));
+        user.extra.retain(|key, _| !key.starts_with(user::OWN_EXTRA) || key == user::UNVERIFIED);
     }
     Arc::new(user.in_realm(realm))
 }

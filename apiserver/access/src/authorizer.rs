@@ -1,6 +1,7 @@
 //! Authorizer: decides whether a user may make a request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -78,6 +79,26 @@ pub enum Decision {
     Error(String),
 }
 
+/// Decision with its reason and its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Decision.
+    pub decision: Decision,
+    /// Reason of [`Decision::Allow`] for the audit log. The other decisions contain theirs.
+    pub reason: String,
+    /// Name of the authorizer that decided; empty if none did.
+    pub authorizer: String,
+    /// Age of the data that allowed the request; `None` if they were those of now.
+    pub age: Option<Duration>,
+}
+
+impl Verdict {
+    /// Creates a verdict about data of now.
+    pub fn new((decision, reason): (Decision, String), authorizer: impl Into<String>) -> Self {
+        Self { decision, reason, authorizer: authorizer.into(), age: None }
+    }
+}
+
 /// Rule of what a user may do, for people to read. `*` is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {
@@ -113,6 +134,16 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
         (self.authorize(attributes).await, String::new())
     }
 
+    /// Returns the decision with its origin.
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        Verdict::new(self.explain(attributes).await, self.name())
+    }
+
+    /// Returns the name of the authorizer in the audit log; empty if it has none.
+    fn name(&self) -> &str {
+        ""
+    }
+
     /// Returns all rules of a user in a namespace. An authorizer that cannot list rules says so.
     async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
         Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
@@ -131,19 +162,25 @@ impl Authorizer for Chain {
     }
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        let verdict = self.judge(attributes).await;
+        (verdict.decision, verdict.reason)
+    }
+
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for authorizer in &self.0 {
-            match authorizer.explain(attributes).await {
-                (Decision::NoOpinion(reason), _) => reasons.push(reason),
-                (Decision::Error(error), _) => errors.push(error),
-                decided => return decided,
+            let verdict = authorizer.judge(attributes).await;
+            match verdict.decision {
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                Decision::Error(error) => errors.push(error),
+                Decision::Allow | Decision::Deny(_) => return verdict,
             }
         }
         if !errors.is_empty() {
-            return (Decision::Error(errors.join(", ")), String::new());
+            return Verdict::new((Decision::Error(errors.join(", ")), String::new()), "");
         }
         reasons.retain(|reason| !reason.is_empty());
-        (Decision::NoOpinion(reasons.join(", ")), String::new())
+        Verdict::new((Decision::NoOpinion(reasons.join(", ")), String::new()), "")
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
@@ -184,10 +221,15 @@ impl Authorizer for OfRealm {
     }
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        let verdict = self.judge(attributes).await;
+        (verdict.decision, verdict.reason)
+    }
+
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         if attributes.user.realm == self.realm && !makes_identities(attributes) {
-            self.authorizer.explain(attributes).await
+            self.authorizer.judge(attributes).await
         } else {
-            (Decision::NoOpinion(String::new()), String::new())
+            Verdict::new((Decision::NoOpinion(String::new()), String::new()), "")
         }
     }
 

@@ -19,10 +19,10 @@ pub use authenticator::{
     Authenticated, Authenticator, CertificateObserver, Issuer, RequestHeaders, ReviewFailed, TokenSource,
     Unauthenticated,
 };
-pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules};
+pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};
 pub use token_hash::{TokenHash, TokenHasher};
-pub use user::{BREAK_GLASS, CREDENTIAL_ID, OWN_EXTRA, REALM, Realm, User};
+pub use user::{BREAK_GLASS, CREDENTIAL_ID, OWN_EXTRA, REALM, Realm, UNVERIFIED, User};

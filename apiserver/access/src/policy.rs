@@ -63,6 +63,10 @@ impl Authorizer for LocalPolicy {
         (self.authorize(attributes).await, "local policy".to_owned())
     }
 
+    fn name(&self) -> &'static str {
+        "System"
+    }
+
     async fn rules(&self, user: &User, _namespace: &str) -> Rules {
         Rules { rules: self.list(user), unknown: String::new() }
     }

@@ -39,6 +39,9 @@ pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// Extra attribute with the reason of a certificate for emergencies.
 pub const BREAK_GLASS: &str = "capstan.dev/break-glass";
 
+/// Extra attribute that names the objects of a token which could not be verified. It takes permissions, and gives none.
+pub const UNVERIFIED: &str = "capstan.dev/unverified";
+
 /// Origin of an identity. A name of one realm is another person than the same name of another realm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Realm {

@@ -24,7 +24,7 @@ const MOST: usize = 8192;
 
 /// Largest attributes of a cached decision: a user could fill the memory with longer ones. Upstream's bound. Unit:
 /// bytes.
-const LONGEST: usize = 10_000;
+pub(crate) const LONGEST: usize = 10_000;
 
 /// Maximum number of requests in flight.
 const AT_ONCE: usize = 128;
@@ -127,10 +127,14 @@ impl Authorizer for HostAuthorizer {
             Err(error) => (Decision::Error(error), String::new()),
         }
     }
+
+    fn name(&self) -> &'static str {
+        "Host"
+    }
 }
 
 /// Returns the decision and, if it is a permission, the host's reason.
-fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
+pub(crate) fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
     let reason = status.reason.unwrap_or_default();
     match (status.allowed, status.denied) {
         (true, _) => (Decision::Allow, reason),
@@ -140,7 +144,7 @@ fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
 }
 
 /// Returns the size of the attributes that the caller chooses. Unit: bytes.
-fn size(attributes: &Attributes) -> usize {
+pub(crate) fn size(attributes: &Attributes) -> usize {
     let Attributes { verb, group, version, resource, subresource, namespace, name, path, .. } = attributes;
     let Attributes { label_selector, field_selector, .. } = attributes;
     [verb, group, version, resource, subresource, namespace, name, path, label_selector, field_selector]
@@ -149,7 +153,7 @@ fn size(attributes: &Attributes) -> usize {
         .sum()
 }
 
-fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
+pub(crate) fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let user = &attributes.user;
     let mut spec = SubjectAccessReviewSpec {

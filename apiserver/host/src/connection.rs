@@ -17,7 +17,7 @@ use crate::health::{HostHealth, Outcome};
 use crate::metrics::HostMetrics;
 
 /// Time limit of a request: every request through the host waits for a SubjectAccessReview.
-const DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Longest silence of a watch: the host ends each watch before that.
 const WATCHED: Duration = Duration::from_secs(295);
@@ -262,20 +262,24 @@ impl Clients {
     }
 }
 
-async fn configuration(kubeconfig: &Path) -> Result<kube::Config, ConnectError> {
+pub(crate) async fn configuration(kubeconfig: &Path) -> Result<kube::Config, ConnectError> {
     let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(kubeconfig, &error))?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(read, &options).await;
     config.map_err(|error| unusable(kubeconfig, &error))
 }
 
-fn client(kubeconfig: &Path, mut config: kube::Config, patience: Duration) -> Result<Client, ConnectError> {
+pub(crate) fn client(
+    kubeconfig: &Path,
+    mut config: kube::Config,
+    patience: Duration,
+) -> Result<Client, ConnectError> {
     config.connect_timeout = Some(DEADLINE);
     config.read_timeout = Some(patience);
     Client::try_from(config).map_err(|error| unusable(kubeconfig, &error))
 }
 
-fn unusable(kubeconfig: &Path, error: &dyn std::error::Error) -> ConnectError {
+pub(crate) fn unusable(kubeconfig: &Path, error: &dyn std::error::Error) -> ConnectError {
     ConnectError { path: kubeconfig.display().to_string(), detail: error.to_string() }
 }
 

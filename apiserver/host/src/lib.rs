@@ -1,10 +1,11 @@
 //! Client of a host cluster: the connection ([`HostConnection`]) and its health ([`Prober`]), the objects that the host applies to serve Capstan's
-//! groups ([`manifests()`]), its front proxy ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]), namespaces
+//! groups ([`manifests()`]), its front proxy ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]) and their mirror ([`HostMirror`]), namespaces
 //! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
 mod audiences;
 mod authorizer;
 mod connection;
+mod contact;
 mod credential;
 mod events;
 #[cfg(test)]
@@ -15,12 +16,14 @@ mod in_flight;
 mod jwt;
 mod manifests;
 mod metrics;
+mod mirror;
 mod namespaces;
 mod prober;
 mod retry;
 mod secrets;
 mod tokens;
 mod ttl_cache;
+mod webhook;
 mod write_back;
 
 pub use audiences::Audiences;
@@ -31,8 +34,12 @@ pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use health::{HostHealth, HostState};
 pub use manifests::{Options, manifests, user_roles};
 pub use metrics::HostMetrics;
+pub use mirror::{Bounds, Cautious, Class, Disagreement, HostMirror, MirroredAuthorizer};
 pub use namespaces::HostNamespaces;
 pub use prober::{HostPin, Prober};
 pub use secrets::{HostSecrets, SecretCopies};
-pub use tokens::HostTokens;
+pub use tokens::{HostKeys, HostTokens, KeptKeys};
+pub use webhook::{
+    AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, WebhookAuthorizer, WebhookSettings,
+};
 pub use write_back::{SecretWriteBack, WriteBackReport};

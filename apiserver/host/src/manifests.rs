@@ -31,6 +31,8 @@ pub struct Options {
     pub user: String,
     /// CRD objects that are published as metadata. They serve no requests.
     pub definitions: Vec<Value>,
+    /// True if Capstan mirrors the roles, bindings, service accounts and token keys of the host.
+    pub mirror: bool,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -93,8 +95,25 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
     ];
+    if options.mirror {
+        objects.extend(of_mirror(&subjects));
+    }
     objects.extend(roles(hosted));
     objects
+}
+
+/// Returns the role of the mirror, and its binding.
+fn of_mirror(subjects: &Value) -> [Value; 2] {
+    let (rbac, name) = ("rbac.authorization.k8s.io", "capstan:mirror");
+    let version = "rbac.authorization.k8s.io/v1";
+    let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
+    let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
+        {"apiGroups": [rbac], "resources": kinds, "verbs": READ},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": READ},
+        {"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}]});
+    let binding = json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects});
+    [role, binding]
 }
 
 /// Returns the ClusterRoles `capstan:view`, `capstan:edit` and `capstan:admin` with the permissions on Capstan's kinds.

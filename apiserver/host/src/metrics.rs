@@ -1,5 +1,7 @@
 //! Metrics of the host cluster.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -8,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::health::HostState;
+use crate::mirror::Class;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabels {
@@ -17,6 +20,21 @@ struct StateLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LossLabels {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MirrorLabels {
+    what: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClassLabels {
+    class: &'static str,
 }
 
 /// Reason why an Event is not copied.
@@ -43,6 +61,9 @@ pub struct HostMetrics {
     credential_end: Gauge,
     state: Family<StateLabels, Gauge>,
     dropped_events: Family<LossLabels, Counter>,
+    mirror_age: Family<MirrorLabels, Gauge>,
+    disagreements: Family<KindLabels, Counter>,
+    stale: Family<ClassLabels, Counter>,
 }
 
 impl HostMetrics {
@@ -67,7 +88,50 @@ impl HostMetrics {
             "Events that were not copied to the host cluster, because the queue was full or the host refused them",
             metrics.dropped_events.clone(),
         );
+        metrics.register_mirror(registry);
         metrics
+    }
+
+    fn register_mirror(&self, registry: &mut Registry) {
+        for kind in ["narrower", "wider"] {
+            let _ = self.disagreements.get_or_create(&KindLabels { kind });
+        }
+        for class in Class::ALL.map(Class::name) {
+            let _ = self.stale.get_or_create(&ClassLabels { class });
+        }
+        registry.register(
+            "capstan_host_mirror_age_seconds",
+            "Time since a copy of the host cluster's data had all its changes; -1 if it never had",
+            self.mirror_age.clone(),
+        );
+        registry.register(
+            "capstan_host_mirror_disagreements",
+            "Decisions of the host cluster that differ from those by the copy of its permissions, which is wider or narrower",
+            self.disagreements.clone(),
+        );
+        registry.register(
+            "capstan_authorization_stale",
+            "Requests that old permissions of the host cluster have allowed, by class",
+            self.stale.clone(),
+        );
+    }
+
+    pub(crate) fn set_mirror_age(&self, what: &'static str, age: Duration) {
+        let seconds = if age == Duration::MAX { -1 } else { i64::try_from(age.as_secs()).unwrap_or(-1) };
+        self.mirror_age.get_or_create(&MirrorLabels { what }).set(seconds);
+    }
+
+    pub(crate) fn count_disagreement(&self, kind: &'static str) {
+        self.disagreements.get_or_create(&KindLabels { kind }).inc();
+    }
+
+    pub(crate) fn count_stale(&self, class: &'static str) {
+        self.stale.get_or_create(&ClassLabels { class }).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn disagreements(&self, kind: &'static str) -> u64 {
+        self.disagreements.get_or_create(&KindLabels { kind }).get()
     }
 
     pub(crate) fn count_dropped_events(&self, loss: Loss, count: u64) {

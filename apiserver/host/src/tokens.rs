@@ -12,9 +12,12 @@ use kube::{Api, Client};
 use crate::audiences::Audiences;
 use crate::health::HostHealth;
 use crate::in_flight::{InFlight, Overloaded};
+use crate::mirror::HostMirror;
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 use issuer::HostIssuer;
+pub use keys::{HostKeys, KeptKeys};
+use offline::OfflineTokens;
 
 /// Lifetime of a cached answer, good or bad: upstream's default, the delay of a revocation.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -33,6 +36,9 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of users that a warning is remembered of.
 const MOST_WARNED: usize = 1024;
+
+/// Longest wait for a review, if the token can be verified without the host.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Group that may do everything on the direct endpoint.
 const MASTERS: &str = "system:masters";
@@ -53,6 +59,8 @@ pub struct HostTokens {
     trusts_masters: bool,
     health: HostHealth,
     issuer: HostIssuer,
+    /// Verifier of tokens while the host does not answer.
+    offline: Option<OfflineTokens>,
 }
 
 impl std::fmt::Debug for HostTokens {
@@ -78,6 +86,7 @@ impl HostTokens {
             warned: TtlCache::new(WARNING_INTERVAL, MOST_WARNED),
             trusts_masters,
             health: HostHealth::default(),
+            offline: None,
         })
     }
 
@@ -93,6 +102,13 @@ impl HostTokens {
     pub fn reviewing_unknown(mut self, reviews_unknown: bool) -> Self {
         self.issuer.reviews_unknown = reviews_unknown;
         self
+    }
+
+    /// Verifies tokens of service accounts by these keys and this mirror while the host does not answer. Without this, no
+    /// token is valid then.
+    #[must_use]
+    pub fn with_mirror(self, keys: HostKeys, mirror: HostMirror) -> Self {
+        Self { offline: Some(OfflineTokens { keys, mirror }), ..self }
     }
 
     /// Returns the user that a review for these audiences has found.
@@ -130,9 +146,25 @@ impl TokenSource for HostTokens {
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
+        let offline = self.offline.as_ref().filter(|it| !self.issuer.reviews_unknown || it.has_issued(token));
+        let state = self.health.state();
+        if let Some(offline) = offline.filter(|_| state.is_cut_off()) {
+            return offline.review(token, &self.audiences, state).await;
+        }
         if !self.issuer.may_have_issued(token).await {
             return Ok(None);
         }
+        let Some(offline) = offline else { return self.ask(token, hash).await };
+        match tokio::time::timeout(PATIENCE, self.ask(token, hash)).await {
+            Ok(Ok(user)) => Ok(user),
+            Ok(Err(_)) | Err(_) => offline.review(token, &self.audiences, self.health.state()).await,
+        }
+    }
+}
+
+impl HostTokens {
+    /// Returns the user that the host names.
+    async fn ask(&self, token: &str, hash: TokenHash) -> Result<Option<User>, ReviewFailed> {
         // The user is not known yet: all share one bound.
         let entered = self.in_flight.enter("").await;
         let _permit = entered.map_err(|Overloaded| {
@@ -186,5 +218,9 @@ fn user(status: TokenReviewStatus) -> Option<User> {
 }
 
 mod issuer;
+mod keys;
+mod offline;
+#[cfg(test)]
+mod offline_tests;
 #[cfg(test)]
 mod tests;

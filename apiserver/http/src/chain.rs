@@ -174,6 +174,7 @@ where
             let serving = execution::serve(server, *call, admission, &connection.flush);
             let (served, seat) = scope.span().around(serving).await;
             scope.keep(seat);
+            let served = with_warnings(served, scope.take_warnings());
             match of_configurations.map(|admission| admission.notes()) {
                 Some(notes) => {
                     scope.annotate(notes.annotations);
@@ -186,8 +187,11 @@ where
     }
 }
 
-/// Adds the warnings of configurations to a response.
+/// Adds warnings to a response.
 fn with_warnings(served: Served, warnings: Vec<String>) -> Served {
+    if warnings.is_empty() {
+        return served;
+    }
     match served {
         Served::Answered(Ok(mut answer)) => {
             response::warn(&mut answer, &warnings);
@@ -236,10 +240,16 @@ where
     let decided =
         traced_decision(scope, authorization::authorize(server, &info, &query, &user, proxied)).await;
     scope.decided(decided.word, &decided.reason);
+    if scope.is_recorded() {
+        scope.annotate(decided.annotations());
+    }
+    if let Some(warning) = decided.warning() {
+        scope.warn(warning);
+    }
     decided.result?;
     // After authorization: a slow host would otherwise hold the seats that the direct endpoint needs.
     let started = Instant::now();
-    let admission = match limits::admit(server, &info, &query, &user, scope.series()).await {
+    let admission = match limits::admit(server, &info, &query, &user, proxied, scope.series()).await {
         Ok(admission) => admission,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };

@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::documents::IssuerDocuments;
+use crate::flow_control::FlowControl;
 use crate::observe::audit::AuditLog;
 use crate::token_endpoint::TokenEndpoint;
 
@@ -24,6 +25,9 @@ pub struct Settings {
     pub reads_at_once: usize,
     /// Maximum number of write requests in flight.
     pub writes_at_once: usize,
+    /// True if requests through a host cluster have seats of their own, so that neither endpoint delays the other. The
+    /// numbers above are then those of both together.
+    pub has_host: bool,
     /// Audit log, if there is one.
     pub audit: Option<AuditLog>,
     /// Fraction of the requests over HTTP/2 after which the connection is closed, so that clients spread over servers
@@ -54,6 +58,7 @@ impl Default for Settings {
         Self {
             reads_at_once: READS_AT_ONCE,
             writes_at_once: WRITES_AT_ONCE,
+            has_host: false,
             audit: None,
             goaway_chance: 0.0,
             requires_use: false,
@@ -66,5 +71,12 @@ impl Default for Settings {
             admission: None,
             metrics: Registry::default(),
         }
+    }
+}
+
+impl Settings {
+    pub(crate) fn flow_control(&self) -> FlowControl {
+        let new = if self.has_host { FlowControl::of_two_endpoints } else { FlowControl::new };
+        new(self.reads_at_once, self.writes_at_once)
     }
 }

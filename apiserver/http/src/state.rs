@@ -81,7 +81,7 @@ impl ApiServer {
         Self {
             documents,
             telemetry: Arc::new(Telemetry { metrics, audit: settings.audit.take() }),
-            flow_control: FlowControl::new(settings.reads_at_once, settings.writes_at_once),
+            flow_control: settings.flow_control(),
             lifecycle: Lifecycle::new(shutdown, settings.force.clone(), settings.watch_grace),
             storage,
             parts,

@@ -10,6 +10,7 @@ mod issuers;
 mod keys;
 mod mapping;
 mod metrics;
+mod public_keys;
 mod verifier;
 
 pub use algorithm::Algorithm;
@@ -17,3 +18,4 @@ pub use config::{Anonymous, Configuration, InvalidConfiguration};
 pub use issuers::{IssuerSettings, Issuers};
 pub use keys::{KeyCopies, KeyCopy};
 pub use metrics::KeyMetrics;
+pub use public_keys::{KeyRefusal, PublicKeys};

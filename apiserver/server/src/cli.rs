@@ -281,6 +281,11 @@ pub(crate) struct ManifestsArguments {
     /// Kubeconfig of the host cluster, to find the API groups that it already serves
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Let Capstan mirror the host's roles, bindings, service accounts and token keys
+    ///
+    /// The setting host.permissions: mirror needs this.
+    #[arg(long)]
+    pub(crate) mirror: bool,
 }
 
 #[derive(Debug, Default, Args)]

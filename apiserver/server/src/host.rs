@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, OfRealm, Realm, TokenSource};
 use apiserver_host::{
-    Audiences, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin, HostSecrets,
-    HostTokens, Prober,
+    Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin,
+    HostSecrets, HostTokens, MirroredAuthorizer, Prober,
 };
 use apiserver_machinery::store::NamespaceSource;
 use futures::StreamExt;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::config::ServerConfiguration;
 use crate::host_copies::{HostCopies, Originals, StoredSecrets};
+use crate::host_mirror::Mirroring;
 use crate::pki;
 
 /// Longest wait for the host at the start. The direct endpoint does not need the host.
@@ -41,6 +42,10 @@ pub(crate) struct Host {
     audiences: Audiences,
     trusts_masters: bool,
     reviews_unknown: bool,
+    /// Source of the host's decisions. The cache of them is one for both endpoints.
+    authorizer: Arc<HostAuthorizer>,
+    /// Mirror of the host's permissions, if the configuration wants one.
+    mirror: Option<Mirroring>,
 }
 
 /// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
@@ -65,6 +70,11 @@ impl Host {
         let connection = HostConnection::open(&host.kubeconfig, HostMetrics::registered(metrics)).await?;
         let namespaces = HostNamespaces::new(connection.client()).with_health(connection.health());
         let pin = HostPin::new(host.accept_new_identity.clone());
+        let authorizer = HostAuthorizer::new(connection.client()).with_health(connection.health());
+        let authorizer = Arc::new(authorizer);
+        let mirror = host
+            .is_mirrored()
+            .then(|| Mirroring::new(&connection, Arc::clone(&authorizer), copies.clone(), &host.mirror));
         let host = Self {
             prober: Prober::new(&connection, namespaces.clone(), pin.clone()),
             connection,
@@ -76,6 +86,8 @@ impl Host {
             audiences: Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience },
             trusts_masters: host.trust_masters,
             reviews_unknown: host.review_unknown_tokens,
+            authorizer,
+            mirror,
         };
         host.begin().await;
         Ok(Some(host))
@@ -121,6 +133,15 @@ impl Host {
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
+        if let Some(mirror) = &self.mirror {
+            let restored = loop {
+                match self.copies.restore_mirror().await {
+                    Ok(restored) => break restored,
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
+            };
+            mirror.restore(restored);
+        }
         self.is_restored.store(true, Ordering::Release);
         if let Some(uid) = restored.uid {
             self.pin.restore(uid);
@@ -164,6 +185,7 @@ impl Host {
             namespaces: self.namespaces.clone(),
             proxy: self.proxy(),
             pin: self.pin.clone(),
+            mirror: self.mirror.clone(),
         }
     }
 
@@ -185,20 +207,38 @@ impl Host {
 
     /// Returns an authorizer that sends SubjectAccessReviews to the host.
     pub(crate) fn authorizer(&self) -> Arc<dyn Authorizer> {
-        Arc::new(HostAuthorizer::new(self.connection.client()).with_health(self.connection.health()))
+        let host = Arc::clone(&self.authorizer);
+        match &self.mirror {
+            Some(mirror) => Arc::new(MirroredAuthorizer::comparing(host, mirror.mirror())),
+            None => host,
+        }
     }
 
-    /// Returns an authorizer that asks the host about its own users, and has no opinion about others.
+    /// Returns an authorizer that asks the host about its own users, and has no opinion about others. While the host does
+    /// not answer, the mirror decides, if there is one.
     pub(crate) fn authorizer_of_its_users(&self) -> Arc<dyn Authorizer> {
-        Arc::new(OfRealm { realm: Realm::Host, authorizer: self.authorizer() })
+        let host = Arc::clone(&self.authorizer);
+        let authorizer: Arc<dyn Authorizer> = match &self.mirror {
+            Some(mirror) => Arc::new(MirroredAuthorizer::deciding(host, mirror.mirror())),
+            None => host,
+        };
+        Arc::new(OfRealm { realm: Realm::Host, authorizer })
+    }
+
+    /// Returns the authorizer of the direct endpoint. It refuses credentials to tokens that the host has not verified.
+    pub(crate) fn cautious(&self, authorizer: Arc<dyn Authorizer>) -> Arc<dyn Authorizer> {
+        if self.mirror.is_some() { Arc::new(Cautious(authorizer)) } else { authorizer }
     }
 
     /// Returns the source that verifies tokens of the host.
     pub(crate) fn tokens(&self) -> anyhow::Result<Arc<dyn TokenSource>> {
         let tokens = HostTokens::new(self.connection.client(), self.audiences.clone(), self.trusts_masters);
         let tokens = tokens.context("cannot create a key for the cache of tokens")?;
-        let tokens = tokens.reviewing_unknown(self.reviews_unknown);
-        Ok(Arc::new(tokens.with_health(self.connection.health())))
+        let tokens = tokens.reviewing_unknown(self.reviews_unknown).with_health(self.connection.health());
+        Ok(Arc::new(match &self.mirror {
+            Some(mirror) => tokens.with_mirror(mirror.keys(), mirror.mirror()),
+            None => tokens,
+        }))
     }
 
     /// Returns the namespaces of the host, with their labels.
@@ -220,7 +260,15 @@ impl Host {
             self.restore_later(&authenticator),
             self.namespaces.clone().follow(self.connection.watching()),
             health.while_reachable(|| self.follow_proxy(&authenticator)),
+            self.follow_mirror(),
         );
+    }
+
+    /// Follows the permissions of the host, if they are mirrored.
+    async fn follow_mirror(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.follow().await;
+        }
     }
 
     /// Follows the front-proxy configuration, until the host is cut off. If it does not respond, or returns an invalid CA,

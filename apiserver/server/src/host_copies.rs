@@ -3,6 +3,7 @@
 
 mod issuers;
 mod keeper;
+mod mirror;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use storage_contract::Store;
 
 pub(crate) use keeper::{Originals, keep};
+pub(crate) use mirror::RestoredMirror;
 pub(crate) use secrets::StoredSecrets;
 
 use crate::sealed_values::SealedValues;

@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         ca,
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
+        mirror: arguments.mirror,
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
@@ -143,6 +144,7 @@ mod tests {
             ca: "PEM".to_owned(),
             user: "capstan".to_owned(),
             definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
+            mirror: false,
         }
     }
 
@@ -279,5 +281,21 @@ mod tests {
         let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
         assert_eq!(role["rules"][3], issuer);
         assert_eq!(role["rules"].as_array().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn only_a_mirror_reads_the_permissions_of_the_host() {
+        let registry = apiserver_registry::registry();
+        let options = Options { mirror: true, ..options(&registry) };
+        let mirrored = apiserver_host::manifests(&registry, &options);
+        let named = |objects: &[Value], name: &str| {
+            let is_role = |it: &&Value| it["kind"] == "ClusterRole" && it["metadata"]["name"] == name;
+            objects.iter().find(is_role).cloned()
+        };
+        let role = named(&mirrored, "capstan:mirror").unwrap();
+        assert_eq!(verbs(&role, "rbac.authorization.k8s.io", "roles"), ["get", "list", "watch"]);
+        assert_eq!(verbs(&role, "", "serviceaccounts"), ["get", "list", "watch"]);
+        assert!(verbs(&role, "", "secrets").is_empty());
+        assert_eq!(named(&objects().1, "capstan:mirror"), None);
     }
 }

@@ -43,6 +43,10 @@ impl Authorizer for RbacAuthorizer {
         }
     }
 
+    fn name(&self) -> &'static str {
+        "RBAC"
+    }
+
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
         if user.controller_identity().is_some() {
             return Rules::default();

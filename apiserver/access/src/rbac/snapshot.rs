@@ -46,8 +46,20 @@ impl Snapshot {
 
     /// Returns the decision about a request, and the reason of an allowed one.
     pub fn decide(&self, attributes: &Attributes) -> (Decision, String) {
+        self.decide_by(attributes, |_| true)
+    }
+
+    /// Returns the decision of those rules that name the API group of the request. A rule about all groups counts for
+    /// none.
+    pub fn decide_by_named_group(&self, attributes: &Attributes) -> (Decision, String) {
+        self.decide_by(attributes, |rule| rule.groups.contains(&attributes.group))
+    }
+
+    fn decide_by(&self, attributes: &Attributes, counts: impl Fn(&Rule) -> bool) -> (Decision, String) {
         for (place, binding, rules) in self.of(&attributes.user, &attributes.namespace) {
-            let allows = |rules: &Arc<Vec<Rule>>| rules.iter().any(|rule| rule.allows(attributes));
+            let allows = |rules: &Arc<Vec<Rule>>| {
+                rules.iter().filter(|rule| counts(rule)).any(|rule| rule.allows(attributes))
+            };
             if rules.as_ref().is_some_and(allows) {
                 return (Decision::Allow, reason(binding, place.subject));
             }

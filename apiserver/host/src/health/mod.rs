@@ -13,6 +13,7 @@ use tokio::time::Instant;
 pub use machine::HostState;
 pub(crate) use machine::{Listed, Outcome, Probe};
 
+use crate::contact::Contact;
 use crate::metrics::HostMetrics;
 use machine::Machine;
 
@@ -25,17 +26,9 @@ struct Shared {
     /// `None`: no prober runs, and all answers are believed.
     machine: Option<Mutex<Machine>>,
     state: watch::Sender<HostState>,
+    /// Last time at which the host was up.
     contact: Mutex<Contact>,
     metrics: HostMetrics,
-}
-
-/// Last time at which the host was up.
-#[derive(Debug)]
-struct Contact {
-    at: Instant,
-    wall: Timestamp,
-    /// Age of the contact at that time: it may be of an earlier process.
-    age: Duration,
 }
 
 impl Default for HostHealth {
@@ -52,10 +45,8 @@ impl HostHealth {
     }
 
     fn with(machine: Option<Mutex<Machine>>, state: HostState, metrics: HostMetrics) -> Self {
-        // Without a contact, no copy is valid.
-        let contact = Contact { at: Instant::now(), wall: Timestamp::now(), age: Duration::MAX };
         metrics.set_state(state);
-        let (state, contact) = (watch::Sender::new(state), Mutex::new(contact));
+        let (state, contact) = (watch::Sender::new(state), Mutex::new(Contact::never()));
         Self(Arc::new(Shared { machine, state, contact, metrics }))
     }
 
@@ -70,19 +61,12 @@ impl HostHealth {
         if self.state().believes_reviews() {
             return Duration::ZERO;
         }
-        let contact = self.contact();
-        let wall = Duration::try_from(Timestamp::now().duration_since(contact.wall)).unwrap_or_default();
-        contact.age.saturating_add(wall.max(contact.at.elapsed()))
+        self.contact().age()
     }
 
     /// Sets the last contact from the record of an earlier process, unless this process had one.
     pub fn restore_contact(&self, at: Timestamp) {
-        let now = Timestamp::now();
-        let mut contact = self.contact();
-        if contact.age == Duration::MAX {
-            let age = Duration::try_from(now.duration_since(at)).unwrap_or_default();
-            *contact = Contact { at: Instant::now(), wall: now, age };
-        }
+        self.contact().restore(at);
     }
 
     /// Runs a future whenever the host is not cut off, and anew after each time it was. Returns when the future does.
@@ -133,7 +117,7 @@ impl HostHealth {
         change(&mut machine, now);
         let state = machine.state();
         if state.believes_reviews() {
-            *self.contact() = Contact { at: now, wall: Timestamp::now(), age: Duration::ZERO };
+            *self.contact() = Contact::now();
         }
         if before != state {
             self.0.metrics.set_state(state);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::jwt;
 
 /// Document in which the host names its issuer.
-const DOCUMENT: &str = "/.well-known/openid-configuration";
+pub(super) const DOCUMENT: &str = "/.well-known/openid-configuration";
 
 /// Issuer in the tokens of Secrets, which is that of every cluster.
 const LEGACY: &str = "kubernetes/serviceaccount";

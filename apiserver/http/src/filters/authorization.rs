@@ -1,10 +1,11 @@
 //! Authorization filter.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apiserver_access::rbac;
-use apiserver_access::{Attributes, Authorizer, Decision, Rule, User};
+use apiserver_access::{Attributes, Authorizer, Decision, Rule, User, Verdict};
 use apiserver_machinery::admission::{Action, Caller, GrantedRule, Permissions, Uncovered};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
@@ -15,6 +16,12 @@ use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject, UNKNOWN};
 use crate::state::ApiServer;
 
+/// Annotation with the name of the authorizer that decided.
+const AUTHORIZER: &str = "capstan.dev/authorizer";
+
+/// Annotation with the age of the data by which a request was allowed, in seconds.
+const AGE: &str = "capstan.dev/decision-age";
+
 /// Decision of an authorizer, for the audit log, and its consequence.
 #[derive(Debug)]
 pub(crate) struct Decided {
@@ -24,6 +31,31 @@ pub(crate) struct Decided {
     pub(crate) counted: &'static str,
     pub(crate) reason: String,
     pub(crate) result: ApiResult<()>,
+    /// Name of the authorizer that decided; empty if none did.
+    authorizer: String,
+    /// Age of the data by which the request is allowed, if they are not those of now.
+    age: Option<Duration>,
+}
+
+impl Decided {
+    /// Returns the origin of the decision as annotations of the audit event.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        if !self.authorizer.is_empty() {
+            all.insert(AUTHORIZER.to_owned(), self.authorizer.clone());
+        }
+        if let Some(age) = self.age {
+            all.insert(AGE.to_owned(), age.as_secs().to_string());
+        }
+        all
+    }
+
+    /// Returns the warning of a permission by old data.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.age.map(|age| {
+            format!("decided by the permissions that the host cluster had {} s ago", age.as_secs())
+        })
+    }
 }
 
 pub(crate) async fn authorize(
@@ -46,16 +78,17 @@ fn authorizer(server: &ApiServer, proxied: bool) -> &Arc<dyn Authorizer> {
 }
 
 async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> Decided {
-    let (decision, why) = authorizer.explain(attributes).await;
+    let Verdict { decision, reason: why, authorizer, age } = authorizer.judge(attributes).await;
     let (reason, counted) = match decision {
         Decision::Allow => {
-            return Decided { word: Some("allow"), counted: "allowed", reason: why, result: Ok(()) };
+            let (word, counted) = (Some("allow"), "allowed");
+            return Decided { word, counted, reason: why, result: Ok(()), authorizer, age };
         }
         Decision::Deny(reason) => (reason, "denied"),
         Decision::NoOpinion(reason) => (reason, "no-opinion"),
         Decision::Error(reason) => {
             let error = ApiError::unavailable(format!("permission could not be checked: {reason}"));
-            return Decided { word: None, counted: "error", reason, result: Err(error) };
+            return Decided { word: None, counted: "error", reason, result: Err(error), authorizer, age };
         }
     };
     let text = attributes.refusal(&reason);
@@ -64,7 +97,7 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
     } else {
         ApiError::forbidden_path(&text)
     };
-    Decided { word: Some("forbid"), counted, reason, result: Err(error) }
+    Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age: None }
 }
 
 pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {

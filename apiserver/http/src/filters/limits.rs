@@ -43,6 +43,7 @@ pub(crate) async fn admit(
     info: &RequestInfo,
     query: &Query,
     user: &User,
+    is_hosted: bool,
     series: &RequestSeries,
 ) -> Result<Admission, Box<HttpResponse>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
@@ -50,7 +51,7 @@ pub(crate) async fn admit(
         return Ok(Admission { seat: None, is_heavy: objects_read(server, info, query) > MANY });
     }
     let objects = objects_read(server, info, query);
-    let (level, queue, seats) = queue_of(server, info, objects);
+    let (level, queue, seats) = queue_of(server, info, objects, is_hosted);
     let started = tokio::time::Instant::now();
     match queue.enter(&user.name, seats).await {
         Ok(seat) => {
@@ -76,15 +77,18 @@ fn queue_of<'a>(
     server: &'a ApiServer,
     info: &RequestInfo,
     objects: usize,
+    is_hosted: bool,
 ) -> (&'static str, &'a Arc<FairQueue>, usize) {
     let flow_control = &server.flow_control;
+    let hosted = flow_control.hosted.as_ref().filter(|_| is_hosted);
     if !info.is_read_only() {
-        return ("writes", &flow_control.writes, 1);
+        return hosted.map_or(("writes", &flow_control.writes, 1), |it| ("hosted-writes", &it.writes, 1));
     }
     if objects > LARGE {
         return ("large-lists", &flow_control.large_lists, 1);
     }
-    ("reads", &flow_control.reads, (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS))
+    let seats = (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS);
+    hosted.map_or(("reads", &flow_control.reads, seats), |it| ("hosted-reads", &it.reads, seats))
 }
 
 /// Returns the number of objects that a list reads at most; 0 for any other request.

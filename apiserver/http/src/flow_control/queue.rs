@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Limits;
+use super::lending::Share;
 
 /// Estimated cost of a user's first request. Unit: microseconds.
 const FIRST_ESTIMATE: u64 = 10_000;
@@ -94,6 +95,8 @@ impl State {
 pub(crate) struct FairQueue {
     limits: Limits,
     state: Mutex<State>,
+    /// Share of the seats, if another queue has some of them.
+    share: Option<Share>,
 }
 
 /// Seats of a request, released when this is dropped.
@@ -108,7 +111,26 @@ pub(crate) struct Seat {
 
 impl FairQueue {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits: Limits { seats: limits.seats.max(1), ..limits }, state: Mutex::default() }
+        let limits = Limits { seats: limits.seats.max(1), ..limits };
+        Self { limits, state: Mutex::default(), share: None }
+    }
+
+    /// Creates a queue that shares seats with another one. The limits have the most that it may use.
+    pub(super) fn sharing(limits: Limits, share: Share) -> Self {
+        Self { share: Some(share), ..Self::new(limits) }
+    }
+
+    /// Admits waiting requests to seats that the other queue has released.
+    pub(super) fn look(&self) {
+        let mut state = self.lock();
+        self.admit_waiting(&mut state);
+    }
+
+    /// Lets the other queue take what this one has left. No lock may be held.
+    fn wake_other(&self) {
+        if let Some(share) = &self.share {
+            share.wake();
+        }
     }
 
     pub(crate) fn load(&self) -> Load {
@@ -154,6 +176,7 @@ impl FairQueue {
         let ahead = state.accounts.get(&user).map_or(0, |account| account.waiting);
         let is_full = ahead > self.limits.longest_queue || state.waiting.len() > self.limits.most_waiting;
         if is_full && state.remove(&position) {
+            self.publish(state);
             return Err(Refusal::QueueFull);
         }
         let queue = Arc::clone(self);
@@ -164,8 +187,19 @@ impl FairQueue {
         Seat { queue: Arc::clone(self), user, seats, charged, since: Instant::now() }
     }
 
-    /// Admits waiting requests to free seats.
+    /// Admits waiting requests to free seats. It is the last step under the lock.
     fn admit_waiting(&self, state: &mut State) {
+        self.admit_those_with_room(state);
+        self.publish(state);
+    }
+
+    fn publish(&self, state: &State) {
+        if let Some(share) = &self.share {
+            share.publish(state.used, state.waiting.len());
+        }
+    }
+
+    fn admit_those_with_room(&self, state: &mut State) {
         while let Some(position) = self.next(state) {
             let Some(waiter) = state.waiting.remove(&position) else { return };
             state.clock = state.clock.max(position.0);
@@ -189,7 +223,8 @@ impl FairQueue {
             has + waiter.seats <= self.seats_per_user()
         };
         let (position, waiter) = state.waiting.iter().find(|(_, waiter)| may(waiter))?;
-        (state.used + waiter.seats <= self.limits.seats).then_some(*position)
+        let is_shared_free = self.share.as_ref().is_none_or(|share| share.has_room(state.used, waiter.seats));
+        (is_shared_free && state.used + waiter.seats <= self.limits.seats).then_some(*position)
     }
 
     /// Releases seats that were held for `took` microseconds each.
@@ -211,6 +246,8 @@ impl FairQueue {
             state.clock = 0;
         }
         self.admit_waiting(state);
+        drop(guard);
+        self.wake_other();
     }
 
     // Only plain assignments happen under the lock, so a panic leaves no half state.
@@ -257,6 +294,8 @@ impl Drop for Waiting {
         if state.remove(&self.position) {
             // This may have been the one that needed many seats.
             self.queue.admit_waiting(&mut state);
+            drop(state);
+            self.queue.wake_other();
             return;
         }
         drop(state);

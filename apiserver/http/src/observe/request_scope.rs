@@ -34,6 +34,7 @@ pub(crate) struct RequestScope {
     record_body: Option<(&'static str, usize)>,
     seat: Option<Seat>,
     trace: RequestTrace,
+    warnings: Vec<String>,
 }
 
 impl RequestScope {
@@ -51,6 +52,7 @@ impl RequestScope {
             record_body: None,
             seat: None,
             trace: RequestTrace::default(),
+            warnings: Vec::new(),
         }
     }
 
@@ -101,11 +103,26 @@ impl RequestScope {
         }
     }
 
+    /// Returns true if the request has an audit event.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// Notes annotations of the audit event.
     pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
         if let Some(record) = &mut self.record {
             record.annotate(annotations);
         }
+    }
+
+    /// Notes a warning of the filters for the response.
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// Returns the warnings, each once.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Notes that the request has passed all filters. As in upstream, no request is counted before that.

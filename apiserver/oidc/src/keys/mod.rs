@@ -15,7 +15,7 @@ use crate::config::Issuer;
 use crate::metrics::KeyMetrics;
 pub use copies::{KeyCopies, KeyCopy};
 pub(crate) use fetch::{body, root_cause};
-pub(crate) use set::VerificationKey;
+pub(crate) use set::{VerificationKey, read};
 
 /// Shortest time between two attempts to fetch the keys: tokens with invented key ids must not flood the issuer.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -190,7 +190,7 @@ impl KeySource {
         let Some(copies) = &self.context.copies else { return };
         let found = copies.read(&self.issuer.url).await;
         let Some(copy) = found.filter(|copy| copy.place == self.discovery.as_str()) else { return };
-        match set::read(copy.document.as_bytes()) {
+        match read(copy.document.as_bytes()) {
             Ok(keys) => {
                 tracing::info!(issuer = self.issuer.url, age = ?copy.age(), "the kept keys of the issuer are used");
                 self.use_keys(keys, copy.age(), Duration::ZERO);

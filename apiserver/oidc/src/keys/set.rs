@@ -38,7 +38,7 @@ struct KeySetDocument {
 ///
 /// # Errors
 /// The document is no key set, or no key is left.
-pub(super) fn read(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
+pub(crate) fn read(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
     let found: KeySetDocument =
         serde_json::from_slice(document).map_err(|error| format!("it is no JSON Web Key Set: {error}"))?;
     let keys: Vec<_> = found.keys.into_iter().filter_map(VerificationKey::of).collect();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use serde::Deserialize;
 
+use super::host_mirror::{MirrorSettings, Permissions};
+
 /// Connection to a host cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -33,6 +35,12 @@ pub(crate) struct Host {
     /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one.
     #[serde(default)]
     pub(crate) accept_new_identity: Option<String>,
+    /// Source of the permissions of the host's users while the host does not answer. Default: none.
+    #[serde(default)]
+    pub(crate) permissions: Permissions,
+    /// Settings of the mirror of the permissions.
+    #[serde(default)]
+    pub(crate) mirror: MirrorSettings,
 }
 
 fn default_audiences() -> Vec<String> {
@@ -63,14 +71,21 @@ impl Host {
             accept_host_audience: default_accept_host_audience(),
             review_unknown_tokens: false,
             accept_new_identity: None,
+            permissions: Permissions::default(),
+            mirror: MirrorSettings::default(),
         }
+    }
+
+    /// Returns true if the permissions of the host are mirrored.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        self.permissions == Permissions::Mirror
     }
 
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
             bail!("host.audiences: must name at least one audience, and no empty one");
         }
-        Ok(())
+        self.mirror.check()
     }
 }
 

@@ -7,6 +7,7 @@ mod backup;
 mod bootstrap_data;
 mod controllers;
 mod host;
+mod host_mirror;
 mod identities;
 mod keystone;
 mod limits;
@@ -30,6 +31,7 @@ pub(crate) use backup::{Backup, Keep, Schedule};
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
+pub(crate) use host_mirror::MirrorSettings;
 pub(crate) use identities::Identities;
 pub(crate) use keystone::Keystone;
 pub(crate) use limits::Limits;
@@ -77,6 +79,9 @@ pub(crate) struct ServerConfiguration {
     pub(crate) authentication_config_file: Option<PathBuf>,
     /// Settings of these issuers.
     pub(crate) authentication: Authentication,
+    /// File with the authorizers of the direct endpoint and their order, in the format of Kubernetes'
+    /// `AuthorizationConfiguration`. Default: none.
+    pub(crate) authorization_config_file: Option<PathBuf>,
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:

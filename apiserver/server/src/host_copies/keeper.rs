@@ -6,19 +6,23 @@ use std::time::Duration;
 
 use apiserver_host::{FrontProxy, HostHealth, HostNamespaces, HostPin};
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use storage_contract::Outage;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::mirror::{ACCOUNTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
 use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy};
+use crate::host_mirror::Mirroring;
 
 /// Interval of the heartbeat, from which a later process computes the age of the copies.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Pause after a change, which collects those that follow, and after an error of the store.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Data of the host that the keeper copies.
 #[derive(Clone)]
@@ -27,6 +31,7 @@ pub(crate) struct Originals {
     pub(crate) namespaces: HostNamespaces,
     pub(crate) proxy: watch::Receiver<FrontProxy>,
     pub(crate) pin: HostPin,
+    pub(crate) mirror: Option<Mirroring>,
 }
 
 /// Copies as they are in the store.
@@ -34,6 +39,7 @@ pub(crate) struct Originals {
 struct Stored {
     namespaces: Option<HashMap<String, Value>>,
     heartbeat: Option<Instant>,
+    mirror: StoredMirror,
 }
 
 /// Keeps the copies until `end`. It writes only while the host is up: the answers of another host, or of one that was
@@ -45,10 +51,12 @@ pub(crate) async fn keep(copies: Arc<HostCopies>, originals: Originals, end: Can
 async fn follow(copies: &HostCopies, mut originals: Originals) {
     let (mut stored, mut outage) = (Stored::default(), Outage::default());
     let mut namespaces = originals.namespaces.changes();
+    let mut mirrored = originals.mirror.as_ref().map(Mirroring::changes);
     loop {
         originals.health.up().await;
         // Changes after this are copied in the next pass.
         namespaces.borrow_and_update();
+        mirrored.iter_mut().for_each(|changes| drop(changes.borrow_and_update()));
         originals.proxy.borrow_and_update();
         if let Err(error) = copies.update(&originals, &mut stored).await {
             stored = Stored::default();
@@ -62,9 +70,18 @@ async fn follow(copies: &HostCopies, mut originals: Originals) {
         tokio::select! {
             // The senders live as long as the process.
             _ = namespaces.changed() => {}
+            () = changed(mirrored.as_mut()) => {}
             _ = originals.proxy.changed() => {}
             () = tokio::time::sleep(HEARTBEAT_INTERVAL.saturating_sub(PAUSE)) => {}
         }
+    }
+}
+
+/// Waits for a change of the mirror. Without one, never returns.
+async fn changed(mirrored: Option<&mut watch::Receiver<u64>>) {
+    match mirrored.map(watch::Receiver::changed) {
+        Some(changed) => drop(changed.await),
+        None => std::future::pending().await,
     }
 }
 
@@ -78,23 +95,36 @@ impl HostCopies {
         if !proxy.ca.is_empty() {
             self.values.write(FRONT_PROXY, ONLY, &StoredProxy::from(proxy)).await?;
         }
-        let before = match stored.namespaces.take() {
-            Some(before) => before,
-            None => self.values.list(NAMESPACES).await?,
-        };
-        let now = originals.namespaces.snapshot();
-        for (name, object) in now.iter().filter(|(name, object)| before.get(*name) != Some(object)) {
-            self.values.write(NAMESPACES, name, object).await?;
-        }
-        for name in before.keys().filter(|name| !now.contains_key(*name)) {
-            self.values.remove(NAMESPACES, name).await?;
-        }
-        stored.namespaces = Some(now);
+        self.update_kind(NAMESPACES, &mut stored.namespaces, &originals.namespaces.snapshot()).await?;
         let is_due = stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE);
+        if let Some(mirror) = &originals.mirror {
+            self.update_mirror(mirror, &mut stored.mirror).await?;
+        }
         if is_due && originals.health.age().is_zero() {
             self.values.write(HEARTBEAT, ONLY, &Timestamp::now().as_second()).await?;
             stored.heartbeat = Some(Instant::now());
         }
+        Ok(())
+    }
+
+    /// Writes the objects of a kind that changed, and removes those that are gone.
+    pub(super) async fn update_kind<T: Clone + PartialEq + Serialize + DeserializeOwned>(
+        &self,
+        kind: &str,
+        stored: &mut Option<HashMap<String, T>>,
+        now: &HashMap<String, T>,
+    ) -> anyhow::Result<()> {
+        let before = match stored.take() {
+            Some(before) => before,
+            None => self.values.list(kind).await?,
+        };
+        for (name, object) in now.iter().filter(|(name, object)| before.get(*name) != Some(object)) {
+            self.values.write(kind, name, object).await?;
+        }
+        for name in before.keys().filter(|name| !now.contains_key(*name)) {
+            self.values.remove(kind, name).await?;
+        }
+        *stored = Some(now.clone());
         Ok(())
     }
 
@@ -113,15 +143,22 @@ impl HostCopies {
                     now = uid,
                     "a new host cluster is accepted; copies of the old one are removed"
                 );
-                let mut names = Vec::new();
-                self.values.scan(SECRETS, |name, _| names.push(name.to_owned())).await?;
-                for name in names {
-                    self.values.remove(SECRETS, &name).await?;
+                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS] {
+                    self.remove_all(kind).await?;
                 }
             }
             None => {}
         }
         self.values.write(PIN, ONLY, &uid).await?;
         Ok(true)
+    }
+
+    async fn remove_all(&self, kind: &str) -> anyhow::Result<()> {
+        let mut names = Vec::new();
+        self.values.scan(kind, |name, _| names.push(name.to_owned())).await?;
+        for name in names {
+            self.values.remove(kind, &name).await?;
+        }
+        Ok(())
     }
 }

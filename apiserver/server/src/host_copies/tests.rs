@@ -42,7 +42,8 @@ fn originals(uid: &str, accepted: Option<&str>) -> (Originals, watch::Sender<Fro
     namespaces.restore(HashMap::from([("team".to_owned(), json!({"metadata": {"name": "team"}}))]));
     let pin = HostPin::new(accepted.map(str::to_owned));
     pin.restore(uid.to_owned());
-    (Originals { health: HostHealth::default(), namespaces, proxy: proxy.subscribe(), pin }, proxy)
+    let health = HostHealth::default();
+    (Originals { health, namespaces, proxy: proxy.subscribe(), pin, mirror: None }, proxy)
 }
 
 /// Keeps the copies for a moment.

@@ -4,7 +4,7 @@ mod bootstrap;
 mod defaults;
 mod follow;
 mod keystone_projects;
-mod policy;
+pub(crate) mod policy;
 
 use controllers_runtime::PolicyRule;
 

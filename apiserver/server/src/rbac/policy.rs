@@ -9,7 +9,7 @@ use kube::ResourceExt;
 const REALMS: &str = "capstan.dev/realms";
 
 /// Returns the role that a Role or a ClusterRole defines.
-pub(super) fn role(object: &impl ResourceExt, rules: Option<&Vec<v1::PolicyRule>>) -> Role {
+pub(crate) fn role(object: &impl ResourceExt, rules: Option<&Vec<v1::PolicyRule>>) -> Role {
     Role {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
@@ -29,7 +29,7 @@ fn rule(rule: &v1::PolicyRule) -> Rule {
 }
 
 /// Returns the binding that a RoleBinding or a ClusterRoleBinding defines.
-pub(super) fn binding(
+pub(crate) fn binding(
     object: &impl ResourceExt,
     role: &v1::RoleRef,
     subjects: Option<&Vec<v1::Subject>>,

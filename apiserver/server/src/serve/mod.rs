@@ -28,6 +28,7 @@ use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
+use crate::authorization_file::{AuthorizationFile, OwnAuthorizers};
 use crate::backup::{BackupMetrics, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_signer::CertificateSigner;
@@ -103,21 +104,22 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let own = issuer.as_issuer(Arc::clone(&objects));
     let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
     let (uses, recorded_uses) = CertificateUses::new(authority_store);
-    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own).with_observer(uses);
-    let authenticator = Arc::new(authenticator);
+    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
+    let authenticator = Arc::new(authenticator.with_observer(uses));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
     let policy = RbacPolicy::default();
+    let (authorizer, authorization) = direct_authorizer(configuration, &policy, host.as_deref()).await?;
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
-        authorizer: direct_authorizer(&policy, host.as_deref()),
+        authorizer,
         hosted_authorizer: hosted_authorizer(host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: [
             hooks.checks(&policy),
             admission.checks(),
-            checks(&tls, &encryption, &store, &authentication),
+            checks(&tls, &encryption, &store, &authentication, &authorization),
         ]
         .concat(),
         supervisor: supervisor.clone(),
@@ -142,7 +144,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
-    supervise_authentication(&supervisor, authentication);
+    supervise_access(&supervisor, authentication, authorization);
     supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.
@@ -160,9 +162,11 @@ fn checks(
     encryption: &EncryptionKeys,
     store: &Arc<dyn Store>,
     authentication: &Option<AuthenticationFile>,
+    authorization: &Option<AuthorizationFile>,
 ) -> Vec<Check> {
     let own = [tls.check(), encryption.check(), storage_history::check(Arc::clone(store))];
-    own.into_iter().chain(authentication.iter().map(AuthenticationFile::check)).collect()
+    let of_files = authentication.iter().map(AuthenticationFile::check);
+    own.into_iter().chain(of_files).chain(authorization.iter().map(AuthorizationFile::check)).collect()
 }
 
 /// Parts that follow objects of the store, as long as the process runs.
@@ -373,17 +377,31 @@ fn issuer(
     Ok(TokenIssuer::new(Arc::clone(store), encryption.encryption(), &url, settings.longest()?))
 }
 
-/// Authorizer of requests on the direct endpoint: our own policy first, then the roles in the store. The host decides
-/// last, and only about its own users.
-fn direct_authorizer(policy: &RbacPolicy, host: Option<&Host>) -> Arc<dyn Authorizer> {
-    let mut chain: Vec<Arc<dyn Authorizer>> = Vec::new();
+/// Authorizer of requests on the direct endpoint, with the file that configures it, if there is one. Without a file, our
+/// own policy is first, then the roles in the store. The host decides last, and only about its own users.
+async fn direct_authorizer(
+    configuration: &ServerConfiguration,
+    policy: &RbacPolicy,
+    host: Option<&Host>,
+) -> anyhow::Result<(Arc<dyn Authorizer>, Option<AuthorizationFile>)> {
+    let mut system: Vec<Arc<dyn Authorizer>> = Vec::new();
     if host.is_some() {
-        chain.push(Arc::new(HostNamespaces));
+        system.push(Arc::new(HostNamespaces));
     }
-    chain.push(Arc::new(controllers::local_policy()));
-    chain.push(policy.authorizer());
-    chain.extend(host.map(Host::authorizer_of_its_users));
-    Arc::new(Chain(chain))
+    system.push(Arc::new(controllers::local_policy()));
+    let own = OwnAuthorizers {
+        system: Arc::new(Chain(system)),
+        rbac: policy.authorizer(),
+        host: host.map(Host::authorizer_of_its_users),
+    };
+    let (chain, file): (Arc<dyn Authorizer>, _) = match &configuration.authorization_config_file {
+        None => (Arc::new(own.chain()), None),
+        Some(path) => {
+            let file = AuthorizationFile::open(path.clone(), own).await?;
+            (Arc::new(file.authorizer()), Some(file))
+        }
+    };
+    Ok((host.map_or_else(|| Arc::clone(&chain), |host| host.cautious(Arc::clone(&chain))), file))
 }
 
 /// Spawns the task that follows the roles, the bindings and the namespaces of Keystone's projects.
@@ -427,12 +445,21 @@ fn supervise(
     }
 }
 
-/// Spawns the tasks that follow the authentication file, if there is one, and fetch the keys of its issuers.
-fn supervise_authentication(supervisor: &Supervisor, file: Option<AuthenticationFile>) {
-    let Some(file) = file else { return };
+/// Spawns the tasks that follow the authentication file and the authorization file, if there are any, and fetch the keys
+/// of issuers.
+fn supervise_access(
+    supervisor: &Supervisor,
+    authentication: Option<AuthenticationFile>,
+    authorization: Option<AuthorizationFile>,
+) {
     let shutdown = supervisor.shutdown();
-    supervisor.spawn("keys of issuers", file.issuers().follow(shutdown.clone()));
-    supervisor.spawn("authentication file", file.follow(shutdown.clone()));
+    if let Some(file) = authentication {
+        supervisor.spawn("keys of issuers", file.issuers().follow(shutdown.clone()));
+        supervisor.spawn("authentication file", file.follow(shutdown.clone()));
+    }
+    if let Some(file) = authorization {
+        supervisor.spawn("authorization file", file.follow(shutdown.clone()));
+    }
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {
@@ -456,6 +483,7 @@ fn settings(
     Ok(Settings {
         reads_at_once: configuration.limits.reads_at_once,
         writes_at_once: configuration.limits.writes_at_once,
+        has_host: configuration.host.is_some(),
         audit: configuration.audit.open(data)?,
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,

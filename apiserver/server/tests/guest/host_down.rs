@@ -21,9 +21,9 @@ const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/machines";
 const START: Duration = Duration::from_secs(15);
 
 /// Time after the election in which the leader writes the copies.
-const COPIED: Duration = Duration::from_secs(5);
+pub(crate) const COPIED: Duration = Duration::from_secs(5);
 
-fn kubeconfig(server: &str) -> String {
+pub(crate) fn kubeconfig(server: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
          users: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
@@ -31,7 +31,7 @@ fn kubeconfig(server: &str) -> String {
 }
 
 /// Starts a host that answers as a function of method and path does, and returns its port. `None` never answers.
-fn host(answers: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static) -> u16 {
+pub(crate) fn host(answers: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = Arc::new(answers);
@@ -65,13 +65,25 @@ fn refusing_host() -> u16 {
 }
 
 /// Returns the port of a host with the namespace `team`, and with this front-proxy CA. It is silent while `is_down`.
-fn whole_host(ca: &str, is_down: &Arc<AtomicBool>) -> u16 {
+pub(crate) fn whole_host(ca: &str, is_down: &Arc<AtomicBool>) -> u16 {
+    host_with(ca, is_down, |_| None)
+}
+
+/// The same, with further responses.
+pub(crate) fn host_with(
+    ca: &str,
+    is_down: &Arc<AtomicBool>,
+    further: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static,
+) -> u16 {
     let (ca, is_down) = (ca.to_owned(), Arc::clone(is_down));
     host(move |line| {
         if is_down.load(Ordering::SeqCst) {
             return None;
         }
         let (path, query) = line.split_once('?').unwrap_or((line, ""));
+        if let Some(answer) = further(path).filter(|_| !query.contains("watch=")) {
+            return Some(answer);
+        }
         let meta = |name: &str| json!({"name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"});
         let configuration = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": meta("extension-apiserver-authentication"),
@@ -132,7 +144,7 @@ async fn create(capstan: &Capstan, namespace: &str, name: &str) -> (u16, Duratio
     (answer.code, answer.took)
 }
 
-async fn until_in_state(capstan: &Capstan, state: &str) {
+pub(crate) async fn until_in_state(capstan: &Capstan, state: &str) {
     let (line, end) = (format!("capstan_host_state{{state=\"{state}\"}} 1"), Instant::now() + PATIENCE);
     while !capstan.client().get("/metrics").await.unwrap().text().contains(&line) {
         assert!(Instant::now() < end, "the host is not {state}");
@@ -176,13 +188,13 @@ async fn a_restart_without_the_host_knows_its_namespaces_and_its_front_proxy() {
 }
 
 /// Front proxy of a host, with its CA.
-struct FrontProxy {
+pub(crate) struct FrontProxy {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    ca: String,
+    pub(crate) ca: String,
 }
 
 impl FrontProxy {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "front-proxy-ca");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -192,7 +204,7 @@ impl FrontProxy {
     }
 
     /// Returns the identity of the proxy at a server with this data directory.
-    fn identity(&self, data: &Path) -> Identity {
+    pub(crate) fn identity(&self, data: &Path) -> Identity {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "front");
         params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);

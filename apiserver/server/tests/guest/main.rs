@@ -14,6 +14,7 @@ mod etcd;
 mod failover;
 mod history;
 mod host_down;
+mod host_mirror;
 mod impersonation;
 mod join;
 mod keystone;

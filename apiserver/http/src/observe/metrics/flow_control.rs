@@ -91,7 +91,7 @@ impl FlowControlMetrics {
             let load = queue.load();
             self.executing.get_or_create(&LevelLabels::new(level)).set(number(load.executing));
             self.waiting.get_or_create(&LevelLabels::new(level)).set(number(load.waiting));
-            let sum = if level == "writes" { &mut changing } else { &mut reading };
+            let sum = if level.ends_with("writes") { &mut changing } else { &mut reading };
             *sum = (sum.0 + load.executing, sum.1 + load.waiting);
         }
         for (request_kind, (executing, waiting)) in [("readOnly", reading), ("mutating", changing)] {

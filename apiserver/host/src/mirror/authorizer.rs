@@ -1,0 +1,104 @@
+//! Authorizers with the mirror.
+
+use std::sync::Arc;
+
+use apiserver_access::{Attributes, Authorizer, Decision, Rules, UNVERIFIED, User, Verdict};
+use async_trait::async_trait;
+
+use super::HostMirror;
+use crate::authorizer::HostAuthorizer;
+
+/// Verbs that make a user another one, or give permissions.
+const GIVES: [&str; 3] = ["bind", "escalate", "impersonate"];
+
+/// Authorizer of the host, whose decisions are compared with those of the mirror.
+#[derive(Debug)]
+pub struct MirroredAuthorizer {
+    host: Arc<HostAuthorizer>,
+    mirror: HostMirror,
+    /// True if the mirror decides when the host does not.
+    decides: bool,
+}
+
+impl MirroredAuthorizer {
+    /// Creates an authorizer that compares, and returns what the host decides.
+    pub fn comparing(host: Arc<HostAuthorizer>, mirror: HostMirror) -> Self {
+        Self { host, mirror, decides: false }
+    }
+
+    /// Creates an authorizer that also lets the mirror decide when the host does not. It is for users of the host alone.
+    pub fn deciding(host: Arc<HostAuthorizer>, mirror: HostMirror) -> Self {
+        Self { host, mirror, decides: true }
+    }
+}
+
+#[async_trait]
+impl Authorizer for MirroredAuthorizer {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.judge(attributes).await.decision
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        let verdict = self.judge(attributes).await;
+        (verdict.decision, verdict.reason)
+    }
+
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        // No request waits for a host that is down.
+        if self.decides && self.mirror.0.health.state().is_cut_off() {
+            return self.mirror.decide(attributes);
+        }
+        let verdict = self.host.judge(attributes).await;
+        match &verdict.decision {
+            Decision::Error(_) if self.decides => self.mirror.decide(attributes),
+            decision => {
+                self.mirror.compare(attributes, decision);
+                verdict
+            }
+        }
+    }
+
+    async fn rules(&self, user: &User, namespace: &str) -> Rules {
+        self.host.rules(user, namespace).await
+    }
+}
+
+/// Authorizer that leaves to the inner one what a user may do, except for a user whose token is not verified in full:
+/// while the host does not answer, it is unknown whether the pod of the token exists. Such a user gets no credentials and
+/// no permissions of others.
+#[derive(Debug)]
+pub struct Cautious(pub Arc<dyn Authorizer>);
+
+#[async_trait]
+impl Authorizer for Cautious {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.judge(attributes).await.decision
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        let verdict = self.judge(attributes).await;
+        (verdict.decision, verdict.reason)
+    }
+
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        if attributes.user.extra.contains_key(UNVERIFIED) && needs_verified_token(attributes) {
+            let text = "the host cluster does not answer whether the pod of this token still exists; try again later";
+            return Verdict::new((Decision::Error(text.to_owned()), String::new()), super::NAME);
+        }
+        self.0.judge(attributes).await
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn rules(&self, user: &User, namespace: &str) -> Rules {
+        self.0.rules(user, namespace).await
+    }
+}
+
+fn needs_verified_token(attributes: &Attributes) -> bool {
+    let Attributes { verb, group, resource, subresource, .. } = attributes;
+    let is_secret = group.is_empty() && resource == "secrets";
+    is_secret || subresource == "token" || GIVES.iter().any(|gives| verb.starts_with(gives))
+}

@@ -1,0 +1,378 @@
+//! Authorization file: `apiserver.config.k8s.io AuthorizationConfiguration`, as kube-apiserver reads it.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::conditions::{self, Conditions};
+
+const API_VERSION: &str = "apiserver.config.k8s.io/v1";
+const KIND: &str = "AuthorizationConfiguration";
+
+/// Types of authorizers.
+const TYPES: [&str; 4] = ["System", "RBAC", "Host", "Webhook"];
+
+/// Longest time limit of a webhook: upstream's.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Largest number of conditions of a webhook: upstream's.
+const MOST_CONDITIONS: usize = 64;
+
+/// Lifetimes of cached answers: upstream's defaults.
+const ALLOWED_TTL: Duration = Duration::from_secs(300);
+const DENIED_TTL: Duration = Duration::from_secs(30);
+
+/// Longest name of an authorizer: that of a DNS subdomain.
+const LONGEST_NAME: usize = 253;
+
+/// File that cannot be used. The text names each field, its error, and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidAuthorization(String);
+
+/// Valid authorization file.
+#[derive(Debug)]
+pub struct AuthorizationConfiguration {
+    /// Authorizers in their order.
+    pub authorizers: Vec<AuthorizerKind>,
+}
+
+/// One authorizer.
+#[derive(Debug)]
+pub enum AuthorizerKind {
+    /// Constant rules: administrators, the server's own identities, discovery and health.
+    System,
+    /// Roles and bindings in the store.
+    Rbac,
+    /// The host cluster, for its own users.
+    Host,
+    /// Webhook.
+    Webhook(Box<WebhookSettings>),
+}
+
+/// Settings of a webhook.
+#[derive(Debug)]
+pub struct WebhookSettings {
+    /// Name in the audit log.
+    pub name: String,
+    /// Kubeconfig with the URL of the webhook and the server's credential for it.
+    pub kubeconfig: PathBuf,
+    pub(super) timeout: Duration,
+    pub(super) allowed_ttl: Duration,
+    pub(super) denied_ttl: Duration,
+    /// True if a webhook that does not answer denies.
+    pub(super) denies_on_failure: bool,
+    pub(super) conditions: Conditions,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    authorizers: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Entry {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    webhook: Option<Webhook>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Webhook {
+    #[serde(rename = "authorizedTTL")]
+    authorized_ttl: String,
+    #[serde(rename = "unauthorizedTTL")]
+    unauthorized_ttl: String,
+    timeout: String,
+    subject_access_review_version: String,
+    match_condition_subject_access_review_version: String,
+    failure_policy: String,
+    connection_info: ConnectionInfo,
+    match_conditions: Vec<MatchCondition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ConnectionInfo {
+    #[serde(rename = "type")]
+    kind: String,
+    kube_config_file: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct MatchCondition {
+    expression: String,
+}
+
+impl AuthorizationConfiguration {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`InvalidAuthorization`] with all errors of the fields.
+    pub fn parse(text: &str) -> Result<Self, InvalidAuthorization> {
+        let file: File = serde_saphyr::from_str(text)
+            .map_err(|error| InvalidAuthorization(format!("strict decoding error: {error}")))?;
+        if file.api_version != API_VERSION || file.kind != KIND {
+            return Err(InvalidAuthorization(format!(
+                "expected apiVersion {API_VERSION} and kind {KIND}, found {:?} and {:?}",
+                file.api_version, file.kind
+            )));
+        }
+        let mut errors = Vec::new();
+        let authorizers = authorizers(file.authorizers, &mut errors);
+        if errors.is_empty() {
+            return Ok(Self { authorizers });
+        }
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Err(InvalidAuthorization(texts.join("; ")))
+    }
+}
+
+fn authorizers(entries: Vec<Entry>, errors: &mut Vec<FieldError>) -> Vec<AuthorizerKind> {
+    let root = FieldPath::new("authorizers");
+    if entries.first().is_none_or(|entry| entry.kind != TYPES[0]) {
+        let detail = "the first authorizer must have the type System: without it, the server's own controllers and \
+            its administrators are locked out";
+        errors.push(FieldError::required(root.index(0), detail));
+    }
+    let (mut names, mut types, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
+    for (index, entry) in entries.into_iter().enumerate() {
+        let path = root.index(index);
+        check_name(&entry.name, &path.child("name"), errors);
+        if !names.insert(entry.name.clone()) {
+            errors.push(FieldError::duplicate(path.child("name"), &json!(entry.name)));
+        }
+        if entry.kind != "Webhook" && !types.insert(entry.kind.clone()) {
+            errors.push(FieldError::duplicate(path.child("type"), &json!(entry.kind)));
+        }
+        found.extend(authorizer(entry, &path, errors));
+    }
+    found
+}
+
+fn authorizer(entry: Entry, path: &FieldPath, errors: &mut Vec<FieldError>) -> Option<AuthorizerKind> {
+    if entry.webhook.is_some() && entry.kind != "Webhook" {
+        let detail = format!("may only be specified for type Webhook, not {}", entry.kind);
+        errors.push(FieldError::forbidden(path.child("webhook"), &detail));
+    }
+    match (entry.kind.as_str(), entry.webhook) {
+        ("System", _) => Some(AuthorizerKind::System),
+        ("RBAC", _) => Some(AuthorizerKind::Rbac),
+        ("Host", _) => Some(AuthorizerKind::Host),
+        ("Webhook", Some(webhook)) => {
+            let settings = settings(entry.name, &webhook, &path.child("webhook"), errors);
+            Some(AuthorizerKind::Webhook(Box::new(settings)))
+        }
+        ("Webhook", None) => {
+            errors.push(FieldError::required(path.child("webhook"), "required for type Webhook"));
+            None
+        }
+        ("", _) => {
+            errors.push(FieldError::required(path.child("type"), &format!("one of {}", TYPES.join(", "))));
+            None
+        }
+        (other, _) => {
+            errors.push(FieldError::not_supported(path.child("type"), &json!(other), &TYPES));
+            None
+        }
+    }
+}
+
+fn check_name(name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let is_label = |label: &str| {
+        let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.chars().all(is_good) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    if name.is_empty() {
+        errors.push(FieldError::required(path.clone(), ""));
+    } else if name.len() > LONGEST_NAME || !name.split('.').all(is_label) {
+        errors.push(FieldError::invalid(path.clone(), &json!(name), "must be a DNS subdomain"));
+    }
+}
+
+fn settings(
+    name: String,
+    webhook: &Webhook,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> WebhookSettings {
+    let timeout = duration(&webhook.timeout, None, &path.child("timeout"), errors);
+    if timeout > LONGEST_TIMEOUT {
+        let detail = "must be at most 30s";
+        errors.push(FieldError::invalid(path.child("timeout"), &json!(webhook.timeout), detail));
+    }
+    let of = |text: &str, default, field: &str, errors: &mut Vec<FieldError>| {
+        duration(text, Some(default), &path.child(field), errors)
+    };
+    let allowed_ttl = of(&webhook.authorized_ttl, ALLOWED_TTL, "authorizedTTL", errors);
+    let denied_ttl = of(&webhook.unauthorized_ttl, DENIED_TTL, "unauthorizedTTL", errors);
+    let version = path.child("subjectAccessReviewVersion");
+    one_of(&webhook.subject_access_review_version, &["v1"], version, errors);
+    one_of(&webhook.failure_policy, &["NoOpinion", "Deny"], path.child("failurePolicy"), errors);
+    WebhookSettings {
+        name,
+        kubeconfig: kubeconfig(&webhook.connection_info, &path.child("connectionInfo"), errors),
+        timeout,
+        allowed_ttl,
+        denied_ttl,
+        denies_on_failure: webhook.failure_policy == "Deny",
+        conditions: conditions(webhook, path, errors),
+    }
+}
+
+/// Reads a duration above zero. Without a default it is required.
+fn duration(
+    text: &str,
+    default: Option<Duration>,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Duration {
+    match (text, default) {
+        ("", Some(default)) => return default,
+        ("", None) => errors.push(FieldError::required(path.clone(), "a duration such as 3s")),
+        _ => {
+            let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
+            if let Some(read) = read.filter(|read| !read.is_zero()) {
+                return read;
+            }
+            errors.push(FieldError::invalid(path.clone(), &json!(text), "must be a duration above zero"));
+        }
+    }
+    Duration::ZERO
+}
+
+fn one_of(value: &str, supported: &[&str], path: FieldPath, errors: &mut Vec<FieldError>) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, &format!("one of {}", supported.join(", "))));
+    } else if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(path, &json!(value), supported));
+    }
+}
+
+fn kubeconfig(from: &ConnectionInfo, path: &FieldPath, errors: &mut Vec<FieldError>) -> PathBuf {
+    one_of(&from.kind, &["KubeConfigFile"], path.child("type"), errors);
+    let (file, at) = (PathBuf::from(&from.kube_config_file), path.child("kubeConfigFile"));
+    if from.kube_config_file.is_empty() {
+        errors.push(FieldError::required(at, ""));
+    } else if !file.is_absolute() {
+        errors.push(FieldError::invalid(at, &json!(from.kube_config_file), "must be an absolute path"));
+    }
+    file
+}
+
+fn conditions(webhook: &Webhook, path: &FieldPath, errors: &mut Vec<FieldError>) -> Conditions {
+    let at = path.child("matchConditions");
+    let all = &webhook.match_conditions;
+    let limit = u64::try_from(MOST_CONDITIONS).unwrap_or(u64::MAX);
+    if all.len() > MOST_CONDITIONS {
+        errors.push(FieldError::too_many(at, all.len(), limit));
+        return Conditions::default();
+    }
+    let version = &webhook.match_condition_subject_access_review_version;
+    if !all.is_empty() || !version.is_empty() {
+        one_of(version, &["v1"], path.child("matchConditionSubjectAccessReviewVersion"), errors);
+    }
+    let (mut known, mut found) = (HashSet::new(), Vec::new());
+    for (index, condition) in all.iter().enumerate() {
+        let (source, field) = (&condition.expression, at.index(index).child("expression"));
+        if source.trim().is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if !known.insert(source) {
+            errors.push(FieldError::duplicate(field, &json!(source)));
+        } else {
+            match conditions::compile(source) {
+                Ok(expression) => found.push(expression),
+                Err(error) => errors.push(FieldError::invalid(field, &json!(source), &error)),
+            }
+        }
+    }
+    Conditions(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(authorizers: &str) -> Result<AuthorizationConfiguration, String> {
+        let head =
+            format!("apiVersion: {API_VERSION}\nkind: {KIND}\nauthorizers:\n- {{type: System, name: s}}\n");
+        AuthorizationConfiguration::parse(&format!("{head}{authorizers}")).map_err(|error| error.to_string())
+    }
+
+    fn webhook(changes: &str) -> Result<AuthorizationConfiguration, String> {
+        let text = "- type: Webhook\n  name: w\n  webhook:\n    timeout: 3s\n    subjectAccessReviewVersion: v1\n    \
+            matchConditionSubjectAccessReviewVersion: v1\n    failurePolicy: NoOpinion\n    connectionInfo: {type: \
+            KubeConfigFile, kubeConfigFile: /w.yaml}\n    matchConditions: [{expression: \"request.user != 'a'\"}]\n";
+        let (from, to) = changes.split_once(" => ").unwrap_or(("\n", "\n"));
+        assert!(text.contains(from), "{from}");
+        parse(&text.replacen(from, to, 1))
+    }
+
+    #[test]
+    fn a_valid_file_has_upstreams_defaults() {
+        let found = webhook("").unwrap();
+        let [AuthorizerKind::System, AuthorizerKind::Webhook(settings)] = found.authorizers.as_slice() else {
+            panic!("{found:?}");
+        };
+        let seconds = [settings.timeout, settings.allowed_ttl, settings.denied_ttl].map(|it| it.as_secs());
+        assert_eq!((seconds, settings.denies_on_failure), ([3, 300, 30], false));
+        assert_eq!(settings.conditions.0.len(), 1);
+        assert!(parse("- {type: RBAC, name: r}\n- {type: Host, name: h}\n").is_ok());
+    }
+
+    #[test]
+    fn each_error_names_its_field() {
+        for (change, expected) in [
+            ("timeout: 3s => timeout: 31s", "authorizers[1].webhook.timeout: Invalid value: \"31s\""),
+            ("timeout: 3s => timeout: 0s", "authorizers[1].webhook.timeout: Invalid value: \"0s\""),
+            ("    timeout: 3s\n => ", "authorizers[1].webhook.timeout: Required value"),
+            ("name: w => name: W", "authorizers[1].name: Invalid value"),
+            ("name: w => name: s", "authorizers[1].name: Duplicate value: \"s\""),
+            ("type: Webhook => type: ABAC", "authorizers[1].type: Unsupported value: \"ABAC\""),
+            ("type: Webhook => type: RBAC", "authorizers[1].webhook: Forbidden"),
+            ("NoOpinion => Allow", "authorizers[1].webhook.failurePolicy: Unsupported value: \"Allow\""),
+            ("/w.yaml => w.yaml", "authorizers[1].webhook.connectionInfo.kubeConfigFile: Invalid value"),
+            ("KubeConfigFile, => Other,", "authorizers[1].webhook.connectionInfo.type: Unsupported value"),
+            (
+                "request.user != 'a' => request.user",
+                "authorizers[1].webhook.matchConditions[0].expression: Invalid",
+            ),
+            ("request.user != 'a' =>  ", "authorizers[1].webhook.matchConditions[0].expression: Required"),
+            (
+                "AccessReviewVersion: v1 => AccessReviewVersion: v2",
+                "webhook.subjectAccessReviewVersion: Unsupported",
+            ),
+            ("timeout: => timeouts:", "strict decoding error"),
+        ] {
+            let error = webhook(change).unwrap_err();
+            assert!(error.contains(expected), "{change}: {error}");
+        }
+        let conditions: Vec<String> =
+            (0..65).map(|number| format!("{{expression: \"request.user != '{number}'\"}}")).collect();
+        let many = format!("[{{expression: \"request.user != 'a'\"}}] => [{}]", conditions.join(", "));
+        let error = webhook(&many).unwrap_err();
+        assert!(error.contains("matchConditions: Too many: 65"), "{error}");
+        let twice = "[{expression: \"request.user != 'a'\"}] => [{expression: 'true'}, {expression: 'true'}]";
+        assert!(webhook(twice).unwrap_err().contains("matchConditions[1].expression: Duplicate value"));
+        let error = parse("- {type: RBAC, name: r}\n- {type: RBAC, name: q}\n").unwrap_err();
+        assert!(error.contains("authorizers[2].type: Duplicate value: \"RBAC\""), "{error}");
+        let text =
+            format!("apiVersion: {API_VERSION}\nkind: {KIND}\nauthorizers: [{{type: RBAC, name: r}}]\n");
+        let error = AuthorizationConfiguration::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("must have the type System"), "{error}");
+    }
+}
