@@ -90,7 +90,7 @@ impl ApiServer {
     }
 
     /// Returns the kinds that it serves.
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &Arc<Registry> {
         self.parts.objects.registry()
     }
 

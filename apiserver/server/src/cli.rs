@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod ca;
+pub(crate) mod encryption;
 pub(crate) mod install;
 
 pub(crate) use self::install::{
@@ -15,12 +16,13 @@ use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
-    BackupArguments, BackupCommand, MigrateArguments, RestoreArguments, StorageCommand, StoreArguments,
-    StoreKind,
+    BackupArguments, BackupCommand, DowngradeArguments, MigrateArguments, RestoreArguments, StorageCommand,
+    StoreArguments, StoreKind,
 };
 pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
 };
+pub(crate) use self::encryption::{EncryptionCommand, EncryptionPromoteArguments};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -80,6 +82,13 @@ pub(crate) enum Command {
     /// step can be repeated: start, promote, finish.
     #[command(subcommand, verbatim_doc_comment)]
     Ca(CaCommand),
+    /// Rotate the keys that encrypt Secrets, over all replicas
+    ///
+    /// The steps are add, promote, reencrypt and finish. Each one can be repeated, and is refused while it
+    /// could make a value unreadable for a replica. With etcd, the commands work while servers run. The
+    /// embedded store can be open only once: stop the server, except for add.
+    #[command(subcommand, verbatim_doc_comment)]
+    Encryption(EncryptionCommand),
     /// Print the replicas that use the store: versions, stored forms, encryption keys and addresses
     ///
     /// With etcd, the command works while servers run. The embedded store can be open only once: stop
@@ -118,7 +127,7 @@ pub(crate) enum Command {
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
-    /// Move all objects between the embedded store and etcd
+    /// Move all objects to another store, or change the form in which this one has them
     #[command(subcommand)]
     Storage(StorageCommand),
     /// Install Capstan on the first of one or more machines, without a host cluster
@@ -395,7 +404,7 @@ pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a duration above zero, such as `30m`, `8h` or `365d`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let error = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
     let unit = text.chars().last().ok_or_else(error)?;
     let seconds = match unit {

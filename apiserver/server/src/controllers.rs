@@ -27,6 +27,7 @@ use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
+use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
 use crate::{admission, authorities, certificate_signer, certificate_uses, host_copies, rbac, revocations};
 
@@ -48,6 +49,8 @@ pub(crate) struct ControllerParts {
     pub(crate) election_metrics: ElectionMetrics,
     /// Scheduled backups.
     pub(crate) backups: Option<Arc<Backups>>,
+    /// Upkeep of the store.
+    pub(crate) upkeep: Upkeep,
 }
 
 /// Runs the controllers here whenever this server is elected. `shared_store`: the history of the store, if other
@@ -141,6 +144,7 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
     if let Some(backups) = &parts.backups {
         running.spawn(Arc::clone(backups).run(term.clone()));
     }
+    parts.upkeep.lead(Arc::clone(clients.0.registry()), term, &mut running);
     if let Some(host) = &parts.host {
         let connection = host.connection();
         let events = HostEvents::new(clients.of(HOST_EVENTS.0), connection.client());

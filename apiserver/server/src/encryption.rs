@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use apiserver_machinery::encryption::{Encryption, Provider, Rules, fingerprint};
+use apiserver_machinery::encryption::{
+    Encryption, EncryptionError, KmsProvider, Provider, Rules, fingerprint,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::kms::KmsSettings;
 use crate::pki;
 
 #[derive(Deserialize)]
@@ -24,14 +27,19 @@ struct Configuration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Rule {
     resources: Vec<String>,
-    providers: Vec<BTreeMap<String, Option<Keys>>>,
+    providers: Vec<BTreeMap<String, Option<Settings>>>,
 }
 
-#[derive(Deserialize)]
+/// Settings of a provider: those of all kinds. Each kind has some of them.
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Keys {
+struct Settings {
     #[serde(default)]
     keys: Vec<Key>,
+    api_version: Option<String>,
+    name: Option<String>,
+    endpoint: Option<String>,
+    timeout: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -132,8 +140,15 @@ pub(crate) fn with_key(key: &[u8; 32]) -> String {
     )
 }
 
-/// Parses a configuration. Errors name the field, never a key.
+/// Parses a configuration, and starts its plug-ins. Errors name the field, never a key.
 fn parse(text: &str) -> anyhow::Result<Rules> {
+    let mut plugins = Vec::new();
+    let rules = rules(text)?.into_iter();
+    rules.map(|(resource, list)| Ok((resource, providers(list, &mut plugins)?))).collect()
+}
+
+/// Parses and checks the rules of a configuration.
+fn rules(text: &str) -> anyhow::Result<BTreeMap<String, Vec<Checked>>> {
     let configuration: Configuration = serde_saphyr::from_str(text).map_err(|_| {
         anyhow::anyhow!(
             "not a valid EncryptionConfiguration; see the Kubernetes documentation for its format"
@@ -144,10 +159,10 @@ fn parse(text: &str) -> anyhow::Result<Rules> {
     {
         bail!("expected apiVersion apiserver.config.k8s.io/v1 and kind EncryptionConfiguration");
     }
-    let mut rules = Rules::new();
+    let mut rules = BTreeMap::new();
     for (index, rule) in configuration.resources.into_iter().enumerate() {
         for resource in rule.resources {
-            let providers = providers(&rule.providers, index)?;
+            let providers = checked(&rule.providers, index)?;
             rules.entry(resource).or_insert(providers);
         }
     }
@@ -157,35 +172,107 @@ fn parse(text: &str) -> anyhow::Result<Rules> {
     Ok(rules)
 }
 
-fn providers(list: &[BTreeMap<String, Option<Keys>>], index: usize) -> anyhow::Result<Vec<Provider>> {
+/// Checks a configuration without using it. No plug-in is called.
+///
+/// # Errors
+/// Names the field, never a key.
+pub(crate) fn check(text: &str) -> anyhow::Result<()> {
+    rules(text).map(|_| ())
+}
+
+/// Creates the providers of a rule, and starts the threads of plug-ins. Providers with equal settings share one thread.
+fn providers(
+    list: Vec<Checked>,
+    plugins: &mut Vec<(KmsSettings, Arc<KmsProvider>)>,
+) -> anyhow::Result<Vec<Provider>> {
+    let start = |checked| {
+        let settings = match checked {
+            Checked::Ready(provider) => return Ok(provider),
+            Checked::Kms(settings) => settings,
+        };
+        if let Some((_, known)) = plugins.iter().find(|(of, _)| *of == settings) {
+            return Ok(Provider::Kms(Arc::clone(known)));
+        }
+        let provider = settings.clone().start()?;
+        plugins.push((settings, Arc::clone(&provider)));
+        Ok(Provider::Kms(provider))
+    };
+    list.into_iter().map(start).collect()
+}
+
+/// Provider whose settings are checked.
+enum Checked {
+    Ready(Provider),
+    Kms(KmsSettings),
+}
+
+impl Checked {
+    /// Reports whether the provider seals values.
+    fn seals(&self) -> bool {
+        match self {
+            Self::Ready(provider) => provider.seals(),
+            Self::Kms(_) => true,
+        }
+    }
+}
+
+/// Checks the providers of a rule.
+fn checked(list: &[BTreeMap<String, Option<Settings>>], index: usize) -> anyhow::Result<Vec<Checked>> {
     let mut providers = Vec::new();
     for (number, entry) in list.iter().enumerate() {
         let at = format!("resources[{index}].providers[{number}]");
-        for (kind, keys) in entry {
+        for (kind, settings) in entry {
+            let default = Settings::default();
+            let settings = settings.as_ref().unwrap_or(&default);
             match kind.as_str() {
-                "identity" => providers.push(Provider::Identity),
-                "aesgcm" => {
-                    let keys = keys.as_ref().map(|keys| keys.keys.as_slice()).unwrap_or_default();
-                    if keys.is_empty() {
-                        bail!("{at}.aesgcm.keys: must hold at least one key");
-                    }
-                    for key in keys {
-                        let bytes = STANDARD.decode(key.secret.trim());
-                        let bytes = bytes.map_err(|_| {
-                            anyhow::anyhow!("{at}.aesgcm.keys: the secret of {:?} is not base64", key.name)
-                        })?;
-                        let provider = Provider::aes_gcm(&key.name, &bytes);
-                        providers.push(provider.with_context(|| format!("{at}.aesgcm.keys"))?);
-                    }
+                "identity" => providers.push(Checked::Ready(Provider::Identity)),
+                "aesgcm" => local(Provider::aes_gcm, settings, &format!("{at}.aesgcm"), &mut providers)?,
+                "aescbc" => local(Provider::aes_cbc, settings, &format!("{at}.aescbc"), &mut providers)?,
+                "kms" => {
+                    let kms = kms(settings).with_context(|| format!("{at}.kms"))?;
+                    providers.push(Checked::Kms(kms));
                 }
-                other => bail!("{at}: provider {other:?} is not supported; use aesgcm or identity"),
+                other => {
+                    bail!("{at}: provider {other:?} is not supported; use aesgcm, kms, aescbc or identity")
+                }
             }
         }
     }
-    if providers.is_empty() {
-        bail!("resources[{index}].providers: must hold at least one provider");
+    match providers.first() {
+        None => bail!("resources[{index}].providers: must hold at least one provider"),
+        Some(first) if !first.seals() => {
+            bail!("resources[{index}].providers[0]: aescbc only reads; list aesgcm or kms before it")
+        }
+        Some(_) => Ok(providers),
     }
-    Ok(providers)
+}
+
+fn local(
+    make: fn(&str, &[u8]) -> Result<Provider, EncryptionError>,
+    settings: &Settings,
+    at: &str,
+    providers: &mut Vec<Checked>,
+) -> anyhow::Result<()> {
+    if settings.keys.is_empty() {
+        bail!("{at}.keys: must hold at least one key");
+    }
+    for key in &settings.keys {
+        let bytes = STANDARD.decode(key.secret.trim());
+        let bytes =
+            bytes.map_err(|_| anyhow::anyhow!("{at}.keys: the secret of {:?} is not base64", key.name))?;
+        let provider = make(&key.name, &bytes).with_context(|| format!("{at}.keys"))?;
+        providers.push(Checked::Ready(provider));
+    }
+    Ok(())
+}
+
+fn kms(settings: &Settings) -> anyhow::Result<KmsSettings> {
+    if settings.api_version.as_deref() != Some("v2") {
+        bail!("apiVersion: must be v2");
+    }
+    let name = settings.name.as_deref().unwrap_or_default();
+    let endpoint = settings.endpoint.as_deref().unwrap_or_default();
+    KmsSettings::parse(name, endpoint, settings.timeout.as_deref())
 }
 
 #[cfg(test)]
@@ -242,7 +329,13 @@ mod tests {
                 with("[{aesgcm: {keys: [{name: k, secret: aHVudGVyMg==}]}}]"),
                 "resources[0].providers[0].aesgcm.keys",
             ),
-            (with("[{kms: {}}]"), "\"kms\" is not supported"),
+            (with("[{kms: {}}]"), "resources[0].providers[0].kms: apiVersion"),
+            (with("[{kms: {apiVersion: v2, name: k, endpoint: /s}}]"), "must be unix:///PATH"),
+            (with("[{secretbox: {}}]"), "\"secretbox\" is not supported"),
+            (
+                with("[{aescbc: {keys: [{name: k, secret: AQEBAQEBAQEBAQEBAQEBAQ==}]}}, {identity: {}}]"),
+                "aescbc only reads",
+            ),
             (with("[]"), "resources[0].providers"),
         ];
         for (text, expected) in table {

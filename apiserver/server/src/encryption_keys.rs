@@ -3,6 +3,8 @@
 //! The store has one record of the keys that seal its values. A server that lacks one of them neither reads nor writes:
 //! it could not open the Secrets of other replicas, and they not its own.
 
+pub(crate) mod records;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,13 +17,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use storage_contract::{Entry, Key, KeyRange, ListOptions, Store, StoreError};
+use storage_contract::{Entry, Form, Key, KeyRange, ListOptions, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::encryption::EncryptionFile;
 use crate::reload_health::ReloadHealth;
 use crate::rereads::Rereads;
-use crate::sealed_values;
+use crate::{key_rotation, sealed_values};
 
 /// Key of the record in the store.
 const RECORD: &str = "/capstan/meta/store.keys";
@@ -45,6 +47,18 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     keys: Vec<RecordedKey>,
+}
+
+impl Record {
+    /// Adds a key, unless it is there.
+    fn add(&mut self, encryption: &Encryption, fingerprint: &str) -> anyhow::Result<()> {
+        let is_recorded = self.keys.iter().any(|key| key.fingerprint == fingerprint);
+        if !is_recorded && let Some(sealed) = encryption.seal_with(fingerprint, RECORD, CONSTANT)? {
+            let (fingerprint, constant) = (fingerprint.to_owned(), STANDARD.encode(sealed));
+            self.keys.push(RecordedKey { fingerprint, constant });
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +101,12 @@ impl EncryptionKeys {
     /// An invalid file. The rules in force stay.
     pub(crate) fn reload(&self) -> anyhow::Result<bool> {
         self.file().reload()
+    }
+
+    /// Returns the readiness check `kms-providers`: each KMS plug-in can seal new values.
+    pub(crate) fn kms_check(&self) -> Check {
+        let encryption = self.encryption();
+        Check { name: "kms-providers", is_well: Arc::new(move || encryption.kms_is_well()) }
     }
 
     /// Returns the readiness check `encryption`: the server has every key of the store.
@@ -153,6 +173,11 @@ impl EncryptionKeys {
     }
 
     async fn agreed(&self, store: &dyn Store) -> anyhow::Result<()> {
+        let encryption = self.encryption();
+        if let Some(promoted) = key_rotation::apply(store, &encryption).await? {
+            tracing::info!(key = promoted, "new values are sealed with the promoted encryption key");
+        }
+        encryption.derive_keys(store.form().writes() >= Form::DERIVED_KEYS);
         let key = Key::new(RECORD)?;
         for _ in 0..ATTEMPTS {
             let written = match store.get(&key).await? {
@@ -241,10 +266,7 @@ impl EncryptionKeys {
     fn with_sealing_keys(&self, mut record: Record) -> anyhow::Result<Record> {
         let encryption = self.encryption();
         for fingerprint in encryption.sealing_keys() {
-            let is_recorded = record.keys.iter().any(|key| key.fingerprint == fingerprint);
-            if !is_recorded && let Some(sealed) = encryption.seal_with(&fingerprint, RECORD, CONSTANT)? {
-                record.keys.push(RecordedKey { fingerprint, constant: STANDARD.encode(sealed) });
-            }
+            record.add(&encryption, &fingerprint)?;
         }
         Ok(record)
     }

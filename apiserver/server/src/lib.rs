@@ -27,7 +27,9 @@ mod host_mirror;
 mod host_wait;
 mod install;
 mod join;
+mod key_rotation;
 mod keys;
+mod kms;
 mod kubeconfig;
 mod manual;
 mod output;
@@ -38,12 +40,14 @@ mod reload_health;
 mod replicas;
 mod rereads;
 mod revocations;
+mod rewrite;
 mod sealed_values;
 mod serve;
 mod service_accounts;
 mod start_hooks;
 mod storage;
 mod storage_history;
+mod stored_form;
 mod subject;
 mod tls;
 mod version;
@@ -55,6 +59,7 @@ use std::time::Duration;
 use clap::Parser;
 
 pub use assembly::Assembly;
+pub use stored_form::UnreadableForm;
 
 /// Runs the command of a command line. The first argument is the program's name.
 ///
@@ -77,13 +82,14 @@ pub fn run(
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
         cli::Command::Ca(command) => ca(&command),
+        cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),
         cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
             authorities::list(&arguments)
         }
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
-        cli::Command::Storage(cli::StorageCommand::Migrate(arguments)) => backup::migrate(&arguments),
+        cli::Command::Storage(command) => storage(&command),
         cli::Command::Init(arguments) => install::init(&arguments),
         cli::Command::Join(arguments) => install::join(&arguments),
         cli::Command::JoinToken(cli::JoinTokenCommand::Create(arguments)) => {
@@ -96,6 +102,28 @@ pub fn run(
         cli::Command::Completion(arguments) => manual::completion(&arguments),
         cli::Command::Manual(arguments) => manual::pages(&arguments),
         cli::Command::Version => version::run(),
+    }
+}
+
+fn storage(command: &cli::StorageCommand) -> anyhow::Result<()> {
+    match command {
+        cli::StorageCommand::Migrate(arguments) if arguments.from.is_none() => {
+            stored_form::migrate(&arguments.store)
+        }
+        cli::StorageCommand::Migrate(arguments) => backup::migrate(arguments),
+        cli::StorageCommand::Form(arguments) => stored_form::show(arguments),
+        cli::StorageCommand::Commit(arguments) => stored_form::commit(arguments),
+        cli::StorageCommand::Downgrade(arguments) => stored_form::downgrade(arguments),
+    }
+}
+
+fn encryption(command: &cli::EncryptionCommand) -> anyhow::Result<()> {
+    match command {
+        cli::EncryptionCommand::Status(arguments) => key_rotation::status(arguments),
+        cli::EncryptionCommand::Add(arguments) => key_rotation::add(arguments),
+        cli::EncryptionCommand::Promote(arguments) => key_rotation::promote(arguments),
+        cli::EncryptionCommand::Reencrypt(arguments) => key_rotation::reencrypt(arguments),
+        cli::EncryptionCommand::Finish(arguments) => key_rotation::finish(arguments),
     }
 }
 

@@ -19,7 +19,12 @@ fn main() -> ExitCode {
             }
             None => {
                 eprintln!("capstan: {error:#}");
-                ExitCode::FAILURE
+                // EX_CONFIG of sysexits.h: a restart of the same release does not help.
+                if error.is::<apiserver_server::UnreadableForm>() {
+                    ExitCode::from(78)
+                } else {
+                    ExitCode::FAILURE
+                }
             }
         },
     }

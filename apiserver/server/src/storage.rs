@@ -2,6 +2,7 @@
 //! available.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Outage, Page, Revision, Store, StoreError, StoreResult, Unchanged,
-    WatchStream,
+    Entry, Form, Key, KeyRange, ListOptions, Outage, Page, Revision, Store, StoreError, StoreResult,
+    Unchanged, WatchStream,
 };
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,8 @@ pub(crate) struct Storage {
     requests: Family<Labels, Counter>,
     errors: Family<Labels, Counter>,
     refusals: Mutex<Outage>,
+    /// Form of an etcd that this release cannot read, so that the store is not opened; 0: there is none.
+    unreadable_form: AtomicU64,
 }
 
 impl Storage {
@@ -59,6 +62,7 @@ impl Storage {
             requests: Family::default(),
             errors: Family::default(),
             refusals: Mutex::default(),
+            unreadable_form: AtomicU64::new(0),
         };
         let durations = storage.durations.clone();
         registry.register("etcd_request_duration_seconds", "Duration of requests to storage", durations);
@@ -93,12 +97,16 @@ impl Storage {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
                     Ok((store, used)) => {
+                        self.unreadable_form.store(0, Ordering::Release);
                         self.open(Arc::new(store.clone()));
                         let files = files.follow(store.clone(), used, shutdown.clone());
                         tokio::join!(history.follow(store, shutdown.clone()), files);
                         return;
                     }
-                    Err(error) => format!("{error:#}"),
+                    Err(error) => {
+                        self.note_form(&error);
+                        format!("{error:#}")
+                    }
                 },
             };
             if error != last {
@@ -107,6 +115,15 @@ impl Storage {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Notes the form of the store, if that is why it cannot be used.
+    fn note_form(&self, error: &anyhow::Error) {
+        let form = match error.downcast_ref::<StoreError>() {
+            Some(StoreError::Form { found }) => *found,
+            _ => 0,
+        };
+        self.unreadable_form.store(form, Ordering::Release);
     }
 
     fn store(&self, operation: &'static str) -> StoreResult<&Arc<dyn Store>> {
@@ -235,6 +252,23 @@ impl Store for Storage {
 
     fn history(&self) -> u64 {
         self.store.get().map_or(0, |store| store.history())
+    }
+
+    fn form(&self) -> Form {
+        self.store.get().map_or(Form::of(Form::OLDEST), |store| store.form())
+    }
+
+    fn unreadable_form(&self) -> Option<u64> {
+        let own = Some(self.unreadable_form.load(Ordering::Acquire)).filter(|form| *form > 0);
+        own.or_else(|| self.store.get()?.unreadable_form())
+    }
+
+    fn stray_writes(&self) -> u64 {
+        self.store.get().map_or(0, |store| store.stray_writes())
+    }
+
+    async fn change_form(&self, expected: Form, new: Form) -> StoreResult<()> {
+        self.store("change the stored form")?.change_form(expected, new).await
     }
 
     fn is_rewound(&self) -> bool {

@@ -99,6 +99,18 @@ pub enum StoreError {
         detail: String,
     },
 
+    /// The store has a stored form that this release cannot read. Nothing was written.
+    #[error(
+        "the store has form {found}, and this release reads forms {} to {}: use the release that committed it, or a newer \
+         one",
+        crate::Form::OLDEST,
+        crate::Form::NEWEST
+    )]
+    Form {
+        /// Form of the store.
+        found: u64,
+    },
+
     /// The backend holds impossible data: an operator must look.
     #[error("storage is damaged: {detail}")]
     Corrupt {

@@ -5,6 +5,7 @@
 //! the feature of that name proves it.
 
 mod error;
+mod form;
 mod key;
 mod outage;
 mod revision;
@@ -13,6 +14,7 @@ mod store;
 pub mod suite;
 
 pub use error::{StoreError, StoreResult};
+pub use form::Form;
 pub use key::{InvalidKey, Key, KeyRange};
 pub use outage::Outage;
 pub use revision::Revision;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::Stream;
 
-use crate::{Key, KeyRange, Revision, StoreResult};
+use crate::{Form, Key, KeyRange, Revision, StoreError, StoreResult};
 
 /// Key with its value, as of one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,6 +187,31 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// used, and all watches end with `Rewound`.
     fn history(&self) -> u64 {
         0
+    }
+
+    /// Returns the stored form, as this process knows it. A backend without a record of it has the oldest one.
+    fn form(&self) -> Form {
+        Form::of(Form::OLDEST)
+    }
+
+    /// Returns the form of the store, if this release cannot read it. Then all calls fail.
+    fn unreadable_form(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns how often a watch of this process has reported a value in a form that no server on this store writes. Another
+    /// program, or a server of an old release, has written it. Each watch counts by itself.
+    fn stray_writes(&self) -> u64 {
+        0
+    }
+
+    /// Replaces the stored form, if it is the `expected` one. From then on no write that was begun in another form succeeds.
+    ///
+    /// # Errors
+    /// `Refused`, also by a backend without a record of the form; `Unavailable`.
+    async fn change_form(&self, _expected: Form, _new: Form) -> StoreResult<()> {
+        let reason = "this store has one form: only programs on etcd change it".to_owned();
+        Err(StoreError::Refused { operation: "change the stored form", reason })
     }
 
     /// Returns true from the moment the backend notices that until it serves the new history. All calls fail with

@@ -21,7 +21,7 @@ use apiserver_executor::spawn_detached;
 use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
 use etcd_client::{Error, KvClient, Txn};
 use futures::future::join_all;
-use storage_contract::{Revision, StoreError, StoreResult};
+use storage_contract::{Form, Revision, StoreError, StoreResult};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -29,7 +29,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error;
-use crate::history::{Access, Began, History, Incarnation};
+use crate::history::{Access, Began, Changed, History, Incarnation};
 use crate::queue::{Queue, Waiting};
 use crate::transaction::{access, fits_as_a_whole, in_parts, number, parts, report_results, whole};
 use crate::write::Write;
@@ -132,21 +132,46 @@ impl Batches {
         write.unknown(elapsed)
     }
 
-    /// Sends one write in a transaction of its own.
+    /// Sends one write in a transaction of its own, and once more if the stored form has just changed.
     async fn alone(&self, write: &Write) -> StoreResult<Revision> {
-        let began = self.history.begin()?;
+        loop {
+            if let Some(result) = self.alone_once(write).await {
+                return result;
+            }
+        }
+    }
+
+    /// Sends one write in a transaction of its own. Returns `None` if nothing was written, since the stored form has changed.
+    async fn alone_once(&self, write: &Write) -> Option<StoreResult<Revision>> {
+        let began = match self.history.begin() {
+            Ok(began) => began,
+            Err(rewound) => return Some(Err(rewound)),
+        };
+        match self.sent(write, &began).await {
+            Ok(Some(revision)) => Some(Ok(revision)),
+            Ok(None) => match self.history.replaced(&began.incarnation).await {
+                Changed::Form => None,
+                Changed::Ended(error) => Some(Err(error)),
+            },
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Sends one write in a transaction of its own. Returns `None` if etcd does not have the record of the incarnation.
+    async fn sent(&self, write: &Write, began: &Began) -> StoreResult<Option<Revision>> {
         let incarnation = &began.incarnation;
+        write.check_form(incarnation.form)?;
         let sending = self.transaction(|| write.transaction(incarnation));
         let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?;
         let access = if answer.succeeded { Access::Write } else { Access::Read };
-        if let Err(rewound) = self.history.end(&began, answer.header.as_ref(), access) {
+        if let Err(rewound) = self.history.end(began, answer.header.as_ref(), access) {
             return Err(if answer.succeeded { write.unknown(rewound) } else { rewound });
         }
         if !answer.succeeded && !has_record(&answer, incarnation) {
-            return Err(self.history.replaced(incarnation));
+            return Ok(None);
         }
         let numbering = incarnation.numbering;
-        write.outcome(&answer, numbering.revision(number(&answer)), numbering)
+        write.outcome(&answer, numbering.revision(number(&answer)), numbering).map(Some)
     }
 
     /// Frees the slot of a transaction, and sends the waiting writes.
@@ -238,10 +263,19 @@ impl Batches {
             Ok(began) => began,
             Err(rewound) => return report_rewound(batch, &rewound),
         };
+        let batch = refuse_another_form(batch, began.incarnation.form);
+        if batch.is_empty() {
+            return;
+        }
         let sending = hold_briefly(slot, self.carry_out(&batch, &began.incarnation));
         match timeout_at(deadline, sending).await {
             Ok(Ok(Some(answer))) => self.report(batch, answer, &began),
-            Ok(Ok(None)) => report_rewound(batch, &self.history.replaced(&began.incarnation)),
+            Ok(Ok(None)) => match self.history.replaced(&began.incarnation).await {
+                Changed::Ended(error) => report_rewound(batch, &error),
+                Changed::Form => {
+                    join_all(batch.into_iter().map(|waiting| self.send_one(None, waiting))).await;
+                }
+            },
             // etcd does not say which write caused the error.
             Ok(Err(error)) if error::is_of_one_write(&error) => {
                 let writes = batch.len();
@@ -272,15 +306,28 @@ impl Batches {
     }
 }
 
-/// Reports to each caller that nothing was written, because the history went back.
-fn report_rewound(batch: Vec<Waiting>, rewound: &StoreError) {
-    let detail = || match rewound {
-        StoreError::Rewound { detail } => detail.clone(),
-        other => other.to_string(),
-    };
-    for Waiting { answer, .. } in batch {
-        let _ = answer.send(Err(StoreError::Rewound { detail: detail() }));
+/// Reports to each caller that nothing was written, because the history went back or etcd does not answer.
+fn report_rewound(batch: Vec<Waiting>, error: &StoreError) {
+    for Waiting { write, answer, .. } in batch {
+        let _ = answer.send(Err(match error {
+            StoreError::Rewound { detail } => StoreError::Rewound { detail: detail.clone() },
+            other => StoreError::Unavailable { operation: write.operation, source: other.to_string().into() },
+        }));
     }
+}
+
+/// Refuses the writes of values that a store of this form must not have. Returns the others.
+fn refuse_another_form(batch: Vec<Waiting>, form: Form) -> Vec<Waiting> {
+    let mut rest = Vec::with_capacity(batch.len());
+    for waiting in batch {
+        match waiting.write.check_form(form) {
+            Ok(()) => rest.push(waiting),
+            Err(error) => {
+                let _ = waiting.answer.send(Err(error));
+            }
+        }
+    }
+    rest
 }
 
 /// Returns true if the answer of a write that was not made shows the record of the incarnation, in its last part.

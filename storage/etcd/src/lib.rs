@@ -39,7 +39,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_client::{Client, GetOptions, KeyValue, KvClient, TlsOptions};
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
+    Entry, Form, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged,
+    WatchStream,
 };
 use tokio::sync::watch as signal;
 
@@ -344,6 +345,22 @@ impl Store for EtcdStore {
 
     async fn current_revision(&self) -> StoreResult<Revision> {
         self.history.newest().await
+    }
+
+    fn form(&self) -> Form {
+        self.history.form()
+    }
+
+    fn unreadable_form(&self) -> Option<u64> {
+        self.history.unreadable()
+    }
+
+    fn stray_writes(&self) -> u64 {
+        self.history.strays()
+    }
+
+    async fn change_form(&self, expected: Form, new: Form) -> StoreResult<()> {
+        self.history.change_form(expected, new).await
     }
 
     fn history(&self) -> u64 {

@@ -211,6 +211,9 @@ impl ResumingWatch {
         }
         self.pause = PAUSES.0;
         for event in response.events() {
+            if let Some(found) = event.kv().filter(|_| event.event_type() == EventType::Put) {
+                self.history.note_form(found);
+            }
             let event = convert(event, self.with_previous, numbering)?;
             if self.position.advance(&event) {
                 self.ready.push_back(WatchItem::Event(event));

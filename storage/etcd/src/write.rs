@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
 use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp};
-use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
+use storage_contract::{Form, Key, Revision, StoreError, StoreResult, Unchanged};
 
 use crate::history::Incarnation;
 use crate::revision::{self, Numbering};
@@ -33,6 +33,19 @@ impl Write {
     pub(crate) fn size_of_part(&self) -> usize {
         let another = self.unchanged.as_ref().map_or(0, |unchanged| 3 * unchanged.key.as_bytes().len());
         self.size() + 4 * self.key.as_bytes().len() + another + 200
+    }
+
+    /// Checks that a store of this form may have the value. The form may have changed since the value was sealed.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub(crate) fn check_form(&self, form: Form) -> StoreResult<()> {
+        let needed = self.value.as_deref().map_or(Form::OLDEST, Form::needed);
+        if needed <= form.writes() {
+            return Ok(());
+        }
+        let source = "the stored form has just changed, and the value has a newer one; try again".into();
+        Err(StoreError::Unavailable { operation: self.operation, source })
     }
 
     /// Returns the error of an unknown outcome.

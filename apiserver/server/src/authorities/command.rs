@@ -14,7 +14,7 @@ use crate::backup::Setup;
 use crate::certificate_uses::Use;
 use crate::cli::{CaFinishArguments, CaRotationArguments, StoreArguments};
 use crate::pki::Authority;
-use crate::{output, pki};
+use crate::{key_rotation, output, pki};
 
 /// Time for which a use of a certificate counts, in seconds. Uses are recorded once an hour.
 const RECENT: i64 = 25 * 3600;
@@ -274,5 +274,8 @@ pub(crate) async fn signing_clients(
 async fn open(setup: &Setup) -> anyhow::Result<AuthorityStore> {
     let (path, encryption) = setup.encryption()?;
     let encryption = encryption.with_context(|| format!("{}: there is no encryption key", path.display()))?;
-    Ok(AuthorityStore::new(setup.open().await?.into(), encryption))
+    let store: std::sync::Arc<dyn storage_contract::Store> = setup.open().await?.into();
+    // A value that an old key seals would need that key for ever.
+    key_rotation::apply(store.as_ref(), &encryption).await?;
+    Ok(AuthorityStore::new(store, encryption))
 }

@@ -18,9 +18,6 @@ use crate::config::ServerConfiguration;
 /// Ending of a file that is not complete.
 pub(super) const PARTIAL: &str = ".partial";
 
-/// Stored form of the values: the JSON of objects, plain or sealed.
-pub(crate) const FORM: u64 = 3;
-
 /// Error of a backup that is not as it was written.
 #[derive(Debug)]
 pub(super) struct VerificationFailed;
@@ -168,7 +165,7 @@ async fn header(
         incarnation,
         offset,
         revision: scan.revision(),
-        form: FORM,
+        form: store.form().committed,
         encryption_keys: keys.into_iter().map(|key| key.fingerprint).collect(),
         backup_key: String::new(),
     })

@@ -21,19 +21,19 @@ pub(crate) fn migrate(arguments: &MigrateArguments) -> anyhow::Result<()> {
     let configuration = setup.etcd()?;
     let (path, endpoints) = (setup.embedded(), configuration.endpoints.join(", "));
     let (text, source) = match (arguments.from, arguments.to) {
-        (StoreKind::Embedded, StoreKind::Etcd) => {
+        (Some(StoreKind::Embedded), Some(StoreKind::Etcd)) => {
             let text = block_on(to_etcd(&path, &configuration, arguments))?;
             (text, format!("the store {}", path.display()))
         }
-        (StoreKind::Etcd, StoreKind::Embedded) => {
+        (Some(StoreKind::Etcd), Some(StoreKind::Embedded)) => {
             let text = block_on(to_embedded(&configuration, &path, arguments))?;
             (text, format!("the etcd at {endpoints}"))
         }
         _ => bail!("--from and --to: give embedded and etcd, in either order"),
     };
     let next = match arguments.to {
-        StoreKind::Etcd => "set storage.etcd in the configuration",
-        StoreKind::Embedded => "remove storage.etcd from the configuration",
+        Some(StoreKind::Etcd) => "set storage.etcd in the configuration",
+        _ => "remove storage.etcd from the configuration",
     };
     Ok(output::print(&format!(
         "{text}{source} is kept and marked as migrated: no server opens it without --force\nnext: {next}, and start \

@@ -22,7 +22,6 @@ use storage_contract::Store;
 use storage_embedded::{EmbeddedStore, OpenError};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
-pub(crate) use self::file::FORM;
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::{BackupMetrics, Backups};

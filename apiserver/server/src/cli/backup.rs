@@ -84,33 +84,64 @@ pub(crate) struct RestoreArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StorageCommand {
-    /// Move all objects from one store to another
+    /// Move all objects from one store to another, or without --from write all of them anew in one store
     ///
-    /// Stop the servers first, and set the new store in their configuration afterwards. The command
+    /// With --from and --to: stop the servers first, and set the new store in their configuration afterwards. The command
     /// copies all objects, compares both stores, and marks the old one: no server opens it from then on,
     /// unless it is started with --force. No resourceVersion goes back, and watches start again.
     ///
     /// If the command is interrupted, run it again.
     ///
+    /// Without them, the leader of running servers writes each value anew that has an older stored form,
+    /// encryption key or API version, 200 per second at most. The command prints counts by kind.
+    ///
+    /// Example: capstan storage migrate --config /etc/capstan/config.yaml
     /// Example: capstan storage migrate --from embedded --to etcd --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Migrate(MigrateArguments),
+    /// Print the form in which etcd has the values, and whether a newer one can be committed
+    Form(StoreArguments),
+    /// Commit the newest stored form now, without the delay after an upgrade
+    ///
+    /// The command is refused while a live replica cannot read the form. Afterwards an older release can
+    /// be used only after `capstan storage downgrade`.
+    ///
+    /// Example: capstan storage commit --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Commit(StoreArguments),
+    /// Write all values in the form of the last release, before you go back to it
+    ///
+    /// Servers of this release write the older form from then on. The leader rewrites the values, 200 per
+    /// second at most, and then the form is committed. If you interrupt the command, run it again.
+    ///
+    /// Example: capstan storage downgrade --to 3 --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Downgrade(DowngradeArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DowngradeArguments {
+    /// Form of the older release; `capstan replicas` prints what each release reads
+    #[arg(long, value_name = "FORM")]
+    pub(crate) to: u64,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArguments {
     /// Store with the objects
-    #[arg(long, value_name = "STORE")]
-    pub(crate) from: StoreKind,
+    #[arg(long, value_name = "STORE", requires = "to")]
+    pub(crate) from: Option<StoreKind>,
     /// Store that gets them
-    #[arg(long, value_name = "STORE")]
-    pub(crate) to: StoreKind,
+    #[arg(long, value_name = "STORE", requires = "from")]
+    pub(crate) to: Option<StoreKind>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
     /// Replace the objects that the new store has. They are kept aside
-    #[arg(long)]
+    #[arg(long, requires = "from")]
     pub(crate) replace: bool,
     /// Migrate a store that was migrated before
-    #[arg(long)]
+    #[arg(long, requires = "from")]
     pub(crate) force: bool,
 }

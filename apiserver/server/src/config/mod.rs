@@ -121,7 +121,12 @@ pub(crate) struct ServerConfiguration {
 pub(crate) struct Storage {
     /// Connection to an etcd. Default: the embedded store.
     pub(crate) etcd: Option<Etcd>,
+    /// Time for which all replicas must run a release before its newest stored form is committed, e.g. `24h`. Default: 24h.
+    pub(crate) form_delay: Option<String>,
 }
+
+/// Time in which an operator can go back to the last release without a downgrade of the values.
+const FORM_DELAY: Duration = Duration::from_hours(24);
 
 /// Connection to an etcd.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -227,6 +232,16 @@ impl ServerConfiguration {
     /// Returns the time for which the server keeps serving after a shutdown signal.
     pub(crate) fn shutdown_delay(&self) -> anyhow::Result<Duration> {
         self.shutdown.delay(self.storage.etcd.is_some())
+    }
+
+    /// Returns the time for which all replicas must run a release before its stored form is committed.
+    ///
+    /// # Errors
+    /// A text that is no duration.
+    pub(crate) fn form_delay(&self) -> anyhow::Result<Duration> {
+        let delay = self.storage.form_delay.as_deref();
+        let parsed = delay.map(|text| crate::cli::duration_or_none(text).map_err(anyhow::Error::msg));
+        Ok(parsed.transpose().context("storage.formDelay")?.unwrap_or(FORM_DELAY))
     }
 
     /// Returns the time over which watches end after that.

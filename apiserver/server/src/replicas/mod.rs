@@ -21,7 +21,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Stor
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use command::run;
+pub(crate) use command::{live, run};
 pub(crate) use record::Replica;
 
 /// Prefix of the records.
@@ -110,7 +110,7 @@ impl ReplicaRecord {
     /// Renews the record, counts the live replicas, and removes records that are a day old.
     async fn pass(&mut self, seen: &mut Seen, now: Instant) -> anyhow::Result<()> {
         let own = self.replica.key()?;
-        self.replica.renew(self.encryption.opening_keys());
+        self.replica.renew(&self.encryption, self.store.form());
         let value = Bytes::from(serde_json::to_vec(&self.replica).context("the record cannot be written")?);
         match self.store.get(&own).await? {
             Some(known) => self.store.update(&own, known.modified, value).await?,

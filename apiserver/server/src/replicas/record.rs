@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use apiserver_machinery::encryption::Encryption;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storage_contract::Key;
+use storage_contract::{Form, Key};
 
 use super::PREFIX;
-use crate::backup;
 
 /// Record of a replica, as JSON at `/capstan/replicas/<id>`. Replicas of later releases may add fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub(crate) struct Replica {
     pub(crate) writes: u64,
     /// Fingerprints of the encryption keys that it has.
     pub(crate) keys: BTreeSet<String>,
+    /// Names of the keys with which it seals new values. Empty for one of an older release.
+    #[serde(default)]
+    pub(crate) seals: BTreeSet<String>,
     /// Address and port at which it listens.
     pub(crate) address: String,
     /// Start of the process.
@@ -32,23 +35,25 @@ pub(crate) struct Replica {
 
 impl Replica {
     /// Creates the record of this process.
-    pub(super) fn of_this_process(address: String) -> Self {
+    pub(crate) fn of_this_process(address: String) -> Self {
         let now = Timestamp::now();
         Self {
             id: crate::election::identity(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            reads: vec![backup::FORM],
-            writes: backup::FORM,
+            reads: Form::READ.to_vec(),
+            writes: Form::OLDEST,
             keys: BTreeSet::new(),
+            seals: BTreeSet::new(),
             address,
             since: now,
             renewed: now,
         }
     }
 
-    /// Renews the record. The keys may have changed.
-    pub(super) fn renew(&mut self, keys: BTreeSet<String>) {
-        (self.keys, self.renewed) = (keys, Timestamp::now());
+    /// Renews the record. The keys and the written form may have changed.
+    pub(super) fn renew(&mut self, encryption: &Encryption, form: Form) {
+        (self.keys, self.seals) = (encryption.opening_keys(), encryption.sealing_keys());
+        (self.writes, self.renewed) = (form.writes(), Timestamp::now());
     }
 
     pub(super) fn key(&self) -> anyhow::Result<Key> {

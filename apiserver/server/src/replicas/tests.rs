@@ -53,7 +53,7 @@ async fn hv_10_a_replica_that_ends_in_order_removes_its_record() {
 #[test]
 fn hv_10_the_table_shows_forms_keys_and_dead_replicas() {
     let mut replica = Replica::of_this_process("192.0.2.1:7443".to_owned());
-    replica.renew(["0011aabb".to_owned(), "ffeeddcc".to_owned()].into());
+    replica.keys = ["0011aabb".to_owned(), "ffeeddcc".to_owned()].into();
     let now = replica.renewed;
     let later = now + jiff::SignedDuration::from_secs(45);
     for (now, expected) in [(now, "live"), (later, "dead 45 s")] {

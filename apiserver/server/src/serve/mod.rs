@@ -5,6 +5,7 @@ mod service_manager;
 mod signals;
 pub(crate) mod stores;
 mod traces;
+pub(crate) mod upkeep;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,11 +44,12 @@ use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
 use crate::rbac::{ProjectRoles, RbacPolicy};
-use crate::replicas::{ReplicaMetrics, ReplicaRecord};
+use crate::replicas::ReplicaRecord;
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, revocations, storage_history, version};
+use crate::{compaction, controllers, encryption, pki, revocations, storage_history, stored_form, version};
+use upkeep::Upkeep;
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -93,7 +95,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authorities,
         queues,
         cloud_metrics,
-        replica_metrics,
+        upkeep,
         election_metrics,
         bootstrap_data,
         issuer,
@@ -134,13 +136,14 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         cloud_metrics,
         election_metrics,
         backups,
+        upkeep: upkeep.clone(),
     };
     let running = (assembly.controllers && configuration.controllers.enabled)
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let keys = encryption.encryption();
-    let replica = ReplicaRecord::new(Arc::clone(&store), keys, address.to_string(), replica_metrics);
+    let replica = upkeep.replica(address.to_string());
+    supervisor.spawn("stored form", upkeep.clone().follow(shutdown.clone()));
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -153,7 +156,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     }
     audit.iter().for_each(|audit| audit.flush());
     tracing::info!("server stopped");
-    supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
+    upkeep.result(&supervisor)
 }
 
 /// Returns the readiness checks of files and of the store.
@@ -164,7 +167,9 @@ fn checks(
     authentication: &Option<AuthenticationFile>,
     authorization: &Option<AuthorizationFile>,
 ) -> Vec<Check> {
-    let own = [tls.check(), encryption.check(), storage_history::check(Arc::clone(store))];
+    let history = storage_history::check(Arc::clone(store));
+    let form = stored_form::check(Arc::clone(store));
+    let own = [tls.check(), encryption.check(), encryption.kms_check(), history, form];
     let of_files = authentication.iter().map(AuthenticationFile::check);
     own.into_iter().chain(of_files).chain(authorization.iter().map(AuthorizationFile::check)).collect()
 }
@@ -226,7 +231,7 @@ struct Started {
     authorities: AuthorityKeeper,
     queues: Queues,
     cloud_metrics: CloudMetrics,
-    replica_metrics: ReplicaMetrics,
+    upkeep: Upkeep,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
     issuer: TokenIssuer,
@@ -247,13 +252,13 @@ impl Started {
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
         let cloud_metrics = CloudMetrics::registered(&mut metrics);
-        let replica_metrics = ReplicaMetrics::registered(&mut metrics);
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let backups =
             configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
         let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
+        let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -307,7 +312,7 @@ impl Started {
             authorities,
             queues,
             cloud_metrics,
-            replica_metrics,
+            upkeep,
             election_metrics,
             bootstrap_data,
             issuer,

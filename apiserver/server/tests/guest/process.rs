@@ -28,14 +28,28 @@ impl Capstan {
         Self::start_in(port, data, arguments, &[])
     }
 
+    /// Starts another release of the program on a port.
+    pub(crate) fn start_program(program: &Path, port: u16, data: &Path, arguments: &[&str]) -> Self {
+        Self::start_command(Command::new(program), port, data, arguments, &[])
+    }
+
     /// Starts a server on a free port, with additional variables in its environment.
     pub(crate) fn start_with(data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::start_in(free_port(), data, arguments, environment)
     }
 
     fn start_in(port: u16, data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_command(Command::new(env!("CARGO_BIN_EXE_capstan")), port, data, arguments, environment)
+    }
+
+    fn start_command(
+        mut command: Command,
+        port: u16,
+        data: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let log = File::options().create(true).append(true).open(data.join(format!("{port}.log"))).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(data);
         command.args(arguments).env("NO_COLOR", "1").envs(environment.iter().copied()).stdin(Stdio::null());
         let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use etcd_client::proto::PbResponseHeader;
-use etcd_client::{Compare, CompareOp, TxnOp};
-use storage_contract::Revision;
+use etcd_client::{Compare, CompareOp, KeyValue, TxnOp};
+use storage_contract::{Form, Revision};
 use uuid::Uuid;
 
 use super::Seen;
@@ -20,6 +20,10 @@ pub(crate) struct Incarnation {
     /// Number of the incarnation in this process.
     pub(super) number: u64,
     pub(crate) numbering: Numbering,
+    /// Stored form, which may change within the incarnation: then another value with the same number replaces this one.
+    pub(crate) form: Form,
+    /// Revision of etcd at which this server found the form. All later values have it.
+    form_since: i64,
     id: Uuid,
     /// Key of the record.
     key: Vec<u8>,
@@ -28,7 +32,7 @@ pub(crate) struct Incarnation {
     /// Cluster id of the etcd.
     cluster: u64,
     /// Largest revision of etcd in any answer.
-    seen: AtomicI64,
+    seen: Arc<AtomicI64>,
 }
 
 /// Call that has begun.
@@ -42,14 +46,43 @@ pub(crate) struct Began {
 impl Incarnation {
     /// Creates it from its record, and the cluster id and the revision of etcd.
     pub(super) fn new(number: u64, key: &[u8], record: &Record, (cluster, seen): (u64, i64)) -> Self {
-        let Record { incarnation: id, numbering } = *record;
+        let Record { incarnation: id, numbering, form } = *record;
         let (key, text) = (key.to_vec(), record.text());
-        Self { number, numbering, id, key, text, cluster, seen: AtomicI64::new(seen) }
+        Self {
+            number,
+            numbering,
+            form,
+            form_since: seen,
+            id,
+            key,
+            text,
+            cluster,
+            seen: Arc::new(AtomicI64::new(seen)),
+        }
+    }
+
+    /// Returns the same incarnation with the stored form of a newer record, found at this revision of etcd; `None` if it is
+    /// the record of another one.
+    pub(super) fn with_form_of(&self, record: &Record, form_since: i64) -> Option<Self> {
+        let is_same = record.incarnation == self.id && record.numbering == self.numbering;
+        is_same.then(|| Self {
+            form: record.form,
+            form_since,
+            text: record.text(),
+            key: self.key.clone(),
+            seen: Arc::clone(&self.seen),
+            ..*self
+        })
     }
 
     /// Creates it for a record with a mark, on which the writes of a restore depend.
     pub(super) fn marked(key: &[u8], marked: &Marked, position: (u64, i64)) -> Self {
         Self { text: marked.text(), ..Self::new(0, key, &marked.record, position) }
+    }
+
+    /// Returns true if an entry has a newer form than any server on the record writes.
+    pub(super) fn is_stray(&self, found: &KeyValue) -> bool {
+        found.mod_revision() > self.form_since && Form::needed(found.value()) > self.form.writes()
     }
 
     /// Returns the text of the record.
@@ -131,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_an_earlier_revision_or_of_another_etcd_contradicts() {
-        let incarnation = Arc::new(Incarnation::new(0, b"/r", &Record::new(0), (7, 50)));
+        let incarnation = Arc::new(Incarnation::new(0, b"/r", &Record::new(0, Form::of(3)), (7, 50)));
         let header = |cluster_id, revision| PbResponseHeader { cluster_id, revision, ..Default::default() };
         let began = incarnation.begin();
         for (cluster, revision, access, contradicts) in [

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_is_never_served() {
-        let record = Record::new(1_234_500);
+        let record = Record::new(1_234_500, storage_contract::Form::of(4));
         for (mark, words) in [
             (
                 Mark::Replacing { by: "backup 7".into(), aside: String::new(), moved: true },

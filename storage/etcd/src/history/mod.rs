@@ -8,6 +8,7 @@
 //! Every write and every read depends on the record, in the same call. So no server writes or serves in an incarnation
 //! that another server has ended.
 
+mod form;
 mod incarnation;
 mod marked_record;
 mod record;
@@ -16,6 +17,7 @@ mod settle;
 mod verdict;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use apiserver_executor::spawn_detached;
@@ -25,6 +27,7 @@ use storage_contract::{Outage, Revision, StoreError, StoreResult};
 use tokio::sync::watch as signal;
 use uuid::Uuid;
 
+pub(crate) use self::form::Changed;
 pub(crate) use self::incarnation::{Access, Began, Incarnation};
 pub use self::replacement::Replacement;
 use self::settle::settle;
@@ -59,7 +62,8 @@ impl State {
     fn ended(&self, incarnation: &Arc<Incarnation>) -> Option<StoreError> {
         let detail = match &self.rewound {
             Some(why) => why.clone(),
-            None if Arc::ptr_eq(&self.incarnation, incarnation) => return None,
+            // The stored form may have changed within the incarnation.
+            None if self.incarnation.number == incarnation.number => return None,
             None => "a new incarnation of the store has begun".to_owned(),
         };
         Some(StoreError::Rewound { detail })
@@ -73,6 +77,10 @@ pub(crate) struct History {
     /// Key of the record.
     key: Vec<u8>,
     state: signal::Sender<State>,
+    /// Form of the store that this release cannot read; 0: there is none.
+    unreadable: AtomicU64,
+    /// Number of values of a form that no server on the record writes.
+    strays: AtomicU64,
 }
 
 impl History {
@@ -80,14 +88,14 @@ impl History {
     pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
         let EtcdConfiguration { prefix, seen, accept_migrated, .. } = configuration;
         let key = record_key(prefix);
-        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated).await?;
+        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated, None).await?;
         Ok(Self::of(calls, key, incarnation))
     }
 
     fn of(calls: Calls, key: Vec<u8>, incarnation: Incarnation) -> Arc<Self> {
         let incarnation = Arc::new(incarnation);
         let state = signal::Sender::new(State { incarnation, rewound: None });
-        Arc::new(Self { calls, key, state })
+        Arc::new(Self { calls, key, state, unreadable: AtomicU64::new(0), strays: AtomicU64::new(0) })
     }
 
     /// Returns the client for calls whose answers need no check.
@@ -195,11 +203,19 @@ impl History {
     async fn recover(self: Arc<Self>, ended: Arc<Incarnation>) {
         let (mut pause, mut outage) = (PAUSES.0, Outage::default());
         loop {
-            match settle(&self.calls, &self.key, Some(&ended.seen()), ended.number + 1, false).await {
+            let (seen, next, form) = (ended.seen(), ended.number + 1, Some(ended.form));
+            match settle(&self.calls, &self.key, Some(&seen), next, false, form).await {
                 Ok(next) => {
+                    self.unreadable.store(0, Ordering::Release);
                     let state = State { incarnation: Arc::new(next), rewound: None };
                     self.state.send_replace(state);
                     return;
+                }
+                Err(StoreError::Form { found }) if self.unreadable.swap(found, Ordering::AcqRel) != found => {
+                    tracing::error!(
+                        found,
+                        "the store has a form that this release cannot read; nothing is served"
+                    );
                 }
                 Err(error) if outage.should_log() => {
                     tracing::error!(%error, "cannot begin a new incarnation of the store; retrying");
@@ -221,6 +237,24 @@ impl History {
         key: &[u8],
         options: Option<GetOptions>,
     ) -> StoreResult<(GetResponse, Arc<Incarnation>)> {
+        loop {
+            match self.range_once(operation, key, options.clone()).await? {
+                Ok(found) => return Ok(found),
+                Err(incarnation) => match self.replaced(&incarnation).await {
+                    Changed::Form => {}
+                    Changed::Ended(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Reads a range. Returns the incarnation, if etcd does not have its record.
+    async fn range_once(
+        self: &Arc<Self>,
+        operation: &'static str,
+        key: &[u8],
+        options: Option<GetOptions>,
+    ) -> StoreResult<Result<(GetResponse, Arc<Incarnation>), Arc<Incarnation>>> {
         let began = self.begin()?;
         let guarded =
             Txn::new().when([began.incarnation.guard()]).and_then([TxnOp::get(key, options.clone())]);
@@ -229,16 +263,18 @@ impl History {
             async move { kv.txn(guarded).await }
         };
         let answer = match self.calls.reading(operation, read).await {
-            Err(refused) if is_full(&refused) => return self.unguarded(operation, key, options).await,
+            Err(refused) if is_full(&refused) => {
+                return self.unguarded(operation, key, options).await.map(Ok);
+            }
             other => other?.0,
         };
         self.end(&began, answer.header.as_ref(), Access::Read)?;
         match answer.responses.into_iter().next().and_then(|part| part.response) {
             Some(PbTxnOpResponse::ResponseRange(range)) => {
                 let range = PbRangeResponse { header: answer.header, ..range };
-                Ok((GetResponse(range), began.incarnation))
+                Ok(Ok((GetResponse(range), began.incarnation)))
             }
-            _ => Err(self.replaced(&began.incarnation)),
+            _ => Ok(Err(began.incarnation)),
         }
     }
 
@@ -261,16 +297,15 @@ impl History {
 
     /// Reads the newest revision, with a key that a role for the prefix may read, and compares the record.
     pub(crate) async fn newest(self: &Arc<Self>) -> StoreResult<Revision> {
-        let (answer, incarnation) = self.unguarded("current revision", &self.key, None).await?;
-        if !incarnation.is_recorded(answer.kvs().first().map(etcd_client::KeyValue::value)) {
-            return Err(self.replaced(&incarnation));
+        loop {
+            let (answer, incarnation) = self.unguarded("current revision", &self.key, None).await?;
+            if incarnation.is_recorded(answer.kvs().first().map(etcd_client::KeyValue::value)) {
+                return Ok(incarnation.revision_of(answer.0.header.as_ref()));
+            }
+            if let Changed::Ended(error) = self.replaced(&incarnation).await {
+                return Err(error);
+            }
         }
-        Ok(incarnation.revision_of(answer.0.header.as_ref()))
-    }
-
-    /// Ends an incarnation whose record is no longer in etcd.
-    pub(crate) fn replaced(self: &Arc<Self>, incarnation: &Arc<Incarnation>) -> StoreError {
-        self.rewind(incarnation, "the record of the store's incarnation was replaced".to_owned())
     }
 }
 

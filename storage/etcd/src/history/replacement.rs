@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use etcd_client::{GetOptions, KvClient};
-use storage_contract::{Revision, StoreError, StoreResult};
+use storage_contract::{Form, Revision, StoreError, StoreResult};
 
 use super::marked_record::{Mark, Marked};
 use super::record::Record;
@@ -52,7 +52,8 @@ impl History {
                 let aside = replacement.aside.clone().unwrap_or_default();
                 let moved = aside.is_empty();
                 let mark = Some(Mark::Replacing { by, aside, moved });
-                let marked = Marked { record: Record::new(offset_above(least)), mark };
+                let marked =
+                    Marked { record: Record::new(offset_above(least), Form::of(Form::NEWEST)), mark };
                 let written = replace(&calls, &key, text, &marked.text()).await?;
                 (marked, written.ok_or_else(changed)?)
             }
@@ -85,7 +86,10 @@ impl History {
                 (record, (cluster, revision))
             }
             other => {
-                let record = other.map(Marked::served).transpose()?.unwrap_or_else(|| Record::new(0));
+                let record = other
+                    .map(Marked::served)
+                    .transpose()?
+                    .unwrap_or_else(|| Record::new(0, Form::of(Form::OLDEST)));
                 let marked = Marked { record: record.clone(), mark: Some(Mark::Migrated(to.clone())) };
                 let written = replace(&calls, &key, text, &marked.text()).await?;
                 (record, written.ok_or_else(changed)?)

@@ -1,12 +1,12 @@
 //! Settlement on an incarnation: the record is read, and replaced if it does not continue the known history.
 
-use etcd_client::{Compare, CompareOp, KvClient, Txn, TxnOp};
-use storage_contract::{StoreError, StoreResult};
+use etcd_client::{Compare, CompareOp, GetOptions, KvClient, Txn, TxnOp};
+use storage_contract::{Form, StoreError, StoreResult};
 
 use super::Seen;
 use super::incarnation::Incarnation;
 use super::marked_record::{Mark, Marked};
-use super::record::Record;
+use super::record::{NAME, Record};
 use super::verdict::{Found, Verdict, Why, judge, offset_above};
 use crate::calls::Calls;
 
@@ -21,10 +21,12 @@ pub(super) async fn settle(
     seen: Option<&Seen>,
     number: u64,
     returns: bool,
+    known: Option<Form>,
 ) -> StoreResult<Incarnation> {
     for _ in 0..ATTEMPTS {
         let (text, (cluster, revision)) = read(calls, key).await?;
         let marked = text.as_deref().map(Marked::parse).transpose()?;
+        let found = marked.as_ref().map(|marked| marked.record.form);
         let verdict = match marked {
             Some(Marked { record, mark: Some(Mark::Migrated(_)) }) if returns => {
                 let known = seen.map(|seen| seen.revision).unwrap_or_default();
@@ -41,7 +43,7 @@ pub(super) async fn settle(
                 return Ok(Incarnation::new(number, key, &record, (cluster, revision)));
             }
             Verdict::Begin { offset, why } => {
-                let record = Record::new(offset);
+                let record = Record::new(offset, form_of_new(calls, key, found.or(known)).await?);
                 if let Some(written) = replace(calls, key, text, &record.text()).await? {
                     log_begin(&record, why);
                     return Ok(Incarnation::new(number, key, &record, written));
@@ -51,6 +53,20 @@ pub(super) async fn settle(
     }
     let source = "other servers keep replacing the record of the store's incarnation".into();
     Err(StoreError::Unavailable { operation: "begin a new incarnation", source })
+}
+
+/// Returns the stored form of a new incarnation. It keeps a known form. A store without a record has the oldest form if it
+/// has data, and the newest if it is empty.
+async fn form_of_new(calls: &Calls, key: &[u8], known: Option<Form>) -> StoreResult<Form> {
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let prefix = key.strip_suffix(NAME.as_bytes()).unwrap_or(key);
+    let count = |mut kv: KvClient| async move {
+        kv.get(prefix, Some(GetOptions::new().with_prefix().with_count_only())).await
+    };
+    let is_empty = calls.reading("count the keys", count).await?.count() == 0;
+    Ok(Form::of(if is_empty { Form::NEWEST } else { Form::OLDEST }))
 }
 
 /// Reads the text of the record, with etcd's cluster id and revision.

@@ -98,13 +98,18 @@ pub(super) fn offset_above(least: Revision) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use storage_contract::Form;
     use uuid::Uuid;
 
     use super::*;
     use crate::revision::Numbering;
 
     fn record(incarnation: u128, offset: u64) -> Record {
-        Record { incarnation: Uuid::from_u128(incarnation), numbering: Numbering { offset } }
+        Record {
+            incarnation: Uuid::from_u128(incarnation),
+            numbering: Numbering { offset },
+            form: Form::of(3),
+        }
     }
 
     fn seen(incarnation: u128, cluster: u64, revision: u64) -> Seen {

@@ -4,6 +4,7 @@
 mod batches;
 mod cluster;
 mod compression;
+mod form;
 mod history;
 mod outage;
 mod proxy;

@@ -58,7 +58,11 @@ impl ObjectStore {
         let object_json = ObjectJson::of_serialized(&stored, untouched).map_err(|error| internal(&error))?;
         let sealed =
             self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), object_json.json.clone());
-        let value = sealed.map_err(|error| internal(&error))?;
+        // A plug-in of a key management system may answer again.
+        let value = sealed.map_err(|error| match error.is_temporary() {
+            true => ApiError::unavailable(error.to_string()),
+            false => internal(&error),
+        })?;
         Ok(Prepared::new(kind.stored, &stored, object_json, value))
     }
 

@@ -1,0 +1,51 @@
+//! Errors of sealing and opening values.
+
+/// Error of opening a stored value or of sealing one. It never shows the value.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EncryptionError {
+    /// The key has a length that its cipher does not support.
+    #[error("encryption key {name:?} must have {expected} bytes")]
+    KeyLength {
+        /// Name of the key.
+        name: String,
+        /// The supported lengths.
+        expected: &'static str,
+    },
+    /// The value was sealed with a key that is not configured.
+    #[error("{0}: sealed with a key that is not in the encryption configuration")]
+    UnknownKey(String),
+    /// The value is not sealed, and the rule of its resource has no provider `identity`.
+    #[error("{0}: is stored unencrypted, and the encryption configuration lists no provider identity for it")]
+    Plain(String),
+    /// The value is damaged, or was sealed for another key.
+    #[error("{0}: cannot be opened: the value is damaged or was moved")]
+    Damaged(String),
+    /// The system returned no randomness, or the cipher failed.
+    #[error("{0}: cannot be sealed")]
+    Seal(String),
+    /// The first provider of the rule only opens values.
+    #[error("{key}: provider {provider} only reads: list another provider before it")]
+    OnlyReads {
+        /// Key of the value.
+        key: String,
+        /// Kind of the provider.
+        provider: &'static str,
+    },
+    /// The KMS plug-in did not seal or open the seed of the value.
+    #[error("{key}: the KMS plug-in {plugin:?} cannot be used: {detail}")]
+    Kms {
+        /// Key of the value.
+        key: String,
+        /// Name of the provider.
+        plugin: String,
+        /// The plug-in's own words.
+        detail: String,
+    },
+}
+
+impl EncryptionError {
+    /// Returns true if a later attempt may succeed without a change of the configuration.
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::Kms { .. })
+    }
+}
