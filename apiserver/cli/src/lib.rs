@@ -12,6 +12,7 @@ mod output;
 mod tree;
 
 pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
+pub use commands::download::download;
 pub use commands::kubeconfig::workload_kubeconfig;
 pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use connect::ConnectionArguments;

@@ -6,6 +6,7 @@
 mod chain;
 mod connection;
 mod documents;
+mod download_endpoint;
 mod filters;
 mod flow_control;
 mod handlers;
@@ -23,6 +24,7 @@ pub use chain::handle;
 pub use connection::listener::serve;
 pub use connection::tls::{NamedCertificate, ReloadableTls, TlsMaterial};
 pub use documents::{Identity, IssuerDocuments};
+pub use download_endpoint::{Download, DownloadEndpoint};
 pub use in_process::InProcess;
 pub use observe::audit::{AuditFile, AuditLog, Stage};
 pub use request::connection::Connection;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::documents::IssuerDocuments;
 use crate::flow_control::FlowControl;
+use crate::download_endpoint::DownloadEndpoint;
 use crate::observe::audit::AuditLog;
 use crate::token_endpoint::TokenEndpoint;
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Endpoint that admits requests by a token in their body. Default: none.
     pub token_endpoint: Option<Arc<dyn TokenEndpoint>>,
+    /// Endpoint whose response is a file. Default: none.
+    pub download_endpoint: Option<Arc<dyn DownloadEndpoint>>,
     /// Configurations that change or refuse writes. Default: none.
     pub admission: Option<Arc<dyn AdmissionControl>>,
     /// Registry with metrics of other parts of the process, which are served with these.
@@ -68,6 +71,7 @@ impl Default for Settings {
             audiences: Vec::new(),
             issuer: None,
             token_endpoint: None,
+            download_endpoint: None,
             admission: None,
             metrics: Registry::default(),
         }

@@ -16,7 +16,7 @@ use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
-    BackupArguments, BackupCommand, DowngradeArguments, MigrateArguments, RestoreArguments, StorageCommand,
+    BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments, StorageCommand,
     StoreArguments, StoreKind,
 };
 pub(crate) use self::ca::{
@@ -107,10 +107,14 @@ pub(crate) enum Command {
     /// encryption.yaml, which is not in the file, and neither is the CA: save the data directory, too.
     ///
     /// With etcd, the command works while servers run. The embedded store can be open only once: stop the
-    /// server, or let it write backups by itself (backup.schedule in its configuration).
+    /// server, let it write backups by itself (backup.schedule in its configuration), or get one through it.
+    ///
+    /// With --kubeconfig, a running server writes the backup, and seals it with its own backup key. The user needs the
+    /// verb `post` on the nonresource path /capstan/v1/backup.
     ///
     /// Example: capstan backup key /etc/capstan/backup.key
     /// Example: capstan backup --config /etc/capstan/config.yaml --to /var/backups/capstan
+    /// Example: capstan backup --kubeconfig admin.kubeconfig --to 's3://backups/prod?endpoint=https://rgw.example'
     #[command(verbatim_doc_comment)]
     Backup(BackupArguments),
     /// Check a backup, or write its objects to a store
@@ -127,7 +131,7 @@ pub(crate) enum Command {
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
-    /// Move all objects to another store, or change the form in which this one has them
+    /// Move all objects to another store, change the form in which this one has them, and maintain etcd
     #[command(subcommand)]
     Storage(StorageCommand),
     /// Install Capstan on the first of one or more machines, without a host cluster

@@ -47,6 +47,7 @@ mod service_accounts;
 mod start_hooks;
 mod storage;
 mod storage_history;
+mod storage_maintenance;
 mod stored_form;
 mod subject;
 mod tls;
@@ -114,6 +115,9 @@ fn storage(command: &cli::StorageCommand) -> anyhow::Result<()> {
         cli::StorageCommand::Form(arguments) => stored_form::show(arguments),
         cli::StorageCommand::Commit(arguments) => stored_form::commit(arguments),
         cli::StorageCommand::Downgrade(arguments) => stored_form::downgrade(arguments),
+        cli::StorageCommand::Check(arguments) => storage_maintenance::check(arguments),
+        cli::StorageCommand::Defrag(arguments) => storage_maintenance::defragment(arguments),
+        cli::StorageCommand::RecoverSpace(arguments) => storage_maintenance::recover_space(arguments),
     }
 }
 

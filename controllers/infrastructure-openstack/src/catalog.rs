@@ -7,6 +7,9 @@ use crate::request::{Request, Service};
 
 const OPERATION: &str = "read the service catalog";
 
+/// Type of Swift in the catalog. Its calls are not those of a `Session`: their bodies are large.
+const OBJECT_STORE: &str = "object-store";
+
 /// Entry of the catalog.
 #[derive(Debug, Clone)]
 struct Line {
@@ -21,6 +24,7 @@ struct Line {
 pub(crate) struct Endpoints {
     region: String,
     roots: [Option<String>; 5],
+    object_store: Option<String>,
 }
 
 impl Endpoints {
@@ -57,11 +61,22 @@ impl Endpoints {
             return Err(absent(lines, &region, interface));
         }
         let roots = Service::ALL.map(|service| find(service, &region).map(|line| root(service, &line.url)));
-        Ok(Self { region, roots })
+        let object_store =
+            offered.iter().find(|line| line.service_type == OBJECT_STORE && line.region == region);
+        let object_store = object_store.map(|line| line.url.trim_end_matches('/').to_owned());
+        Ok(Self { region, roots, object_store })
     }
 
     pub(crate) fn region(&self) -> &str {
         &self.region
+    }
+
+    /// Returns the URL of the account in Swift, without a slash at its end.
+    pub(crate) fn object_store(&self) -> CloudResult<&str> {
+        self.object_store.as_deref().ok_or_else(|| {
+            let message = format!("the cloud offers no {OBJECT_STORE:?} service in region {:?}", self.region);
+            CloudError::new(ErrorClass::Broken, OPERATION, message)
+        })
     }
 
     /// Returns the complete URL of a call.
@@ -173,6 +188,7 @@ mod tests {
             line("compute", "internal", "two", "http://inner/v2.1"),
             line("compute", "public", "two", "http://c2/v2.1/abc"),
             line("volumev3", "public", "two", "http://v2/v3/abc"),
+            line("object-store", "public", "two", "http://s2/v1/AUTH_abc/"),
         ]
     }
 
@@ -185,7 +201,10 @@ mod tests {
         assert_eq!(two.compute_versions().unwrap(), "http://c2/v2.1/");
         assert_eq!(two.url(&Request::get(Service::Volume, "/volumes")).unwrap(), "http://v2/v3/abc/volumes");
 
+        assert_eq!(two.object_store().unwrap(), "http://s2/v1/AUTH_abc");
         let one = Endpoints::choose(&lines(), Some("one"), "public").unwrap();
+        let error = one.object_store().unwrap_err();
+        assert!(error.to_string().contains(r#"no "object-store" service in region "one""#), "{error}");
         assert_eq!(one.url(&Request::get(Service::Network, "/ports")).unwrap(), "http://n1:9696/v2.0/ports");
         let error = one.url(&Request::get(Service::Compute, "/servers")).unwrap_err();
         assert!(error.to_string().contains(r#"no "compute" service in region "one""#), "{error}");

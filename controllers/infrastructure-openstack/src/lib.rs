@@ -21,6 +21,7 @@ mod login;
 mod lookups;
 mod metrics;
 mod network;
+mod object_store;
 mod paging;
 mod quota;
 mod rate_limit;
@@ -33,3 +34,4 @@ mod volume;
 
 pub use connector::OpenStackConnector;
 pub use metrics::CloudMetrics;
+pub use object_store::ObjectStoreAccess;

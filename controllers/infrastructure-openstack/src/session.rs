@@ -14,6 +14,7 @@ use openstack_sdk::{
     AsyncOpenStack,
     api::{AsyncClient, RestClient},
 };
+use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -111,6 +112,15 @@ impl Session {
     /// Returns true if the cloud refuses our token, and even a new one.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns the URL of the account in Swift, and a token for it.
+    pub(crate) fn object_store(&self) -> CloudResult<(String, String)> {
+        let url = self.endpoints.object_store()?.to_owned();
+        let token = self.client.get_auth_token().ok_or_else(|| {
+            CloudError::new(ErrorClass::Broken, crate::login::OPERATION, "the cloud has issued no token")
+        })?;
+        Ok((url, token.expose_secret().to_owned()))
     }
 
     /// Returns begin and end of the token, in seconds since 1970; `None` without a token.

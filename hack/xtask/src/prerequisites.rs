@@ -32,6 +32,15 @@ const COMPILER: [Package; 1] = [Package { name: "g++", file: "/usr/bin/g++" }];
 /// Package with the etcd of the distribution.
 const ETCD: Package = Package { name: "etcd-server", file: "/usr/bin/etcd" };
 
+/// Servers of a Swift, and what its proxy needs for users of Keystone.
+const SWIFT: [Package; 5] = [
+    Package { name: "swift-proxy", file: "/usr/bin/swift-proxy-server" },
+    Package { name: "swift-account", file: "/usr/bin/swift-account-server" },
+    Package { name: "swift-container", file: "/usr/bin/swift-container-server" },
+    Package { name: "swift-object", file: "/usr/bin/swift-object-server" },
+    Package { name: "python3-keystonemiddleware", file: "/usr/lib/python3/dist-packages/keystonemiddleware" },
+];
+
 /// Package with callgrind, which counts instructions.
 const VALGRIND: Package = Package { name: "valgrind", file: "/usr/bin/valgrind" };
 
@@ -367,24 +376,39 @@ pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf>
 
 /// Returns the path of a Python with the Kubernetes client that `hack/tools/python` pins.
 pub(crate) fn python_clients() -> anyhow::Result<PathBuf> {
-    let pins = run::root()?.join("hack/tools/python/requirements.txt");
+    Ok(python("python", "kubernetes")?.join("python"))
+}
+
+/// Returns the path of the server of moto, which plays S3.
+pub(crate) fn moto() -> anyhow::Result<PathBuf> {
+    Ok(python("moto", "moto[server,s3]")?.join("moto_server"))
+}
+
+/// Installs the servers of a Swift, and what its proxy needs for users of Keystone.
+pub(crate) fn swift() -> anyhow::Result<()> {
+    install(&SWIFT)
+}
+
+/// Returns the directory of the programs of a virtual environment with the packages that a set in `hack/tools` pins.
+fn python(set: &str, package: &str) -> anyhow::Result<PathBuf> {
+    let pins = run::root()?.join("hack/tools").join(set).join("requirements.txt");
     let text = std::fs::read_to_string(&pins).with_context(|| format!("{}", pins.display()))?;
-    let pinned = text.lines().find_map(|line| line.strip_prefix("kubernetes=="));
-    let version = pinned.with_context(|| format!("{} pins no kubernetes", pins.display()))?;
-    let home = run::cache()?.join("tools").join(format!("python-kubernetes-{version}"));
-    let (python, finished) = (home.join("bin/python"), home.join("finished"));
+    let pinned = text.lines().find_map(|line| line.strip_prefix(package)?.strip_prefix("=="));
+    let version = pinned.with_context(|| format!("{} pins no {package}", pins.display()))?;
+    let name = package.split('[').next().unwrap_or(package);
+    let home = run::cache()?.join("tools").join(format!("python-{name}-{version}"));
+    let (programs, finished) = (home.join("bin"), home.join("finished"));
     if !finished.exists() {
-        eprintln!("installing the Python client {version}, once");
+        eprintln!("installing {name} {version} for Python, once");
         if let Err(error) = run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
             // Debian has the module in a separate package.
             install(&[Package { name: "python3-venv", file: "/usr/share/doc/python3-venv" }])
                 .with_context(|| format!("{error:#}"))?;
             run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
         }
-        run::shown(
-            Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&pins),
-        )?;
+        let mut command = Command::new(programs.join("python"));
+        run::shown(command.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&pins))?;
         std::fs::write(&finished, "").with_context(|| format!("{}", finished.display()))?;
     }
-    Ok(python)
+    Ok(programs)
 }

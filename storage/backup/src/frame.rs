@@ -14,6 +14,9 @@ use crate::{BackupError, BackupKey};
 /// Largest frame, with its class and length.
 const LARGEST: usize = 64 * 1024;
 
+/// Bytes of the class and the length of a frame.
+const START: usize = 5;
+
 /// Bytes around the content: class, length, tag, and the form of the content.
 const AROUND: usize = 64;
 
@@ -93,20 +96,9 @@ impl Frames {
 
     /// Reads and opens the next frame.
     pub(crate) fn read(&mut self, input: &mut impl Read) -> Result<(Class, Vec<u8>), BackupError> {
-        let mut start = [0; 5];
-        self.fill(input, &mut start)?;
-        let [class, length @ ..] = start;
-        let class = match class {
-            0 => Class::Entries,
-            1 => Class::Last,
-            other => return Err(self.damaged(format!("its class is {other}"))),
-        };
-        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > LARGEST {
-            return Err(self.damaged(format!("its length is {length} bytes")));
-        }
+        let (class, length) = read_start(input, self.next)?;
         let mut content = vec![0; length];
-        self.fill(input, &mut content)?;
+        fill(input, &mut content, self.next)?;
         let (nonce, aad) = (self.nonce(class), Aad::from(self.header.as_slice()));
         let opened = self.cipher.open_in_place(nonce, aad, &mut content).map(|plain| plain.len());
         let changed = || "its content, its position or the header of the file was changed".to_owned();
@@ -116,14 +108,51 @@ impl Frames {
         Ok((class, content))
     }
 
-    fn fill(&self, input: &mut impl Read, bytes: &mut [u8]) -> Result<(), BackupError> {
-        input.read_exact(bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => BackupError::CutOff { frames: self.next },
-            _ => error.into(),
-        })
-    }
-
     pub(crate) fn damaged(&self, detail: String) -> BackupError {
         BackupError::Damaged { frame: self.next, detail }
     }
+}
+
+/// Skips all frames to the end of a file. Returns their size.
+pub(crate) fn skip_all(input: &mut impl Read) -> Result<u64, BackupError> {
+    let (mut frame, mut size) = (0, 0_u64);
+    loop {
+        let (class, length) = read_start(input, frame)?;
+        fill(input, &mut vec![0; length], frame)?;
+        size = size.saturating_add(u64::try_from(START + length).unwrap_or_default());
+        if class == Class::Last {
+            break;
+        }
+        frame = frame.saturating_add(1);
+    }
+    if input.read(&mut [0])? > 0 {
+        let detail = "the file goes on after its last frame".to_owned();
+        return Err(BackupError::Damaged { frame, detail });
+    }
+    Ok(size)
+}
+
+/// Reads the class and the length of a frame.
+fn read_start(input: &mut impl Read, frame: u32) -> Result<(Class, usize), BackupError> {
+    let mut start = [0; START];
+    fill(input, &mut start, frame)?;
+    let [class, length @ ..] = start;
+    let damaged = |detail| BackupError::Damaged { frame, detail };
+    let class = match class {
+        0 => Class::Entries,
+        1 => Class::Last,
+        other => return Err(damaged(format!("its class is {other}"))),
+    };
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > LARGEST {
+        return Err(damaged(format!("its length is {length} bytes")));
+    }
+    Ok((class, length))
+}
+
+fn fill(input: &mut impl Read, bytes: &mut [u8], frame: u32) -> Result<(), BackupError> {
+    input.read_exact(bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => BackupError::CutOff { frames: frame },
+        _ => error.into(),
+    })
 }

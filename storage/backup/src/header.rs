@@ -48,6 +48,8 @@ pub struct Header {
     pub encryption_keys: Vec<String>,
     /// Fingerprint of the backup key. The writer sets it.
     pub backup_key: String,
+    /// Keys of the installation, as [`BackupKey::seal`] returns them. Empty if the file has none.
+    pub keys: String,
 }
 
 impl Header {
@@ -65,9 +67,10 @@ impl Header {
             ("encryption-keys", self.encryption_keys.join(" ")),
             ("backup-key", self.backup_key.clone()),
             ("salt", hexadecimal(salt)),
+            ("keys", self.keys.clone()),
         ];
         let mut text = format!("{MAGIC}{FORMAT}\n");
-        for (name, value) in lines {
+        for (name, value) in lines.into_iter().filter(|(name, value)| *name != "keys" || !value.is_empty()) {
             if value.contains(char::is_control) {
                 return Err(BackupError::Unwritable(format!("the field {name} of the header is {value:?}")));
             }
@@ -124,6 +127,7 @@ impl Header {
                 }
                 "backup-key" => value.clone_into(&mut header.backup_key),
                 "salt" => salt = from_hexadecimal(value),
+                "keys" => value.clone_into(&mut header.keys),
                 // A later release may add fields that this one does not need. They are authenticated.
                 _ => {}
             }

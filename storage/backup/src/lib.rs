@@ -26,7 +26,7 @@ pub use copy::{Copied, Difference, compare, copy_in, move_aside};
 pub use error::BackupError;
 pub use header::Header;
 pub use key::BackupKey;
-pub use reader::Reader;
+pub use reader::{Reader, check_complete};
 pub use record::Summary;
 pub use scan::Scan;
 pub use writer::Writer;

@@ -8,7 +8,7 @@ use storage_contract::{Entry, Key};
 use crate::frame::{CONTENT, Class, Frames};
 use crate::record::{self, Summary, Tally};
 use crate::writer::{COMPRESSED, PLAIN};
-use crate::{BackupError, BackupKey, Header};
+use crate::{BackupError, BackupKey, Header, frame};
 
 /// Reader of a backup file. Each entry is authentic, but the file is known to be complete only at its end.
 pub struct Reader<R> {
@@ -40,6 +40,17 @@ impl Header {
     pub fn peek(input: &mut impl Read) -> Result<Self, BackupError> {
         Self::read(input).map(|(header, _, _)| header)
     }
+}
+
+/// Checks without the key that a file goes to its last frame. Returns its header and its size. Nothing is authenticated.
+///
+/// # Errors
+/// `Io`; `NotABackup`; `Version`; `CutOff`; `Damaged`, if a frame has an impossible class or length, or if the file goes
+/// on after its last frame.
+pub fn check_complete(input: &mut impl Read) -> Result<(Header, u64), BackupError> {
+    let (header, bytes, _) = Header::read(input)?;
+    let size = frame::skip_all(input)?;
+    Ok((header, size.saturating_add(u64::try_from(bytes.len()).unwrap_or_default())))
 }
 
 impl<R: Read> Reader<R> {

@@ -59,6 +59,20 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Returns the output, for one that is sent on in parts. The caller may take complete parts away.
+    pub const fn written(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Writes a frame of this content, which may be none of an entry.
+    ///
+    /// # Errors
+    /// `Io`; `Crypto`; `Unwritable`.
+    #[cfg(feature = "raw")]
+    pub fn add_raw(&mut self, is_last: bool, content: Vec<u8>) -> Result<(), BackupError> {
+        self.frames.write(&mut self.out, if is_last { Class::Last } else { Class::Entries }, content)
+    }
+
     fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), BackupError> {
         let length = u32::try_from(chunk.len()).map_err(|_| BackupError::Crypto)?;
         let compressed = block::compress(chunk);

@@ -22,6 +22,7 @@ fn header() -> Header {
         form: 3,
         encryption_keys: vec!["0a1b2c3d".to_owned(), "ffffffff".to_owned()],
         backup_key: String::new(),
+        keys: "00ff".to_owned(),
     }
 }
 

@@ -26,8 +26,8 @@ const REFUSED: [Code; 8] = [
 pub(crate) const NO_SPACE: &str = "database space exceeded";
 
 /// Remedy for a full database.
-const MAKE_SPACE: &str =
-    ": defragment etcd or raise its --quota-backend-bytes, then disarm its NOSPACE alarm";
+const MAKE_SPACE: &str = ": run `capstan storage recover-space`; or defragment etcd or raise its --quota-backend-bytes, \
+                          and then disarm its NOSPACE alarm";
 
 /// Returns the code and text of a gRPC error.
 fn status(error: &Error) -> Option<(Code, &str)> {

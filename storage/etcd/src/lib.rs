@@ -25,6 +25,7 @@ mod connection;
 mod eager_end_stream;
 mod error;
 mod history;
+mod maintenance;
 mod members;
 mod queue;
 mod revision;
@@ -53,6 +54,7 @@ use crate::write::Write;
 
 pub use configuration::EtcdConfiguration;
 pub use history::{Replacement, Seen};
+pub use maintenance::{Limits, Maintenance, MemberSpace};
 pub use members::{Member, MemberStatus, Members, member_status};
 
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.

@@ -142,7 +142,7 @@ impl Members {
     }
 }
 
-async fn within<T>(
+pub(crate) async fn within<T>(
     configuration: &EtcdConfiguration,
     operation: &'static str,
     call: impl Future<Output = Result<T, Error>>,

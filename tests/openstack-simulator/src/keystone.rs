@@ -127,11 +127,13 @@ pub(crate) fn handle(
         (_, []) => Ok(catalog::versions(request)),
         (&Method::GET | &Method::HEAD, ["v3"]) => Ok(catalog::version(request)),
         (&Method::POST, ["v3", "auth", "tokens"]) => authentication::issue(state, options, request, now),
-        (&Method::GET | &Method::HEAD, ["v3", "auth", "tokens"]) => validate(state, request, now),
+        (&Method::GET | &Method::HEAD, ["v3", "auth", "tokens"]) => validate(state, options, request, now),
         (&Method::DELETE, ["v3", "auth", "tokens"]) => revoke(state, request, now),
         (&Method::GET, ["v3", "auth", "catalog"]) => {
             let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
-            Ok(Reply::ok(&json!({"catalog": catalog::catalog(&request.base_url, &caller.project_id)})))
+            let object_store = options.object_store.as_deref();
+            let services = catalog::catalog(&request.base_url, &caller.project_id, object_store);
+            Ok(Reply::ok(&json!({"catalog": services})))
         }
         (&Method::GET, ["v3", "auth", "projects"] | ["v3", "projects"]) => projects(state, request, now),
         (&Method::GET, ["v3", "projects", id]) => project(state, request, now, id),
@@ -173,9 +175,14 @@ fn subject<'a>(
     Ok((id, token))
 }
 
-fn validate(state: &CloudState, request: &Request, now: Timestamp) -> HandlerResult {
+fn validate(
+    state: &CloudState,
+    options: &SimulatorOptions,
+    request: &Request,
+    now: Timestamp,
+) -> HandlerResult {
     let (id, token) = subject(state, request, now)?;
-    let reply = Reply::ok(&json!({"token": token_view(state, token, request)}));
+    let reply = Reply::ok(&json!({"token": token_view(state, options, token, request)}));
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), id))
 }
 
@@ -232,7 +239,7 @@ fn project(state: &CloudState, request: &Request, now: Timestamp, id: &str) -> H
 }
 
 /// Returns the token in Keystone's format.
-fn token_view(state: &CloudState, token: &Token, request: &Request) -> Value {
+fn token_view(state: &CloudState, options: &SimulatorOptions, token: &Token, request: &Request) -> Value {
     let mut view = Map::new();
     let user = state.users.iter().find(|user| user.id == token.user_id);
     let name = user.map(|user| user.name.clone()).unwrap_or_default();
@@ -252,7 +259,7 @@ fn token_view(state: &CloudState, token: &Token, request: &Request) -> Value {
         let of_user = roles(own.is_some_and(|user| user.admin), own.is_some_and(|user| user.reader));
         view.insert("roles".to_owned(), of_user);
         if request.query.get("nocatalog").is_none() {
-            let services = catalog::catalog(&request.base_url, &project.id);
+            let services = catalog::catalog(&request.base_url, &project.id, options.object_store.as_deref());
             view.insert("catalog".to_owned(), services);
         }
     }

@@ -42,6 +42,9 @@ pub struct SimulatorOptions {
     pub lockout_attempts: Option<u32>,
     /// Lifetime of tokens.
     pub token_lifetime: Duration,
+    /// URL of a Swift that the catalog names, before the id of the project, e.g. `http://127.0.0.1:8080/v1/AUTH_`. The
+    /// simulator has none of its own.
+    pub object_store: Option<String>,
     /// IPv4 range of the external network, at least a /28. A new state takes it; a loaded one keeps its own.
     /// A range of loopback addresses lets a test listen on floating IPs.
     pub external_cidr: String,
@@ -68,6 +71,7 @@ impl Default for SimulatorOptions {
             trusted_ports: false,
             lockout_attempts: None,
             token_lifetime: Duration::from_secs(4 * 60 * 60),
+            object_store: None,
             external_cidr: "172.24.0.0/20".to_owned(),
         }
     }

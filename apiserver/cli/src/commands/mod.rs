@@ -1,6 +1,7 @@
 //! Commands, one per module.
 
 pub(crate) mod describe;
+pub(crate) mod download;
 pub(crate) mod kubeconfig;
 pub(crate) mod login;
 

@@ -28,6 +28,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
 use http::Method;
 
+use crate::download_endpoint;
 use crate::request::Call;
 use crate::request::request_info::{ResourcePath, Subject};
 use crate::request::routes::{check_segments, is_addressed_rightly, is_served};
@@ -63,6 +64,9 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
         _ => {}
     }
     if let Some(answer) = issuer_document(server, call)? {
+        return Ok(answer);
+    }
+    if let Some(answer) = download_endpoint::serve(server.settings.download_endpoint.as_ref(), call).await? {
         return Ok(answer);
     }
     match server.documents.serve(call).await? {

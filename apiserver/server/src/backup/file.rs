@@ -12,6 +12,7 @@ use serde::Deserialize;
 use storage_backup::{BackupKey, Header, ROOT, Reader, Scan, Summary, Writer};
 use storage_contract::{Key, Store};
 
+use super::location::Source;
 use super::values::Values;
 use crate::config::ServerConfiguration;
 
@@ -24,7 +25,7 @@ pub(super) struct VerificationFailed;
 
 impl std::fmt::Display for VerificationFailed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the backup differs when it is read back; is the disk damaged?")
+        f.write_str("the backup differs when it is read back; is the disk or the service damaged?")
     }
 }
 
@@ -43,11 +44,10 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Returns lines about the backup, for people.
-    pub(super) fn describe(&self, file: &Path, encryption: &Path) -> String {
+    pub(super) fn describe(&self, file: &str, encryption: &Path) -> String {
         let Self { header, summary, size, duration, values } = self;
         format!(
-            "wrote and verified {}: {} values at revision {}, {size} bytes, in {:.1} s, sealed with the backup key {}\n{}",
-            file.display(),
+            "wrote and verified {file}: {} values at revision {}, {size} bytes, in {:.1} s, sealed with the backup key {}\n{}",
             summary.entries,
             header.revision,
             duration.as_secs_f64(),
@@ -62,18 +62,17 @@ impl Taken {
 /// # Errors
 /// A store that cannot be read; a file that cannot be written; `VerificationFailed`; `stop` returned true.
 pub(super) async fn take(
-    store: &dyn Store,
-    configuration: &ServerConfiguration,
-    key: &BackupKey,
+    source: &Source<'_>,
     target: &Path,
-    encryption: Option<&Encryption>,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Taken> {
+    let Source { store, configuration, key, encryption, keys } = *source;
     let begun = Instant::now();
     let partial = Partial::beside(target);
     let named = || partial.path.display().to_string();
     let scan = Scan::begin(store, ROOT).await?;
-    let header = header(store, configuration, &scan).await?;
+    let keys = keys.unwrap_or_default().to_owned();
+    let header = Header { keys, ..header(store, configuration, &scan).await? };
     let summary = write(scan, &header, key, &partial.path, stop).await.with_context(named)?;
     let (header, read_back, values) = verify(&partial.path, key, encryption).context(VerificationFailed)?;
     if read_back != summary {
@@ -89,13 +88,9 @@ async fn write(
     header: &Header,
     key: &BackupKey,
     path: &Path,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<Summary> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).context("cannot be created")?;
+    let file = private(path).context("cannot be created")?;
     let mut writer = Writer::new(BufWriter::new(file), header, key)?;
     while let Some(entry) = scan.next().await? {
         if stop() {
@@ -150,7 +145,7 @@ struct Fingerprint {
     fingerprint: String,
 }
 
-async fn header(
+pub(super) async fn header(
     store: &dyn Store,
     configuration: &ServerConfiguration,
     scan: &Scan<'_>,
@@ -168,6 +163,7 @@ async fn header(
         form: store.form().committed,
         encryption_keys: keys.into_iter().map(|key| key.fingerprint).collect(),
         backup_key: String::new(),
+        keys: String::new(),
     })
 }
 
@@ -178,19 +174,35 @@ async fn read<T: Default + serde::de::DeserializeOwned>(store: &dyn Store, name:
 }
 
 /// File that is not complete. It is removed when it is dropped.
-struct Partial {
-    path: PathBuf,
+pub(super) struct Partial {
+    pub(super) path: PathBuf,
+}
+
+/// Creates a file that only its owner can read, or empties it.
+///
+/// # Errors
+/// The system's.
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl Partial {
-    fn beside(target: &Path) -> Self {
+    pub(super) fn create(&self) -> std::io::Result<File> {
+        private(&self.path)
+    }
+
+    pub(super) fn beside(target: &Path) -> Self {
         let mut name = OsString::from(target);
         name.push(PARTIAL);
         Self { path: name.into() }
     }
 
     /// Gives the file its name.
-    fn publish(&self, target: &Path) -> std::io::Result<()> {
+    pub(super) fn publish(&self, target: &Path) -> std::io::Result<()> {
         // A link, unlike a rename, replaces no file. Some file systems have no links.
         match std::fs::hard_link(&self.path, target) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),

@@ -3,13 +3,19 @@
 mod embedded;
 mod etcd;
 mod file;
+mod included_keys;
 mod key_file;
+mod location;
 mod migrate;
+mod remote;
 mod restore;
 mod retention;
 mod schedule;
+mod service;
 #[cfg(test)]
 mod tests;
+mod through_server;
+mod trial;
 mod values;
 
 use std::future::Future;
@@ -22,11 +28,13 @@ use storage_contract::Store;
 use storage_embedded::{EmbeddedStore, OpenError};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
+use self::location::{Location, Source};
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::{BackupMetrics, Backups};
+pub(crate) use self::service::BackupService;
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
-use crate::config::ServerConfiguration;
+use crate::config::{Backup, Destination, ServerConfiguration};
 use crate::etcd_files::EtcdFiles;
 use crate::serve::stores;
 use crate::{encryption, output};
@@ -66,13 +74,18 @@ impl Setup {
         Ok((file.path, encryption))
     }
 
+    /// Returns the directory for files on their way to or from a remote place: the data directory, if there is one.
+    fn work(&self) -> PathBuf {
+        if self.data.is_dir() { self.data.clone() } else { std::env::temp_dir() }
+    }
+
     /// Returns the path of the embedded store.
     fn embedded(&self) -> PathBuf {
         self.data.join(stores::EMBEDDED)
     }
 
     /// Returns the configuration of the connection to etcd.
-    fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
+    pub(crate) fn etcd(&self) -> anyhow::Result<EtcdConfiguration> {
         let etcd = self.configuration.storage.etcd.as_ref();
         let etcd = etcd.context("no etcd: give --etcd-endpoints, or set storage.etcd in --config")?;
         EtcdFiles::new(etcd.clone(), false).read()
@@ -118,18 +131,48 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
         );
         return Ok(output::print(&text)?);
     }
+    if arguments.connection.kubeconfig.is_some() || arguments.connection.context.is_some() {
+        return block_on(through_server::run(arguments));
+    }
     let setup = Setup::load(&arguments.store)?;
     let key = setup.key(arguments.key_file.as_deref())?;
     let (path, encryption) = setup.encryption()?;
     refuse_the_encryption_key(&key, encryption.as_deref())?;
-    let target = target(arguments.to.as_deref().unwrap_or_default(), setup.configuration.backup.name())?;
-    let taken = block_on(async {
+    let recovery = arguments.recovery_key_file.as_deref().filter(|_| arguments.include_keys);
+    let keys = recovery.map(|recovery| included_keys::seal(&setup.data, &path, recovery)).transpose()?;
+    let destination = Destination::parse(arguments.to.as_deref().unwrap_or_default()).context("--to")?;
+    let backup = setup.configuration.backup.clone();
+    let (written, taken) = block_on(async {
+        let (place, name) = open_target(&destination, &backup).await?;
         let store = setup.open().await?;
-        file::take(store.as_ref(), &setup.configuration, &key, &target, encryption.as_deref(), &|| false)
-            .await
+        let configuration = &setup.configuration;
+        let encryption = encryption.as_deref();
+        let keys = keys.as_deref();
+        let source = Source { store: store.as_ref(), configuration, key: &key, encryption, keys };
+        let taken = place.take(&source, &name, &setup.work(), &|| false).await?;
+        Ok((place.url(&name), taken))
     })?;
-    output::print(&taken.describe(&target, &path))?;
+    output::print(&taken.describe(&written, &path))?;
     taken.values.result()
+}
+
+/// Returns the place of a new backup and the name of its file: that of the path, or a new one in a directory or a remote
+/// place.
+async fn open_target(destination: &Destination, settings: &Backup) -> anyhow::Result<(Location, String)> {
+    let new = retention::file_name(settings.name(), jiff::Timestamp::now());
+    let Destination::File(path) = destination else {
+        return Ok((Location::open(destination, settings).await?, new));
+    };
+    if path.is_dir() {
+        return Ok((Location::Directory(path.clone()), new));
+    }
+    if path.exists() {
+        bail!("{}: exists already; a backup replaces no file", path.display());
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("{}: names no file", path.display()))?;
+    let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+    Ok((Location::Directory(directory), name.to_owned()))
 }
 
 /// Refuses a backup key that also seals values: who has a backup and its key would have all Secrets.
@@ -144,22 +187,6 @@ fn refuse_the_encryption_key(key: &BackupKey, encryption: Option<&Encryption>) -
         );
     }
     Ok(())
-}
-
-/// Returns the file of a target: the file itself, or a new one in a directory.
-fn target(text: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let path = text.strip_prefix("file:").unwrap_or(text);
-    if let Some((scheme, _)) = path.split_once("://") {
-        bail!("--to: targets of the kind {scheme} are not supported yet; give a file or a directory");
-    }
-    let path = PathBuf::from(path);
-    if path.is_dir() {
-        return Ok(path.join(retention::file_name(name, jiff::Timestamp::now())));
-    }
-    if path.exists() {
-        bail!("{}: exists already; a backup replaces no file", path.display());
-    }
-    Ok(path)
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use storage_backup::{BackupKey, Copied, Header, Summary};
+use tempfile::TempDir;
 
-use super::{Setup, block_on, embedded, etcd, file};
+use super::location::{Location, uploads};
+use super::{Setup, block_on, embedded, etcd, file, included_keys};
 use crate::cli::{RestoreArguments, StoreKind};
+use crate::config::{Bucket, Container, Destination};
 use crate::output;
 
 /// Bytes of the digest in the name of a backup.
@@ -27,16 +31,14 @@ impl Verified {
         format!("the restore of {} of {} ({digest})", self.header.name, self.header.created)
     }
 
-    fn describe(&self) -> String {
+    fn describe(&self, file: &str) -> String {
         let Header { name, created, program, store, revision, encryption_keys, .. } = &self.header;
         let keys = if encryption_keys.is_empty() { "none".to_owned() } else { encryption_keys.join(", ") };
         let store = if store == "etcd" { "etcd" } else { "the embedded store" };
         format!(
-            "{}: complete backup of {name}, begun at {created} by capstan {program}, from {store} at revision \
+            "{file}: complete backup of {name}, begun at {created} by capstan {program}, from {store} at revision \
              {revision}: {} values, {} bytes\nits Secrets need the encryption keys: {keys}\n",
-            self.path.display(),
-            self.summary.entries,
-            self.summary.bytes
+            self.summary.entries, self.summary.bytes
         )
     }
 }
@@ -48,16 +50,51 @@ impl Verified {
 pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let setup = Setup::load(&arguments.store)?;
     let key = setup.key(arguments.key_file.as_deref())?;
+    // The copy of a remote backup is removed with it.
+    let (_work, file) = block_on(local(&setup, &arguments.file))?;
+    if let Some(recovery) = &arguments.recovery_key_file {
+        // The header is authentic only if the whole file is.
+        let (header, ..) = file::verify(&file, &key, None)?;
+        output::print(&included_keys::open(&header, &setup.data, recovery)?)?;
+    }
     let (path, encryption) = setup.encryption()?;
-    let (header, summary, values) = file::verify(&arguments.file, &key, encryption.as_deref())?;
-    let backup = Verified { path: arguments.file.clone(), key, header, summary };
-    output::print(&format!("{}{}", backup.describe(), values.describe(&path)))?;
+    let (header, summary, values) = file::verify(&file, &key, encryption.as_deref())?;
+    let backup = Verified { path: file, key, header, summary };
+    output::print(&format!("{}{}", backup.describe(&arguments.file), values.describe(&path)))?;
     let Some(to) = arguments.to else { return values.result() };
     let text = match to {
         StoreKind::Etcd => block_on(etcd::restore(&setup, &backup, arguments.replace))?,
         StoreKind::Embedded => block_on(embedded::restore(&setup.embedded(), &backup, arguments.replace))?,
     };
     Ok(output::print(&text)?)
+}
+
+/// Returns the file of a backup: the one of a path, or a copy of a remote one with the directory that has it.
+async fn local(setup: &Setup, text: &str) -> anyhow::Result<(Option<TempDir>, PathBuf)> {
+    let (place, name) = match Destination::parse(text)? {
+        Destination::File(path) => return Ok((None, path)),
+        Destination::S3(bucket) => {
+            let (path, name) = split(&bucket.path);
+            (Destination::S3(Bucket { path, ..bucket }), name)
+        }
+        Destination::Swift(container) => {
+            let (path, name) = split(&container.path);
+            (Destination::Swift(Container { path, ..container }), name)
+        }
+    };
+    if name.is_empty() {
+        bail!("{text}: names no object; give the whole name of a backup, which `capstan backup` prints");
+    }
+    let place = Location::open(&place, &setup.configuration.backup).await?;
+    let work = uploads(&setup.work())?;
+    let file = place.fetch(&name, work.path()).await?;
+    Ok((Some(work), file))
+}
+
+/// Splits the name of an object from the prefix before it.
+fn split(path: &str) -> (String, String) {
+    let (path, name) = path.rsplit_once('/').unwrap_or(("", path));
+    (path.to_owned(), name.to_owned())
 }
 
 /// Returns the line about a completed copy.

@@ -1,13 +1,11 @@
-//! Backups that the leader writes to directories, at an interval.
+//! Backups that the leader writes to their destinations, at an interval.
 
-use std::collections::BTreeSet;
-use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,11 +15,11 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::file::{self, Taken, VerificationFailed};
-use super::{key_file, refuse_the_encryption_key, retention};
-use crate::config::{Schedule, ServerConfiguration};
+use super::file::{Taken, VerificationFailed};
+use super::location::{Location, Source};
+use super::{key_file, refuse_the_encryption_key, retention, trial};
+use crate::config::{Destination, Schedule, ServerConfiguration};
 use crate::encryption_keys::EncryptionKeys;
-use crate::pki;
 
 /// Pause after a failed backup, if the interval is longer.
 const RETRY: Duration = Duration::from_mins(5);
@@ -29,9 +27,6 @@ const RETRY: Duration = Duration::from_mins(5);
 /// Largest random delay of a backup, as a part of the interval and as a time. Many installations on one disk or network
 /// do not begin at the same moment.
 const JITTER: (u32, Duration) = (10, Duration::from_secs(60));
-
-/// Age after which an incomplete file is that of a server that was killed.
-const ABANDONED: Duration = Duration::from_hours(24);
 
 /// Metrics of backups. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +36,9 @@ pub(crate) struct BackupMetrics {
     size: Gauge,
     failures: Counter,
     verify_failures: Counter,
+    trial_success: Gauge<f64, AtomicU64>,
+    trial_duration: Gauge<f64, AtomicU64>,
+    trial_failures: Counter,
 }
 
 impl BackupMetrics {
@@ -63,6 +61,21 @@ impl BackupMetrics {
             "capstan_backup_verify_failures",
             "Scheduled backups that differed when they were read back, or have damaged values",
             it.verify_failures.clone(),
+        );
+        registry.register(
+            "capstan_backup_trial_restore_last_success_timestamp_seconds",
+            "Time at which the newest backup of each destination was last restored to a temporary store, 0 before that",
+            it.trial_success.clone(),
+        );
+        registry.register(
+            "capstan_backup_trial_restore_duration_seconds",
+            "Duration of the last trial restore",
+            it.trial_duration.clone(),
+        );
+        registry.register(
+            "capstan_backup_trial_restore_failures",
+            "Trial restores that failed",
+            it.trial_failures.clone(),
         );
         it
     }
@@ -89,6 +102,8 @@ impl BackupMetrics {
 pub(crate) struct Backups {
     configuration: ServerConfiguration,
     schedule: Schedule,
+    /// Data directory, for files on their way to a remote place.
+    data: PathBuf,
     store: Arc<dyn Store>,
     encryption: EncryptionKeys,
     metrics: BackupMetrics,
@@ -98,6 +113,7 @@ impl Backups {
     /// Creates them, if the configuration has a schedule.
     pub(crate) fn new(
         configuration: &ServerConfiguration,
+        data: &Path,
         store: &Arc<dyn Store>,
         encryption: &EncryptionKeys,
         metrics: BackupMetrics,
@@ -105,6 +121,7 @@ impl Backups {
         Some(Arc::new(Self {
             schedule: configuration.backup.schedule.clone()?,
             configuration: configuration.clone(),
+            data: data.to_owned(),
             store: Arc::clone(store),
             encryption: encryption.clone(),
             metrics,
@@ -115,13 +132,21 @@ impl Backups {
     pub(crate) async fn run(self: Arc<Self>, end: CancellationToken) {
         let Ok(interval) = self.schedule.interval() else { return };
         loop {
-            let wait = self.until_due(interval) + jitter(interval);
+            let due = end.run_until_cancelled(Box::pin(self.until_due(interval))).await;
+            let wait = due.unwrap_or_default() + jitter(interval);
             if end.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
             }
             let (backups, handle, ended) = (Arc::clone(&self), Handle::current(), end.clone());
             // Files are read and written on a thread of their own.
-            let written = spawn_blocking(move || handle.block_on(backups.write_all(&ended))).await;
+            let written = spawn_blocking(move || {
+                handle.block_on(async {
+                    let written = Box::pin(backups.write_all(&ended)).await;
+                    ended.run_until_cancelled(Box::pin(backups.try_restore())).await;
+                    written
+                })
+            });
+            let written = written.await;
             let result = written.map_err(anyhow::Error::from).flatten();
             if end.is_cancelled() {
                 return;
@@ -137,82 +162,125 @@ impl Backups {
         }
     }
 
-    /// Returns the time until the next backup: an interval after the oldest of the targets' newest backups.
-    fn until_due(&self, interval: Duration) -> Duration {
-        let newest = self.schedule.directories().unwrap_or_default().into_iter().map(|directory| {
-            // A directory that cannot be read has no backup: the attempt to write one reports the error.
-            self.existing(&directory).unwrap_or_default().last().copied()
-        });
-        let Some(oldest) = newest.min().flatten() else { return Duration::ZERO };
+    /// Returns the time until the next backup: an interval after the oldest of the destinations' newest backups.
+    async fn until_due(&self, interval: Duration) -> Duration {
+        let mut oldest = Some(Timestamp::MAX);
+        for destination in self.schedule.destinations().unwrap_or_default() {
+            let times = async {
+                let place = Location::open(&destination, &self.configuration.backup).await?;
+                place.times(self.configuration.backup.name()).await
+            };
+            // A place that cannot be read has no backup: the attempt to write one reports the error.
+            let newest = times.await.unwrap_or_default().last().copied();
+            oldest = oldest.min(newest);
+        }
+        let Some(oldest) = oldest else { return Duration::ZERO };
         let age = Timestamp::now().duration_since(oldest);
         // A file from the future is of a clock that was wrong.
         let age = Duration::try_from(age).unwrap_or_default();
         interval.saturating_sub(age)
     }
 
-    /// Returns the times of the backups in a directory.
-    fn existing(&self, directory: &Path) -> std::io::Result<BTreeSet<Timestamp>> {
-        let name = self.configuration.backup.name();
-        let time = |file: DirEntry| retention::time_of(name, file.file_name().to_str()?);
-        Ok(std::fs::read_dir(directory)?.filter_map(|file| time(file.ok()?)).collect())
-    }
-
-    /// Writes a backup to each target that is due, and removes those that expired.
+    /// Writes a backup to each destination, and removes those that expired. An error of one destination does not keep
+    /// the others from theirs.
     async fn write_all(&self, end: &CancellationToken) -> anyhow::Result<()> {
         let path = self.configuration.backup.key_file.as_deref().context("backup.keyFile is not set")?;
         let key = key_file::read(path)?;
         let encryption = self.encryption.encryption();
         refuse_the_encryption_key(&key, Some(&encryption))?;
-        for directory in self.schedule.directories()? {
-            pki::private_directory(&directory)?;
-            let name = self.configuration.backup.name();
-            let target = directory.join(retention::file_name(name, Timestamp::now()));
-            let stop = || end.is_cancelled();
-            let taken =
-                file::take(self.store.as_ref(), &self.configuration, &key, &target, Some(&encryption), &stop);
-            let taken = taken.await?;
-            self.metrics.succeed(&taken);
-            tracing::info!(
-                file = %target.display(),
-                values = taken.summary.entries,
-                bytes = taken.size,
-                revision = %taken.header.revision,
-                seconds = taken.duration.as_secs_f64(),
-                "backup written and verified"
-            );
-            if let Err(error) = taken.values.result() {
-                tracing::error!(%error, "the store has damaged values");
+        let source = Source {
+            store: self.store.as_ref(),
+            configuration: &self.configuration,
+            key: &key,
+            encryption: Some(&encryption),
+            keys: None,
+        };
+        let mut result = Ok(());
+        for destination in self.schedule.destinations()? {
+            let written = end.run_until_cancelled(Box::pin(self.write(&destination, &source, end))).await;
+            let written = written.unwrap_or_else(|| Err(anyhow!("the server stops")));
+            result = match (result, written) {
+                (Err(first), Err(also)) => {
+                    tracing::error!(error = %format!("{also:#}"), "scheduled backup failed for another destination");
+                    Err(first)
+                }
+                (first, written) => first.and(written),
+            };
+        }
+        result
+    }
+
+    async fn write(
+        &self,
+        destination: &Destination,
+        source: &Source<'_>,
+        end: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let place = Location::open(destination, &self.configuration.backup).await?;
+        let name = retention::file_name(self.configuration.backup.name(), Timestamp::now());
+        let taken = place.take(source, &name, &self.data, &|| end.is_cancelled()).await?;
+        self.metrics.succeed(&taken);
+        tracing::info!(
+            file = %place.url(&name),
+            values = taken.summary.entries,
+            bytes = taken.size,
+            revision = %taken.header.revision,
+            seconds = taken.duration.as_secs_f64(),
+            "backup written and verified"
+        );
+        if let Err(error) = taken.values.result() {
+            tracing::error!(%error, "the store has damaged values");
+        }
+        self.remove_expired(&place).await
+    }
+
+    /// Restores the newest backups to a temporary store, if that is due.
+    async fn try_restore(&self) {
+        let store = self.store.as_ref();
+        let tried = async {
+            // A new leader knows nothing yet of the one before.
+            self.metrics.trial_success.set(seconds(trial::last_success(store).await?));
+            if !trial::begin(store).await? {
+                return Ok(());
             }
-            self.remove_expired(&directory)?;
+            let begun = Instant::now();
+            self.try_all().await?;
+            self.metrics.trial_success.set(seconds(trial::succeed(store).await?));
+            self.metrics.trial_duration.set(begun.elapsed().as_secs_f64());
+            anyhow::Ok(())
+        };
+        if let Err(error) = tried.await {
+            self.metrics.trial_failures.inc();
+            tracing::error!(error = %format!("{error:#}"), "trial restore failed; trying again in a day");
+        }
+    }
+
+    async fn try_all(&self) -> anyhow::Result<()> {
+        let path = self.configuration.backup.key_file.as_deref().context("backup.keyFile is not set")?;
+        let (key, encryption) = (key_file::read(path)?, self.encryption.encryption());
+        for destination in self.schedule.destinations()? {
+            let place = Location::open(&destination, &self.configuration.backup).await?;
+            let tried = trial::run(&place, &self.configuration, &key, &encryption, &self.data).await?;
+            tracing::info!(file = %tried.file, values = tried.values, "backup restored to a temporary store");
         }
         Ok(())
     }
 
-    fn remove_expired(&self, directory: &Path) -> anyhow::Result<()> {
-        let named = || format!("{}: expired backups cannot be removed", directory.display());
-        let existing = self.existing(directory).with_context(named)?;
-        for time in retention::expired(&existing, self.schedule.keep) {
-            let file: PathBuf = directory.join(retention::file_name(self.configuration.backup.name(), time));
-            std::fs::remove_file(&file).with_context(named)?;
-            tracing::info!(file = %file.display(), "expired backup removed");
-        }
-        self.remove_abandoned(directory).with_context(named)
-    }
-
-    /// Removes incomplete files of servers that were killed.
-    fn remove_abandoned(&self, directory: &Path) -> std::io::Result<()> {
+    async fn remove_expired(&self, place: &Location) -> anyhow::Result<()> {
         let name = self.configuration.backup.name();
-        for file in std::fs::read_dir(directory)?.filter_map(Result::ok) {
-            let path = file.file_name();
-            let complete = path.to_str().and_then(|path| path.strip_suffix(file::PARTIAL));
-            let time = complete.and_then(|complete| retention::time_of(name, complete));
-            let age = time.and_then(|time| Duration::try_from(Timestamp::now().duration_since(time)).ok());
-            if age.is_some_and(|age| age > ABANDONED) {
-                std::fs::remove_file(file.path())?;
-            }
+        for time in retention::expired(&place.times(name).await?, self.schedule.keep) {
+            let file = retention::file_name(name, time);
+            let named = || format!("{}: the expired backup cannot be removed", place.url(&file));
+            place.remove(&file).await.with_context(named)?;
+            tracing::info!(file = %place.url(&file), "expired backup removed");
         }
-        Ok(())
+        place.remove_abandoned(name)
     }
+}
+
+/// Returns seconds since 1970 for a metric.
+fn seconds(time: i64) -> f64 {
+    Timestamp::from_second(time).unwrap_or_default().as_duration().as_secs_f64()
 }
 
 /// Returns a random delay.

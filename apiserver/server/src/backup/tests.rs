@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use apiserver_cli::ConnectionArguments;
 use bytes::Bytes;
+use prometheus_client::registry::Registry;
 use storage_backup::{BackupKey, ROOT};
 use storage_contract::{Entry, Key, KeyRange, ListOptions, Revision, Store};
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 
+use super::location::Location;
 use super::values::Values;
-use super::{BackupMetrics, Backups, key_file, restore, run};
+use super::{BackupMetrics, Backups, key_file, restore, run, trial};
 use crate::cli::backup::BackupKeyArguments;
 use crate::cli::{BackupArguments, BackupCommand, RestoreArguments, StoreArguments, StoreKind};
 use crate::config::ServerConfiguration;
@@ -58,11 +61,18 @@ impl Installation {
     }
 
     fn backup(&self, data: &str, file: &str) -> anyhow::Result<()> {
+        self.backup_with(data, file, None)
+    }
+
+    fn backup_with(&self, data: &str, file: &str, recovery: Option<&str>) -> anyhow::Result<()> {
         run(&BackupArguments {
             command: None,
             store: self.store(data),
             to: Some(self.path(file).display().to_string()),
             key_file: Some(self.path("backup.key")),
+            include_keys: recovery.is_some(),
+            recovery_key_file: recovery.map(|name| self.path(name)),
+            connection: ConnectionArguments::default(),
         })
     }
 
@@ -78,12 +88,13 @@ impl Installation {
         replace: bool,
     ) -> anyhow::Result<()> {
         restore(&RestoreArguments {
-            file: self.path(file),
+            file: self.path(file).display().to_string(),
             store: self.store(data),
             to,
             key_file: Some(self.path("backup.key")),
             verify_only: to.is_none(),
             replace,
+            recovery_key_file: None,
         })
     }
 
@@ -222,6 +233,9 @@ fn a_backup_key_is_created_once_and_private_and_is_no_encryption_key() {
         store: it.store("data"),
         to: None,
         key_file: None,
+        include_keys: false,
+        recovery_key_file: None,
+        connection: ConnectionArguments::default(),
     };
     run(&create).unwrap();
     assert!(run(&create).unwrap_err().to_string().contains("exists already"));
@@ -302,8 +316,9 @@ async fn bk_02_the_leader_writes_a_missed_backup_once_and_removes_expired_ones()
     {
         std::fs::write(it.path("backups").join(name), "").unwrap();
     }
-    let metrics = BackupMetrics::default();
-    let backups = Backups::new(&scheduled(&it, "1m"), &store, &keys, metrics).unwrap();
+    let mut registry = Registry::default();
+    let metrics = BackupMetrics::registered(&mut registry);
+    let backups = Backups::new(&scheduled(&it, "1m"), it.directory.path(), &store, &keys, metrics).unwrap();
     let end = CancellationToken::new();
     let running = apiserver_executor::spawn_joined(Arc::clone(&backups).run(end.clone()));
     let names = async {
@@ -316,12 +331,98 @@ async fn bk_02_the_leader_writes_a_missed_backup_once_and_removes_expired_ones()
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), names).await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let value = |name: &str| {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
+        line.unwrap().parse::<f64>().unwrap()
+    };
+    let trial = "capstan_backup_trial_restore_last_success_timestamp_seconds";
+    let tried = async {
+        while value(trial) == 0.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), tried).await.unwrap();
+    assert_eq!(value("capstan_backup_trial_restore_failures_total"), 0.0);
     end.cancel();
     running.await.unwrap();
+    assert!(!files(it.directory.path()).iter().any(|name| name.contains("upload")));
     let names = files(&it.path("backups"));
     assert!(names.len() == 3 && !names.iter().any(|name| name.contains("20200101")), "{names:?}");
     let written = names.iter().find(|name| name.starts_with("capstan-2")).unwrap();
     let key: BackupKey = key_file::read(&it.path("backup.key")).unwrap();
     super::file::verify(&it.path("backups").join(written), &key, None).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_03_a_trial_restore_fails_for_a_damaged_backup_and_for_values_that_no_key_opens() {
+    let it = tokio::task::spawn_blocking(|| {
+        let it = Installation::new();
+        std::fs::create_dir(it.path("backups")).unwrap();
+        it.backup("data", "backups/capstan-20260101T000000Z.capstan-backup").unwrap();
+        it.filled("another");
+        it
+    });
+    let it = it.await.unwrap();
+    let configuration = scheduled(&it, "1m");
+    let key = key_file::read(&it.path("backup.key")).unwrap();
+    let keys = |data: &str| encryption::load(None, &it.path(data)).unwrap().encryption;
+    let place = Location::Directory(it.path("backups"));
+    let (own, other) = (keys("data"), keys("another"));
+    let directory = it.directory.path();
+    let tried = trial::run(&place, &configuration, &key, &own, directory).await.unwrap();
+    assert!(
+        tried.values == 3 && tried.file.ends_with("capstan-20260101T000000Z.capstan-backup"),
+        "{tried:?}"
+    );
+    let error = trial::run(&place, &configuration, &key, &other, directory).await.unwrap_err();
+    assert!(format!("{error:#}").contains("that this server lacks"), "{error:#}");
+    // The newest one counts.
+    let good = std::fs::read(it.path("backups/capstan-20260101T000000Z.capstan-backup")).unwrap();
+    let newer = it.path("backups/capstan-20260102T000000Z.capstan-backup");
+    std::fs::write(newer, &good[..good.len() - 1]).unwrap();
+    let error = trial::run(&place, &configuration, &key, &own, directory).await.unwrap_err();
+    assert!(format!("{error:#}").contains("the trial restore failed"), "{error:#}");
+    let error =
+        trial::run(&Location::Directory(it.path("data")), &configuration, &key, &own, directory).await;
+    assert!(error.unwrap_err().to_string().contains("no backup to try"));
+    assert!(!files(directory).iter().any(|name| name.contains("upload")), "{:?}", files(directory));
+}
+
+#[test]
+fn bk_04_keys_in_a_backup_are_written_by_the_recovery_key_alone_and_replace_none() {
+    let it = Installation::new();
+    crate::pki::Authority::open(&it.path("data")).unwrap();
+    std::fs::write(it.path("recovery"), format!("capr1.{}\n", "A".repeat(43))).unwrap();
+    std::fs::write(it.path("wrong"), format!("capr1.B{}\n", "A".repeat(42))).unwrap();
+    it.backup_with("data", "b", Some("recovery")).unwrap();
+    let read = |path: &str| std::fs::read_to_string(it.path(path)).unwrap();
+    let secret =
+        read("data/encryption.yaml").split("secret: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(!String::from_utf8_lossy(&std::fs::read(it.path("b")).unwrap()).contains(&secret));
+    let restore_to = |file: &str, data: &str, recovery: &str| {
+        restore(&RestoreArguments {
+            file: it.path(file).display().to_string(),
+            store: it.store(data),
+            to: Some(StoreKind::Embedded),
+            key_file: Some(it.path("backup.key")),
+            verify_only: false,
+            replace: false,
+            recovery_key_file: Some(it.path(recovery)),
+        })
+    };
+    let error = restore_to("b", "other", "wrong").unwrap_err().to_string();
+    assert!(error.contains("this recovery key does not open") && !it.path("other").exists(), "{error}");
+    restore_to("b", "other", "recovery").unwrap();
+    for file in ["encryption.yaml", "pki/ca.crt", "pki/ca.key"] {
+        assert_eq!(read(&format!("other/{file}")), read(&format!("data/{file}")), "{file}");
+    }
+    assert_eq!(values(&it.content("other").0), values(&it.content("data").0));
+    it.filled("third");
+    let error = restore_to("b", "third", "recovery").unwrap_err().to_string();
+    assert!(error.contains("encryption.yaml: exists already with other content"), "{error}");
+    it.backup("data", "without").unwrap();
+    let error = restore_to("without", "fourth", "recovery").unwrap_err().to_string();
+    assert!(error.contains("was written without --include-keys"), "{error}");
 }

@@ -83,6 +83,16 @@ impl Values {
         text
     }
 
+    /// Returns an error if a sealed value cannot be opened.
+    pub(super) fn all_opened(&self) -> anyhow::Result<()> {
+        match self.unopened.iter().next() {
+            None => Ok(()),
+            Some((name, Unopened { count, first })) => {
+                bail!("{count} values are encrypted with a key {name:?} that this server lacks, e.g. {first}")
+            }
+        }
+    }
+
     /// Returns an error if a value is damaged.
     pub(super) fn result(&self) -> anyhow::Result<()> {
         match self.broken.first() {

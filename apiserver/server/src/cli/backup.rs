@@ -1,7 +1,9 @@
 //! Arguments of the commands for backups: `backup`, `restore` and `storage`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use apiserver_cli::ConnectionArguments;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Arguments that select the store.
@@ -25,12 +27,23 @@ pub(crate) struct BackupArguments {
     pub(crate) command: Option<BackupCommand>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// File to write, or a directory for a file with the time in its name. An existing file is not replaced
-    #[arg(long, value_name = "FILE", required = true)]
+    /// File to write, or a place for a file with the time in its name: a directory,
+    /// s3://BUCKET/PREFIX?endpoint=URL or swift://CONTAINER/PREFIX. An existing file is not replaced
+    #[arg(long, value_name = "PLACE", required = true)]
     pub(crate) to: Option<String>,
-    /// File with the backup key [default: backup.keyFile in --config]
+    /// File with the backup key [default: backup.keyFile in --config]. With --kubeconfig, the server has the key, and
+    /// this one only checks the file
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Add encryption.yaml and the CA, sealed by the recovery key
+    #[arg(long, requires = "recovery_key_file")]
+    pub(crate) include_keys: bool,
+    /// File with the recovery key that `capstan init` printed
+    #[arg(long, value_name = "FILE", requires = "include_keys")]
+    pub(crate) recovery_key_file: Option<PathBuf>,
+    /// Server that writes the backup
+    #[command(flatten, next_help_heading = "Backup through a running server")]
+    pub(crate) connection: ConnectionArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,9 +76,9 @@ pub(crate) enum StoreKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The backup
+    /// The backup: a file, or the URL of an object as s3://BUCKET/PATH?endpoint=URL or swift://CONTAINER/PATH
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    pub(crate) file: String,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
     /// Store to write
@@ -80,6 +93,10 @@ pub(crate) struct RestoreArguments {
     /// Replace the objects that the store has. They are kept aside
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Write encryption.yaml and the CA of a backup with --include-keys to the data directory first. FILE has the
+    /// recovery key that `capstan init` printed
+    #[arg(long, value_name = "FILE", conflicts_with = "verify_only")]
+    pub(crate) recovery_key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -117,6 +134,33 @@ pub(crate) enum StorageCommand {
     /// Example: capstan storage downgrade --to 3 --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Downgrade(DowngradeArguments),
+    /// Check etcd: versions, members, space, limits, and the permissions of Capstan's user
+    ///
+    /// Each check prints a line with a remedy. The exit code is 1 if a check has found an error. Nothing is
+    /// written. etcd does not report its auto-compaction and its clocks, so that they are not checked.
+    ///
+    /// Example: capstan storage check --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Check(StoreArguments),
+    /// Defragment the members of etcd, one at a time, the leader last
+    ///
+    /// A member answers nothing while it is defragmented. The command begins with the followers, waits until
+    /// each has caught up, moves the leadership, and waits --pause between two members. It leaves out members
+    /// on which less than 256 MiB or less than 30 % of the database is free, unless --all is given.
+    ///
+    /// The user needs etcd's role root, if etcd authenticates.
+    ///
+    /// Example: capstan storage defrag --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Defrag(DefragArguments),
+    /// Make room in an etcd that refuses writes because its database is full
+    ///
+    /// The command removes the history of old revisions, defragments all members, and clears the alarm. All
+    /// watches begin again. The objects stay.
+    ///
+    /// Example: capstan storage recover-space --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    RecoverSpace(StoreArguments),
 }
 
 #[derive(Debug, Args)]
@@ -126,6 +170,18 @@ pub(crate) struct DowngradeArguments {
     pub(crate) to: u64,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DefragArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Defragment all members, however little is free
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Pause between two members, e.g. 10m or 0s
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = super::duration_or_none)]
+    pub(crate) pause: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 
+use super::{Destination, S3, Swift};
 use crate::cli;
 
 /// Default name of the installation.
@@ -24,6 +25,10 @@ pub(crate) struct Backup {
     pub(crate) key_file: Option<PathBuf>,
     /// Backups that the leader writes. Default: none.
     pub(crate) schedule: Option<Schedule>,
+    /// Credentials for destinations in S3. Default: environment variables.
+    pub(crate) s3: S3,
+    /// Credentials for destinations in Swift. Default: none.
+    pub(crate) swift: Swift,
 }
 
 /// Backups that the leader writes.
@@ -32,7 +37,8 @@ pub(crate) struct Backup {
 pub(crate) struct Schedule {
     /// Interval, e.g. `1h`. Minimum: `1m`.
     pub(crate) every: String,
-    /// Targets: `file:` and the absolute path of a directory.
+    /// Destinations: `file:` and the absolute path of a directory, `s3://BUCKET/PREFIX?endpoint=URL`, or
+    /// `swift://CONTAINER/PREFIX`.
     #[serde(default)]
     pub(crate) to: Vec<String>,
     /// Number of backups to keep.
@@ -69,7 +75,10 @@ impl Backup {
         if schedule.to.is_empty() {
             bail!("backup.schedule.to: must name at least one target, such as file:/var/backups/capstan");
         }
-        schedule.directories()?;
+        let has_swift = schedule.destinations()?.iter().any(|it| matches!(it, Destination::Swift(_)));
+        if has_swift && self.swift.clouds_file.is_none() {
+            bail!("backup.swift.cloudsFile: must be set for a destination swift://");
+        }
         if self.key_file.is_none() {
             bail!(
                 "backup.keyFile: must be set for backup.schedule; create one with `capstan backup key FILE`"
@@ -95,16 +104,13 @@ impl Schedule {
         Ok(interval)
     }
 
-    /// Returns the directories of the targets.
-    pub(crate) fn directories(&self) -> anyhow::Result<Vec<PathBuf>> {
+    /// Returns the destinations.
+    pub(crate) fn destinations(&self) -> anyhow::Result<Vec<Destination>> {
         let each = self.to.iter().enumerate().map(|(index, text)| {
-            let path = text.strip_prefix("file:").map(PathBuf::from).filter(|path| path.is_absolute());
-            path.ok_or_else(|| {
-                anyhow!(
-                    "backup.schedule.to[{index}]: must be file: and the absolute path of a directory, not {text:?}; \
-                     other targets are not supported yet"
-                )
-            })
+            let named = || format!("backup.schedule.to[{index}]: {text:?} is no destination");
+            let destination = Destination::parse(text).with_context(named)?;
+            destination.check_scheduled().with_context(named)?;
+            Ok(destination)
         });
         each.collect()
     }

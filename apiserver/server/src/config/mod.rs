@@ -4,6 +4,7 @@ mod admission;
 mod audit;
 mod authentication;
 mod backup;
+mod backup_destination;
 mod bootstrap_data;
 mod controllers;
 mod host;
@@ -28,6 +29,7 @@ pub(crate) use admission::Admission;
 pub(crate) use audit::Audit;
 pub(crate) use authentication::Authentication;
 pub(crate) use backup::{Backup, Keep, Schedule};
+pub(crate) use backup_destination::{Bucket, Container, Destination, S3, Swift};
 pub(crate) use bootstrap_data::BootstrapData;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
@@ -314,7 +316,9 @@ mod tests {
             ("backup: {keyFile: k, schedule: {every: 59s, to: ['file:/a']}}", "backup.schedule.every: "),
             ("backup: {keyFile: k, schedule: {every: 1h}}", "backup.schedule.to: "),
             ("backup: {keyFile: k, schedule: {every: 1h, to: ['file:a']}}", "backup.schedule.to[0]: "),
-            ("backup: {keyFile: k, schedule: {every: 1h, to: ['s3://a']}}", "backup.schedule.to[0]: "),
+            ("backup: {keyFile: k, schedule: {every: 1h, to: ['ftp://a']}}", "backup.schedule.to[0]: "),
+            ("backup: {keyFile: k, schedule: {every: 1h, to: ['s3://a?key=b']}}", "backup.schedule.to[0]: "),
+            ("backup: {keyFile: k, schedule: {every: 1h, to: ['swift://a']}}", "backup.swift.cloudsFile: "),
             ("backup: {schedule: {every: 1h, to: ['file:/a']}}", "backup.keyFile: "),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
             ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),

@@ -78,7 +78,7 @@ pub(super) fn judge(subject: String, member: &Member, status: &MemberStatus) -> 
     }
     let mib = status.size >> 20;
     if status.size > LARGE {
-        let message = format!("has a database of {mib} MiB; defragment it with `etcdctl defrag`");
+        let message = format!("has a database of {mib} MiB; defragment it with `capstan storage defrag`");
         return Finding::new(Level::Warning, subject, message);
     }
     if !status.has_sound_progress {

@@ -25,6 +25,7 @@ pub(crate) use installation::{Installation, StoreKind, is_node_name, peer_url};
 pub(crate) use join::join;
 pub(crate) use layout::Layout;
 pub(crate) use leave::{leave, reset};
+pub(crate) use recovery::parse as parse_recovery_key;
 pub(crate) use tokens::create_token;
 
 /// Runs the part of a command that waits for other programs.

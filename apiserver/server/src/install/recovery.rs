@@ -25,7 +25,10 @@ pub(super) fn create(data: &Path, given: Option<&Path>) -> anyhow::Result<String
 }
 
 /// Parses a recovery key. The error does not repeat it.
-fn parse(text: &str) -> anyhow::Result<[u8; 32]> {
+///
+/// # Errors
+/// A text that is no recovery key.
+pub(crate) fn parse(text: &str) -> anyhow::Result<[u8; 32]> {
     let decoded = text.trim().strip_prefix(FORM).and_then(|rest| URL_SAFE_NO_PAD.decode(rest).ok());
     match decoded.and_then(|bytes| bytes.try_into().ok()) {
         Some(key) => Ok(key),

@@ -30,7 +30,7 @@ use crate::assembly::Assembly;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::authorization_file::{AuthorizationFile, OwnAuthorizers};
-use crate::backup::{BackupMetrics, Backups};
+use crate::backup::{BackupMetrics, BackupService, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
@@ -47,8 +47,12 @@ use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::replicas::ReplicaRecord;
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
+use crate::storage_maintenance::SpaceMetrics;
 use crate::tls::{Sources, TlsFiles};
-use crate::{compaction, controllers, encryption, pki, revocations, storage_history, stored_form, version};
+use crate::{
+    compaction, controllers, encryption, pki, revocations, storage_history, storage_maintenance, stored_form,
+    version,
+};
 use upkeep::Upkeep;
 
 /// Default address: loopback, which no other machine reaches.
@@ -255,10 +259,8 @@ impl Started {
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
-        let backups =
-            configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(&mut metrics));
-        let backups = backups.and_then(|metrics| Backups::new(configuration, &store, &encryption, metrics));
         let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
+        let backups = storage_tasks(configuration, &data, &store, &encryption, &mut metrics, &supervisor);
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -286,6 +288,7 @@ impl Started {
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
+        settings.download_endpoint = Some(Arc::new(BackupService::new(configuration, &store, &encryption)));
         settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
@@ -333,6 +336,25 @@ impl Started {
         let address = listener.local_addr()?;
         Ok((listener, address))
     }
+}
+
+/// Spawns the task that watches the space of etcd, if the server uses one. Returns the scheduled backups, if any.
+fn storage_tasks(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    store: &Arc<dyn Store>,
+    encryption: &EncryptionKeys,
+    metrics: &mut Registry,
+    supervisor: &Supervisor,
+) -> Option<Arc<Backups>> {
+    if let Some(etcd) = configuration.storage.etcd.clone() {
+        let files = EtcdFiles::new(etcd, configuration.force);
+        let space = SpaceMetrics::registered(metrics);
+        let shutdown = supervisor.shutdown().clone();
+        supervisor.spawn("space of etcd", storage_maintenance::follow(files, space, shutdown));
+    }
+    let of_backups = configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(metrics));
+    of_backups.and_then(|metrics| Backups::new(configuration, data, store, encryption, metrics))
 }
 
 /// Refuses to start if the embedded store exists but the server's own CA does not: a new CA would end every kubeconfig.

@@ -156,3 +156,69 @@ async fn bk_06_objects_move_to_etcd_and_back_and_the_source_is_refused() {
     server.listening().await;
     assert_eq!(server.client().get(NAMESPACES).await.unwrap().code, 503);
 }
+
+/// Creates a kubeconfig of a user with this group.
+async fn kubeconfig(data: &Path, server: &Capstan, group: &str) -> String {
+    let path = data.join(format!("{}.kubeconfig", group.replace(':', "-"))).display().to_string();
+    let url = format!("https://127.0.0.1:{}", server.port);
+    succeeds(data, &["kubeconfig", "--user", "eve", "--group", group, "--server", &url, "--output", &path])
+        .await;
+    path
+}
+
+/// Writes backups through a running server, and refuses them to users without the permission.
+async fn through_server(arguments: &[&str]) {
+    let data = tempfile::tempdir().unwrap();
+    let path = |name: &str| data.path().join(name).display().to_string();
+    let (key, config, file) = (path("backup.key"), path("config.yaml"), path("b"));
+    let made = Command::new(env!("CARGO_BIN_EXE_capstan")).args(["backup", "key", &key]).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let without = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
+    std::fs::write(&config, without).unwrap();
+    let flags = [&["--config", config.as_str()], arguments].concat();
+    let mut server = Capstan::start(data.path(), &flags);
+    server.ready().await;
+    let admin = kubeconfig(data.path(), &server, "capstan:admins").await;
+    let backup = ["backup", "--kubeconfig", &admin, "--to", &file, "--key-file", &key];
+    let refused = text(&capstan(data.path(), &backup).await);
+    assert!(refused.contains("set backup.keyFile in its configuration"), "{refused}");
+    server.signal("INT");
+    assert!(server.ended().await.success());
+
+    std::fs::write(&config, format!("{without}backup: {{keyFile: {key}}}\n")).unwrap();
+    let server = Capstan::start(data.path(), &flags);
+    server.ready().await;
+    create(&server.client(), "kept").await;
+    let admin = kubeconfig(data.path(), &server, "capstan:admins").await;
+    let other = kubeconfig(data.path(), &server, "dev").await;
+    let backup = |kubeconfig| ["backup", "--kubeconfig", kubeconfig, "--to", &file, "--key-file", &key];
+    let refused = text(&capstan(data.path(), &backup(&other)).await);
+    assert!(refused.contains("verb post on nonResourceURLs /capstan/v1/backup"), "{refused}");
+    let get = server.client().get("/capstan/v1/backup").await.unwrap();
+    assert_eq!(get.code, 405, "{}", get.text());
+    assert!(!Path::new(&file).exists());
+    let written = succeeds(data.path(), &backup(&admin)).await;
+    assert!(written.starts_with("wrote ") && !data.path().join("b.partial").exists(), "{written}");
+
+    let target = tempfile::tempdir().unwrap();
+    std::fs::copy(data.path().join("encryption.yaml"), target.path().join("encryption.yaml")).unwrap();
+    let restored = succeeds(target.path(), &["restore", &file, "--to", "embedded", "--key-file", &key]).await;
+    assert!(restored.contains("wrote ") && !restored.contains("WARNING"), "{restored}");
+    let copy = Command::new("cp").arg("-a").arg(data.path().join("pki")).arg(target.path()).status();
+    assert!(copy.unwrap().success());
+    let server = Capstan::start(target.path(), &[]);
+    server.ready().await;
+    let (_, names) = names_after(&server.client(), 0).await;
+    assert!(names.iter().any(|name| name == "kept"), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_01_a_running_server_on_the_embedded_store_sends_a_backup() {
+    through_server(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_01_a_running_server_on_etcd_sends_a_backup() {
+    let etcd = Etcd::started();
+    through_server(&["--etcd-endpoints", &etcd.url()]).await;
+}

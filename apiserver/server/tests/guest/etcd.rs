@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Etcd {
     child: Option<Child>,
     ports: [u16; 2],
+    flags: Vec<String>,
     data: tempfile::TempDir,
 }
 
@@ -24,7 +25,16 @@ fn binary() -> PathBuf {
 impl Etcd {
     /// Creates an etcd that does not run yet, and whose address is known.
     pub(crate) fn prepared() -> Self {
-        Self { child: None, ports: [free_port(), free_port()], data: tempfile::tempdir().unwrap() }
+        let (ports, data) = ([free_port(), free_port()], tempfile::tempdir().unwrap());
+        Self { child: None, ports, flags: Vec::new(), data }
+    }
+
+    /// Starts it with more flags.
+    pub(crate) fn started_with(flags: &[&str]) -> Self {
+        let mut etcd = Self::prepared();
+        etcd.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        etcd.start();
+        etcd
     }
 
     pub(crate) fn started() -> Self {
@@ -40,7 +50,7 @@ impl Etcd {
     pub(crate) fn start(&mut self) {
         let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(binary());
-        command.args(["--name=m0", "--log-level=error"]);
+        command.args(["--name=m0", "--log-level=error"]).args(&self.flags);
         command.arg(format!("--data-dir={}", self.data.path().display()));
         command
             .arg(format!("--listen-client-urls={client}"))

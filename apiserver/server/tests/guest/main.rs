@@ -30,6 +30,7 @@ mod rolling_restart;
 mod service_accounts;
 mod service_manager;
 mod stored_form;
+mod storage_maintenance;
 mod token_client;
 mod traces;
 mod webhook_server;

@@ -31,7 +31,7 @@ const SCENARIOS: &str = "6";
 /// Long suites, which run only with `--all`.
 const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
-/// Runs the tests that need only cargo and etcd.
+/// Runs the tests that need only cargo, etcd, moto and Swift.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Run the long proofs, too: histories with injected errors, scenarios with every step cut, the fuzz corpus
@@ -51,7 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let environment = [
         ("CAPSTAN_ETCD_DISTRIBUTION", prerequisites::distribution_etcd()?),
         ("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?),
+        ("CAPSTAN_MOTO", prerequisites::moto()?),
     ];
+    prerequisites::swift()?;
     let (mut suites, started) = (Suites::new("test"), Instant::now());
     let mut programs = programs::build()?;
     suites.add("build", started.elapsed());

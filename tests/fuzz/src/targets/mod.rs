@@ -1,5 +1,6 @@
 //! List of the targets: one for each decoder.
 
+mod backups;
 mod bodies;
 mod fields;
 mod forms;
@@ -15,7 +16,7 @@ use crate::target::FuzzTarget;
 
 /// Returns all targets, those without a server first.
 pub fn targets() -> &'static [FuzzTarget] {
-    const TARGETS: [FuzzTarget; 16] = [
+    const TARGETS: [FuzzTarget; 18] = [
         FuzzTarget::alone("label-selector", selectors::labels),
         FuzzTarget::alone("field-selector", selectors::fields),
         FuzzTarget::alone("continue-token", tokens::check_token),
@@ -23,6 +24,8 @@ pub fn targets() -> &'static [FuzzTarget] {
         FuzzTarget::alone("path", paths::check_path),
         FuzzTarget::alone("json-patch", patches::json),
         FuzzTarget::alone("merge-patch", patches::merge),
+        FuzzTarget::alone("backup-file", backups::file),
+        FuzzTarget::alone("backup-frames", backups::frames),
         FuzzTarget::with_server("protobuf", protobuf::check),
         FuzzTarget::with_server("query", forms::query),
         FuzzTarget::with_server("accept", forms::accept),

@@ -46,7 +46,7 @@ pub(super) fn issue(
         issued_at: now,
         expires_at: later(now, options.token_lifetime),
     };
-    let body = json!({"token": token_view(state, &token, request)});
+    let body = json!({"token": token_view(state, options, &token, request)});
     let id = format!("gAAAAAB{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     state.tokens.retain(|_, token| token.expires_at > now);
     state.tokens.insert(id.clone(), token);

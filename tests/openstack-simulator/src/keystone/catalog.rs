@@ -26,8 +26,9 @@ pub(super) fn version(request: &Request) -> Reply {
     Reply::ok(&json!({"version": description(&request.base_url)}))
 }
 
-/// Returns the catalog of a token of `project`, with addresses as the client addresses the simulator.
-pub(super) fn catalog(base_url: &str, project: &str) -> Value {
+/// Returns the catalog of a token of `project`, with addresses as the client addresses the simulator. `object_store`: URL
+/// of a Swift elsewhere, before the id of the project.
+pub(super) fn catalog(base_url: &str, project: &str, object_store: Option<&str>) -> Value {
     let services = [
         ("identity", "keystone", "/v3".to_owned()),
         ("compute", "nova", "/compute/v2.1".to_owned()),
@@ -37,15 +38,16 @@ pub(super) fn catalog(base_url: &str, project: &str) -> Value {
         ("load-balancer", "octavia", "/load-balancer".to_owned()),
         ("volumev3", "cinderv3", format!("/volume/v3/{project}")),
     ];
-    services
-        .iter()
-        .map(|(kind, name, path)| {
+    let own = services.into_iter().map(|(kind, name, path)| (kind, name, format!("{base_url}{path}")));
+    let other = object_store.map(|url| ("object-store", "swift", format!("{url}{project}")));
+    own.chain(other)
+        .map(|(kind, name, url)| {
             let endpoints: Vec<Value> = ["public", "internal", "admin"]
                 .iter()
                 .map(|interface| {
                     json!({
                         "id": format!("{name}-{interface}"), "interface": interface,
-                        "region_id": REGION, "region": REGION, "url": format!("{base_url}{path}"),
+                        "region_id": REGION, "region": REGION, "url": url,
                     })
                 })
                 .collect();
