@@ -13,8 +13,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use apiserver_access::Authenticated;
+use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{Request, Version};
 use http_body::Body;
 
@@ -33,7 +35,7 @@ use crate::observe::request_scope::RequestScope;
 use crate::observe::request_trace::{Caller, RequestTrace};
 use crate::request::connection::Connection;
 use crate::request::query::Query;
-use crate::request::request_info::RequestInfo;
+use crate::request::request_info::{RequestInfo, ResourcePath};
 use crate::request::{Call, body};
 use crate::response::compression;
 use crate::response::negotiation::{self, OfErrors};
@@ -65,6 +67,7 @@ where
         Some(answer) => answer,
         None => pass(server, request, connection, query, info, &mut scope).await,
     };
+    scope.record_response(&mut answer);
     if compressed {
         answer = compression::compress(answer);
     }
@@ -94,11 +97,18 @@ fn open<B>(
     audit_id: &str,
 ) -> RequestScope {
     let key = SeriesKey::new(&server.parts.objects, (request.method(), request.headers()), info, query);
-    let quiet = audit::is_quiet(info, connection.internal.is_some());
-    let record = server.telemetry.audit.as_ref().map(|_| {
-        audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
+    let is_frequent = audit::is_frequent(info, connection.internal.is_some());
+    let record = server.telemetry.audit.as_ref().map(|log| {
+        let (head, policy) = ((request.uri(), request.headers()), log.policy());
+        audit::Record::new(audit_id, head, connection.address, info, (&policy, is_frequent))
     });
     RequestScope::open(&server.telemetry, &key, record)
+}
+
+/// Returns the kind of a path, unless the path is one of its actions, whose bodies are of other kinds.
+fn find(server: &ApiServer, path: &ResourcePath) -> Option<Arc<Resource>> {
+    let resource = server.registry().find(&path.group, &path.version, &path.resource)?;
+    resource.verb(&path.subresource).is_none().then(|| Arc::clone(resource))
 }
 
 /// Refuses a request of a web page of another origin.
@@ -224,7 +234,10 @@ where
     let found = authentication::authenticate(server, connection, head.uri.path(), &mut head.headers).await;
     scope.open_span(&head.headers, caller(connection, &found));
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
-    scope.set_user(&user);
+    scope.set_user(&user, &info);
+    if scope.records_bodies() {
+        scope.set_resource(info.resource().and_then(|path| find(server, path)));
+    }
     let of_errors = OfErrors::new(&head.headers, &query);
     let acting = impersonation::act_as(server, &mut head.headers, (&info, &query), user, proxied).await;
     let Acting { user, constraint } = match acting {
@@ -256,7 +269,8 @@ where
     scope.waited(started.elapsed());
     availability::check(server, &info, &query, proxied)?;
     let body = body::read(incoming).await?;
-    scope.record_body(&info, &body);
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    scope.record_body(&info, content_type.unwrap_or_default(), &body);
     let upgrade = head.extensions.remove();
     let permissions = UserPermissions::of_write(server, &info, &user, proxied);
     let of_configurations = admission_filter::open(server, &info, &query, &body, &user, permissions.as_ref());

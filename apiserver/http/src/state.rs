@@ -89,6 +89,11 @@ impl ApiServer {
         }
     }
 
+    /// Returns the objects that it serves.
+    pub fn objects(&self) -> &Arc<ObjectStore> {
+        &self.parts.objects
+    }
+
     /// Returns the kinds that it serves.
     pub fn registry(&self) -> &Arc<Registry> {
         self.parts.objects.registry()

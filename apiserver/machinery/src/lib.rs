@@ -22,6 +22,7 @@ pub mod object;
 pub mod open_api;
 pub mod patch;
 pub mod protobuf;
+pub mod quota;
 pub mod related;
 pub mod resource;
 pub mod reviews;

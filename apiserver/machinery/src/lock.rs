@@ -29,4 +29,12 @@ impl Lock {
         }
         Err(ApiError::unavailable("storage is too slow to decide this safely; nothing was changed"))
     }
+
+    /// Checks a lock that only some writes need.
+    ///
+    /// # Errors
+    /// As [`Lock::check`].
+    pub(crate) fn check_if_any(lock: Option<&Self>) -> ApiResult<()> {
+        lock.map_or(Ok(()), Self::check)
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::admission::{Creation, GrantingWrite, UsedObject};
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
+use crate::quota::Amounts;
 use crate::related::{ObjectReader, Verdict};
 use crate::resource::Registry;
 use crate::status::ApiResult;
@@ -174,6 +175,17 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// 403 if the client lacks a permission; 503.
     async fn check_part(&self, _subresource: &str, _write: GrantingWrite<'_>) -> ApiResult<()> {
         Ok(())
+    }
+
+    /// Returns the amounts that the object uses of quotas, besides the number of objects. Their names begin with one of
+    /// [`Strategy::quota_prefixes`]. The object may not have been validated.
+    fn quota_usage(&self, _object: &Value) -> Amounts {
+        Amounts::default()
+    }
+
+    /// Returns the beginnings of the names of the amounts that objects of the kind may use.
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Returns true if an update of a missing object creates it.

@@ -17,7 +17,9 @@ use apiserver_types::admission_kinds::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
-use apiserver_types::core_kinds::{ConfigMap, Event, Lease, Namespace, Secret, ServiceAccount};
+use apiserver_types::core_kinds::{
+    ConfigMap, Event, Lease, Namespace, ResourceQuota, Secret, ServiceAccount,
+};
 use apiserver_types::csr_kinds::CertificateSigningRequest;
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
@@ -115,6 +117,7 @@ kinds! {
     [Event] => core(event::EventStrategy, event::SELECTABLE),
     [Lease] => core(lease::LeaseStrategy, &[]),
     [ServiceAccount] => core(service_account::ServiceAccountStrategy, &[]),
+    [ResourceQuota] => core(resource_quota::ResourceQuotaStrategy, &[]),
     [Role] => core(role::RoleStrategy { is_namespaced: true }, &[]),
     [RoleBinding] => core(role_binding::RoleBindingStrategy { is_namespaced: true }, &[]),
     [ClusterRole] => core(role::RoleStrategy { is_namespaced: false }, &[]),

@@ -35,6 +35,11 @@ fn objects() -> Vec<Value> {
         "message": "m", "type": "Normal", "count": 1, "eventTime": null,
         "firstTimestamp": "2026-11-21T06:00:00Z", "lastTimestamp": "2026-11-21T06:00:00Z"}),
     );
+    objects.push(
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team-a"},
+        "spec": {"hard": {"count/machines.cluster.x-k8s.io": "5", "capstan.dev/machines": "1k"}},
+        "status": {"hard": {"capstan.dev/machines": "1k"}, "used": {"capstan.dev/machines": "3"}}}),
+    );
     objects.push(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "l", "namespace": "team-a"},
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T06:00:00.000000Z"}}));

@@ -28,8 +28,11 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::serve::upkeep::Upkeep;
+use crate::quotas::QuotaStatus;
 use crate::storage_history::HistoryNumber;
-use crate::{admission, authorities, certificate_signer, certificate_uses, host_copies, rbac, revocations};
+use crate::{
+    admission, authorities, certificate_signer, certificate_uses, host_copies, quotas, rbac, revocations,
+};
 
 /// Parts of the server that the controllers use.
 pub(crate) struct ControllerParts {
@@ -113,6 +116,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (authorities::IDENTITY, authorities::RULES),
         (certificate_signer::IDENTITY, certificate_signer::RULES),
         (certificate_uses::IDENTITY, certificate_uses::RULES),
+        (quotas::IDENTITY, quotas::RULES),
     ];
     let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
@@ -137,6 +141,8 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
     }
     let (workloads, end) = (Arc::clone(&shared.workloads), term.clone());
     running.spawn(async move { workloads.run(end).await });
+    let quotas = QuotaStatus::new(Arc::clone(&clients.0), clients.of(quotas::IDENTITY));
+    running.spawn(quotas.run(term.clone()));
     if let Some(listener) = &parts.bootstrap_data {
         let context = shared.context(bootstrap_data::IDENTITY);
         running.spawn(Arc::clone(listener).run(context, term.clone()));

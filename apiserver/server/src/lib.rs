@@ -3,6 +3,7 @@
 
 mod admission;
 mod assembly;
+mod audit;
 mod authentication_file;
 mod authorities;
 mod authorization_file;
@@ -34,6 +35,7 @@ mod kubeconfig;
 mod manual;
 mod output;
 mod pki;
+mod quotas;
 mod rbac;
 mod read_changes;
 mod reload_health;

@@ -1,10 +1,11 @@
 //! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, ConfigMap, Event,
-//! ServiceAccount and Lease.
+//! ServiceAccount, ResourceQuota and Lease.
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};
 
 use crate::descriptor::{AGE, Described, Descriptor, column};
+use crate::scalar::Quantity;
 use crate::schema::{object, structural};
 
 /// Defines a kind whose objects the server handles as JSON only, so that it has a descriptor and a schema but no
@@ -65,6 +66,15 @@ core_kind! {
     ServiceAccount, service_account, Descriptor {
         group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount",
         short_names: &["sa"], categories: &[], namespaced: true, status_subresource: false, scale: None,
+        deprecation: None, columns: &[],
+    }
+}
+
+core_kind! {
+    /// ResourceQuota of `core/v1`.
+    ResourceQuota, resource_quota, Descriptor {
+        group: "", version: "v1", kind: "ResourceQuota", plural: "resourcequotas", singular: "resourcequota",
+        short_names: &["quota"], categories: &[], namespaced: true, status_subresource: true, scale: None,
         deprecation: None, columns: &[],
     }
 }
@@ -162,6 +172,29 @@ fn service_account() -> Value {
     schema["properties"]["automountServiceAccountToken"] = json!({"type": "boolean",
         "description": "If false, Pods get no token of the account. Capstan runs no Pods, and does not read it."});
     schema
+}
+
+fn resource_quota() -> Value {
+    let text = json!({"type": "string"});
+    let texts = |rule: &str| json!({"type": "array", "items": text, "x-kubernetes-list-type": rule});
+    let amounts = |description: &str| {
+        let mut quantity = structural::<Quantity>();
+        quantity["description"] = json!("Whole number, e.g. 5 or 1k.");
+        json!({"type": "object", "description": description, "additionalProperties": quantity})
+    };
+    let expression = json!({"type": "object", "required": ["scopeName", "operator"], "properties": {
+        "scopeName": text, "operator": text, "values": texts("atomic")}});
+    let selector = json!({"type": "object", "x-kubernetes-map-type": "atomic", "description":
+        "Selection of Pods. A quota with a selection limits nothing in Capstan.", "properties": {
+        "matchExpressions": {"type": "array", "items": expression, "x-kubernetes-list-type": "atomic"}}});
+    let mut scopes = texts("atomic");
+    scopes["description"] = json!("Selection of Pods. A quota with scopes limits nothing in Capstan.");
+    let hard = "Largest amounts by name, e.g. count/machines.cluster.x-k8s.io or capstan.dev/machines.";
+    let spec = json!({"type": "object",
+        "properties": {"hard": amounts(hard), "scopes": scopes, "scopeSelector": selector}});
+    let status = json!({"type": "object", "properties": {"hard": amounts("Amounts that the server enforces."),
+        "used": amounts("Amounts in use, at most some seconds old.")}});
+    object("Limits on the number of objects and machines in a namespace.", Some(spec), Some(status), false)
 }
 
 fn lease() -> Value {

@@ -94,6 +94,7 @@ kinds! {
     core_kinds::Event,
     core_kinds::Lease,
     core_kinds::ServiceAccount,
+    core_kinds::ResourceQuota,
     rbac_kinds::Role,
     rbac_kinds::RoleBinding,
     rbac_kinds::ClusterRole,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use apiserver_access::User;
 use apiserver_trace::Span;
 use http::HeaderMap;
+use apiserver_machinery::resource::Resource;
 use http_body::Body;
 
 use crate::flow_control::Seat;
@@ -81,10 +82,10 @@ impl RequestScope {
     }
 
     /// Notes the authenticated user. As in upstream, the audit log has no event before that.
-    pub(crate) fn set_user(&mut self, user: &Arc<User>) {
+    pub(crate) fn set_user(&mut self, user: &Arc<User>, info: &RequestInfo) {
         self.is_known = !user.is_anonymous();
-        if let Some(record) = &mut self.record {
-            record.set_user(user);
+        if let (Some(record), Some(log)) = (&mut self.record, &self.telemetry.audit) {
+            record.set_user(user, info, &log.policy());
         }
         self.write(Stage::RequestReceived, None);
     }
@@ -146,7 +147,7 @@ impl RequestScope {
     }
 
     /// Notes the body, which may name an object that the path does not.
-    pub(crate) fn record_body(&mut self, info: &RequestInfo, body: &[u8]) {
+    pub(crate) fn record_body(&mut self, info: &RequestInfo, content_type: &str, body: &[u8]) {
         let is_named = info.resource().is_some_and(|path| !path.name.is_empty());
         let verb = match info.verb {
             "create" => Some("create"),
@@ -157,8 +158,31 @@ impl RequestScope {
             _ => None,
         };
         self.record_body = verb.map(|verb| (verb, body.len()));
-        if let Some(record) = self.record.as_mut().filter(|_| matches!(info.verb, "create" | "update")) {
+        let Some(record) = &mut self.record else { return };
+        if matches!(info.verb, "create" | "update") {
             record.set_body(body);
+        }
+        if !info.is_read_only() {
+            record.set_request(info, content_type, body);
+        }
+    }
+
+    /// Returns true if the audit log records bodies of the request.
+    pub(crate) fn records_bodies(&self) -> bool {
+        self.record.as_ref().is_some_and(Record::records_bodies)
+    }
+
+    /// Notes the kind of the bodies.
+    pub(crate) fn set_resource(&mut self, resource: Option<Arc<Resource>>) {
+        if let Some(record) = &mut self.record {
+            record.set_resource(resource);
+        }
+    }
+
+    /// Notes the body of the response, before it is compressed.
+    pub(crate) fn record_response(&mut self, answer: &mut HttpResponse) {
+        if let Some(record) = &mut self.record {
+            record.set_response(answer);
         }
     }
 
@@ -231,17 +255,11 @@ impl RequestScope {
 
     fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
         let (Some(record), Some(log)) = (&self.record, &self.telemetry.audit) else { return };
-        if !log.takes(stage) || !record.is_written(outcome) {
+        if !log.takes(stage) || !record.is_written(stage, outcome) {
             return;
         }
-        if log.write(record.line(stage, outcome)) {
-            self.telemetry.metrics.audited();
-        } else {
-            self.telemetry.metrics.audit_lost();
-        }
-        for _ in 0..log.take_failed() {
-            self.telemetry.metrics.audit_lost();
-        }
+        let lost = log.write(record.line(stage, outcome));
+        self.telemetry.metrics.audited(lost.log, lost.webhook);
     }
 }
 

@@ -146,7 +146,9 @@ fn message(object: &Value, fields: &[Field]) -> Vec<u8> {
             Some(Value::Array(items)) if field.repeated => {
                 items.iter().for_each(|item| write(&mut out, field, item));
             }
-            Some(Value::Object(map)) if matches!(field.shape, Shape::Texts | Shape::Blobs) => {
+            Some(Value::Object(map))
+                if matches!(field.shape, Shape::Texts | Shape::Blobs | Shape::Quantities) =>
+            {
                 for (key, value) in sorted(map) {
                     out.bytes(field.number, &entry(key, value, field.shape));
                 }
@@ -163,7 +165,10 @@ fn message(object: &Value, fields: &[Field]) -> Vec<u8> {
 fn is_always_written(field: &Field) -> bool {
     !field.pointer
         && !field.repeated
-        && !matches!(field.shape, Shape::Texts | Shape::Blobs | Shape::TextLists | Shape::Json)
+        && !matches!(
+            field.shape,
+            Shape::Texts | Shape::Blobs | Shape::Quantities | Shape::TextLists | Shape::Json
+        )
 }
 
 fn sorted(map: &serde_json::Map<String, Value>) -> Vec<(&String, &Value)> {
@@ -178,6 +183,11 @@ fn entry(key: &str, value: &Value, shape: Shape) -> Vec<u8> {
     entry.bytes(1, key.as_bytes());
     match shape {
         Shape::Blobs => entry.bytes(2, &STANDARD.decode(text).unwrap_or_default()),
+        Shape::Quantities => {
+            let mut quantity = Writer::default();
+            quantity.bytes(1, text.as_bytes());
+            entry.bytes(2, &quantity.finish());
+        }
         _ => entry.bytes(2, text.as_bytes()),
     }
     entry.finish()
@@ -210,7 +220,7 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
         }
         Shape::Message(fields) => out.bytes(number, &message(value, fields)),
         // Maps are written entry by entry, and lists of texts in maps are only read.
-        Shape::Texts | Shape::Blobs | Shape::TextLists => {}
+        Shape::Texts | Shape::Blobs | Shape::Quantities | Shape::TextLists => {}
     }
 }
 

@@ -53,6 +53,8 @@ pub enum Shape {
     Texts,
     /// `map<string, bytes>`: base64 in JSON.
     Blobs,
+    /// `map<string, Quantity>`: texts in JSON.
+    Quantities,
     /// `map<string, ExtraValue>`: lists of texts.
     TextLists,
     /// A message that contains texts only: a list in JSON.
@@ -137,7 +139,7 @@ fn read_field(object: &mut Map<String, Value>, field: &Field, datum: Datum<'_>) 
                 read_message(inner, datum.bytes()?, fields)?;
             }
         }
-        Shape::Texts | Shape::Blobs | Shape::TextLists => {
+        Shape::Texts | Shape::Blobs | Shape::Quantities | Shape::TextLists => {
             let (key, value) = read_entry(datum.bytes()?, field.shape)?;
             if let Value::Object(map) = object.entry(name).or_insert_with(|| json!({})) {
                 map.insert(key, value);
@@ -221,11 +223,24 @@ fn read_entry(bytes: &[u8], shape: Shape) -> Result<(String, Value), Malformed> 
             (1, _) => key = datum.text()?.to_owned(),
             (2, Shape::Blobs) => value = json!(STANDARD.encode(datum.bytes()?)),
             (2, Shape::TextLists) => value = texts(datum.bytes()?)?,
+            (2, Shape::Quantities) => value = quantity(datum.bytes()?)?,
             (2, _) => value = json!(datum.text()?),
             _ => {}
         }
     }
     Ok((key, value))
+}
+
+/// Reads `Quantity{string}`.
+fn quantity(bytes: &[u8]) -> Result<Value, Malformed> {
+    let mut reader = Reader::new(bytes);
+    let mut text = "";
+    while let Some((number, datum)) = reader.next()? {
+        if number == 1 {
+            text = datum.text()?;
+        }
+    }
+    Ok(json!(if text.is_empty() { "0" } else { text }))
 }
 
 /// Reads `ExtraValue{items}`.

@@ -1,6 +1,7 @@
 //! MachineDeployment: strategy and validation.
 
 use apiserver_machinery::object;
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::rules::json_fields::{default, get, text};
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
+use crate::rules::quota_usage;
 use crate::rules::{machine_owner, names, quota_shortage, replicas, rollout};
 
 /// Label that identifies the Machines of a deployment without a selector.
@@ -21,6 +23,14 @@ pub(crate) struct MachineDeploymentStrategy;
 
 #[async_trait]
 impl Strategy for MachineDeploymentStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::replicas(object, &[], false)
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::MACHINES
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

@@ -1,5 +1,6 @@
 //! MachinePool: strategy and validation.
 
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -9,6 +10,7 @@ use crate::rules::machine_owner::TEMPLATE;
 use crate::rules::machine_template::{
     self, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
 };
+use crate::rules::quota_usage;
 use crate::rules::{replicas, template_metadata};
 
 /// Strategy of MachinePool.
@@ -16,6 +18,14 @@ use crate::rules::{replicas, template_metadata};
 pub(crate) struct MachinePoolStrategy;
 
 impl Strategy for MachinePoolStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::replicas(object, &[], false)
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::MACHINES
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

@@ -1,10 +1,12 @@
 //! MachineSet: strategy and validation.
 
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
 use serde_json::Value;
 
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
+use crate::rules::quota_usage;
 use crate::rules::{machine_owner, replicas};
 
 /// Label that identifies the Machines of a set without a selector.
@@ -15,6 +17,14 @@ const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
 pub(crate) struct MachineSetStrategy;
 
 impl Strategy for MachineSetStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::replicas(object, &["MachineDeployment"], false)
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::MACHINES
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

@@ -31,6 +31,7 @@ pub(crate) mod openstack_floating_ip_pool;
 pub(crate) mod openstack_machine;
 pub(crate) mod openstack_machine_template;
 pub(crate) mod openstack_server;
+pub(crate) mod resource_quota;
 pub(crate) mod role;
 pub(crate) mod role_binding;
 pub(crate) mod secret;

@@ -2,10 +2,12 @@
 
 use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
+use crate::rules::quota_usage;
 use crate::rules::{immutable, used_identities};
 
 /// Strategy of OpenStackMachine.
@@ -13,6 +15,14 @@ use crate::rules::{immutable, used_identities};
 pub(crate) struct OpenStackMachineStrategy;
 
 impl Strategy for OpenStackMachineStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::server(object, &[])
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::SERVERS
+    }
+
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
         used_identities::at(object, &["spec.identityRef"])
     }

@@ -14,6 +14,7 @@ pub(crate) mod names;
 pub(crate) mod path_segment;
 pub(crate) mod provider_id_region;
 pub(crate) mod quota_shortage;
+pub(crate) mod quota_usage;
 pub(crate) mod replicas;
 pub(crate) mod rollout;
 pub(crate) mod semver;

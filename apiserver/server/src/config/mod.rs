@@ -296,6 +296,11 @@ mod tests {
             ("tracing: {endpoint: 'ftp://a'}", "tracing.endpoint: "),
             ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
             ("tracing: {caFile: a}", "tracing.caFile: "),
+            ("audit: {enabled: false, policyFile: a}", "audit.enabled: "),
+            ("audit: {webhook: {url: 'http://a'}}", "audit.webhook.url: "),
+            ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
+            ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),
+            ("audit: {webhook: {url: 'https://a', batchMaxWait: soon}}", "audit.webhook.batchMaxWait: "),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
             (

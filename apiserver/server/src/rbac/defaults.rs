@@ -81,7 +81,11 @@ fn of_kinds(registry: &Registry) -> Vec<Value> {
         let name = role.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let more = match name {
             "capstan:view" => {
-                vec![rule("", &["configmaps", "events", "namespaces", "serviceaccounts"], &READ)]
+                vec![rule(
+                    "",
+                    &["configmaps", "events", "namespaces", "resourcequotas", "serviceaccounts"],
+                    &READ,
+                )]
             }
             "capstan:edit" => of_editor(),
             "capstan:admin" => [of_editor(), vec![rule(GROUP, &["rolebindings", "roles"], &WRITE)]].concat(),
@@ -99,7 +103,7 @@ fn of_editor() -> Vec<Value> {
         rule("", &["configmaps", "secrets", "serviceaccounts"], &WRITE),
         rule("", &["serviceaccounts"], &["impersonate"]),
         rule("", &["serviceaccounts/token"], &["create"]),
-        rule("", &["events", "namespaces"], &READ),
+        rule("", &["events", "namespaces", "resourcequotas"], &READ),
         rule("coordination.k8s.io", &["leases"], &WRITE),
     ]
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
-use apiserver_http::{ApiServer, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
+use apiserver_http::{ApiServer, AuditLog, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use self::traces::Traces;
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
+use crate::audit::PolicyFile;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::authorization_file::{AuthorizationFile, OwnAuthorizers};
@@ -114,6 +115,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let authenticator = Arc::new(authenticator.with_observer(uses));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = settings.audit.clone();
+    follow_audit_policy(configuration, audit.as_ref(), &supervisor)?;
     let policy = RbacPolicy::default();
     let (authorizer, authorization) = direct_authorizer(configuration, &policy, host.as_deref()).await?;
     let parts = Parts {
@@ -487,6 +489,18 @@ fn supervise_access(
     if let Some(file) = authorization {
         supervisor.spawn("authorization file", file.follow(shutdown.clone()));
     }
+}
+
+/// Applies the audit policy, if there is one, and spawns the task that follows its file.
+fn follow_audit_policy(
+    configuration: &ServerConfiguration,
+    log: Option<&AuditLog>,
+    supervisor: &Supervisor,
+) -> anyhow::Result<()> {
+    let (Some(path), Some(log)) = (&configuration.audit.policy_file, log) else { return Ok(()) };
+    let file = PolicyFile::open(path, log)?;
+    supervisor.spawn("audit policy", file.follow(supervisor.shutdown().clone()));
+    Ok(())
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {

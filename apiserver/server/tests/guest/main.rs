@@ -23,6 +23,7 @@ mod metrics;
 mod oidc;
 mod outage;
 mod process;
+mod quotas;
 mod recorded_admission;
 mod revocation;
 mod roles;

@@ -51,6 +51,10 @@ pub(crate) struct Call {
     pub(crate) version: Version,
     /// `request` of the review.
     pub(crate) request: Value,
+    /// Whole body.
+    pub(crate) body: Value,
+    /// Value of the header `Authorization`, or empty.
+    pub(crate) authorization: String,
     /// True if the client has a certificate of the server's CA.
     pub(crate) has_certificate: bool,
 }
@@ -110,8 +114,16 @@ async fn serve(
     let review: Value = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
     let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
     let request = review["request"].clone();
-    let call =
-        Call { path: path.clone(), query, version: head.version, request: request.clone(), has_certificate };
+    let authorization = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+    let call = Call {
+        path: path.clone(),
+        query,
+        version: head.version,
+        request: request.clone(),
+        body: review,
+        authorization: authorization.unwrap_or_default(),
+        has_certificate,
+    };
     calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     let (code, location, body) = match answer(&path, &request) {
         Reply::Review(mut response) => {

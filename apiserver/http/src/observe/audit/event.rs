@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_access::User;
+use apiserver_machinery::resource::Resource;
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 use jiff::Timestamp;
@@ -12,8 +13,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Stage;
+use super::body::Bodies;
+use super::policy::{Decision, Level, Policy};
 use crate::request::request_info::RequestInfo;
-use crate::response::StatusInfo;
+use crate::response::{HttpResponse, StatusInfo};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
@@ -47,16 +50,20 @@ pub(crate) struct Record {
     annotations: BTreeMap<String, String>,
     is_deprecated: bool,
     is_quiet: bool,
+    decided: Decision,
+    /// Bodies, if the level of the request records any.
+    bodies: Option<Box<Bodies>>,
 }
 
 impl Record {
-    /// Creates the record of a request that no filter has seen.
+    /// Creates the record of a request that no filter has seen. `is_frequent` requests of the default policy are
+    /// written for refusals alone.
     pub(crate) fn new(
         id: &str,
-        uri: &http::Uri,
-        headers: &HeaderMap,
+        (uri, headers): (&http::Uri, &HeaderMap),
         from: Option<IpAddr>,
         info: &RequestInfo,
+        (policy, is_frequent): (&Policy, bool),
     ) -> Self {
         let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         Self {
@@ -73,23 +80,47 @@ impl Record {
             decision: None,
             annotations: BTreeMap::new(),
             is_deprecated: false,
-            is_quiet: false,
+            is_quiet: is_frequent && policy.is_default(),
+            decided: policy.decide(info, None),
+            bodies: None,
         }
     }
 
-    /// Sets whether the record is written for refusals alone.
-    pub(crate) fn quiet(mut self, is_quiet: bool) -> Self {
-        self.is_quiet = is_quiet;
-        self
+    /// Returns true if an event of this stage and with this outcome is written.
+    pub(crate) fn is_written(&self, stage: Stage, outcome: Option<&Outcome>) -> bool {
+        let is_loud = !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403));
+        is_loud && self.decided.level > Level::None && !self.decided.omitted.contains(stage)
     }
 
-    /// Returns true if an event with this outcome is written.
-    pub(crate) fn is_written(&self, outcome: Option<&Outcome>) -> bool {
-        !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403))
-    }
-
-    pub(crate) fn set_user(&mut self, user: &Arc<User>) {
+    /// Notes the authenticated user, about whom the policy may have rules.
+    pub(crate) fn set_user(&mut self, user: &Arc<User>, info: &RequestInfo, policy: &Policy) {
         self.user = Arc::clone(user);
+        self.decided = policy.decide(info, Some(user));
+    }
+
+    /// Returns true if the level records bodies.
+    pub(crate) fn records_bodies(&self) -> bool {
+        self.decided.level >= Level::Request
+    }
+
+    /// Notes the kind of the bodies, if it is known.
+    pub(crate) fn set_resource(&mut self, resource: Option<Arc<Resource>>) {
+        let omits_managed_fields = self.decided.omits_managed_fields;
+        self.bodies = Some(Box::new(Bodies::new(resource, omits_managed_fields)));
+    }
+
+    /// Notes the body of the request, if its level records it.
+    pub(crate) fn set_request(&mut self, info: &RequestInfo, content_type: &str, body: &[u8]) {
+        if let Some(bodies) = &mut self.bodies {
+            bodies.set_request(info, content_type, body);
+        }
+    }
+
+    /// Notes the body of the response, if its level records it.
+    pub(crate) fn set_response(&mut self, answer: &mut HttpResponse) {
+        if let Some(bodies) = self.bodies.as_mut().filter(|_| self.decided.level >= Level::RequestResponse) {
+            bodies.set_response(answer);
+        }
     }
 
     /// Notes the user that the request acts as, if it is another one.
@@ -130,7 +161,7 @@ impl Record {
     /// Returns the line of an event, with the outcome if there is one.
     pub(crate) fn line(&self, stage: Stage, outcome: Option<&Outcome>) -> String {
         let mut event = json!({
-            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": self.id,
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": self.decided.level.word(), "auditID": self.id,
             "stage": stage.word(), "requestURI": self.uri, "verb": self.verb, "user": user(&self.user),
             "requestReceivedTimestamp": micro_time(self.received),
             "stageTimestamp": micro_time(Timestamp::now()),
@@ -158,9 +189,12 @@ impl Record {
         if let Some(outcome) = outcome {
             add("responseStatus", self.status(outcome));
         }
-        let annotations = self.annotations();
+        let mut annotations = self.annotations();
+        if let (Some(bodies), Some(event)) = (&self.bodies, event.as_object_mut()) {
+            bodies.add_to(event, &mut annotations);
+        }
         if !annotations.is_empty() {
-            add("annotations", Value::Object(annotations));
+            event["annotations"] = Value::Object(annotations);
         }
         format!("{event}\n")
     }
@@ -283,7 +317,8 @@ mod tests {
         }
         let uri: http::Uri = uri.parse().unwrap();
         let info = RequestInfo::resolve(method, uri.path(), false, None);
-        Record::new("id-1", &uri, &map, "192.0.2.9".parse().ok(), &info)
+        let from = "192.0.2.9".parse().ok();
+        Record::new("id-1", (&uri, &map), from, &info, (&Policy::default(), false))
     }
 
     fn event(record: &Record, stage: Stage, outcome: Option<&Outcome>) -> Value {
@@ -299,7 +334,8 @@ mod tests {
         let mut record = record(&Method::POST, uri, &headers);
         let mut alice = User::authenticated("alice", ["dev".to_owned()]);
         alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
-        record.set_user(&Arc::new(alice));
+        let info = RequestInfo::resolve(&Method::POST, "/", false, None);
+        record.set_user(&Arc::new(alice), &info, &Policy::default());
         record.set_decision("allow", "RBAC: allowed by RoleBinding");
         record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
         let outcome = Outcome { code: 201, status: None };

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use super::Stage;
 use super::file::AuditFile;
+use super::policy::Policy;
 
 /// Capacity of the queue. Unit: lines of about 1 KiB, some seconds of a busy server's requests. A slower disk loses
 /// lines, which are counted.
@@ -23,12 +26,35 @@ enum Message {
     Written(SyncSender<()>),
 }
 
+/// Destination of audit events besides the file, such as a webhook. It has a queue, so that no request waits.
+pub trait AuditBackend: Send + Sync + std::fmt::Debug + 'static {
+    /// Queues an event, one JSON object; `false` if it is lost.
+    fn offer(&self, event: &str) -> bool;
+
+    /// Returns the number of queued events that were lost since the last call.
+    fn take_lost(&self) -> u64;
+
+    /// Waits until all queued events are sent, or the destination is too slow.
+    fn flush(&self);
+}
+
+/// Number of events that were lost, by destination.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// In the file or on standard output.
+    pub(crate) log: u64,
+    /// In the other destination.
+    pub(crate) webhook: u64,
+}
+
 /// Audit log; clones write to the same one.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     sender: SyncSender<Message>,
     omitted: Arc<[Stage]>,
     failed: Arc<AtomicU64>,
+    policy: Arc<ArcSwap<Policy>>,
+    webhook: Option<Arc<dyn AuditBackend>>,
 }
 
 impl AuditLog {
@@ -55,7 +81,24 @@ impl AuditLog {
         let writer = std::thread::Builder::new().name("audit".to_owned());
         // The thread ends with the last sender.
         writer.spawn(move || write_all(&receiver, to, &failures))?;
-        Ok(Self { sender, omitted: omitted.into(), failed })
+        let policy = Arc::default();
+        Ok(Self { sender, omitted: omitted.into(), failed, policy, webhook: None })
+    }
+
+    /// Sends all events to a webhook, too.
+    #[must_use]
+    pub fn with_webhook(mut self, webhook: Arc<dyn AuditBackend>) -> Self {
+        self.webhook = Some(webhook);
+        self
+    }
+
+    /// Sets the policy of requests that begin from now on. By default, every request has level `Metadata`.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    pub(crate) fn policy(&self) -> arc_swap::Guard<Arc<Policy>> {
+        self.policy.load()
     }
 
     /// Returns true if events of a stage are written.
@@ -63,18 +106,21 @@ impl AuditLog {
         !self.omitted.contains(&stage)
     }
 
-    /// Queues a line; `false` if it is lost.
-    pub(crate) fn write(&self, line: String) -> bool {
-        self.sender.try_send(Message::Line(line)).is_ok()
+    /// Queues a line. Returns the number of events that were lost since the last call, with this one.
+    pub(crate) fn write(&self, line: String) -> Lost {
+        let webhook = self.webhook.as_ref().map_or(0, |webhook| {
+            let is_queued = webhook.offer(line.trim_end());
+            webhook.take_lost() + u64::from(!is_queued)
+        });
+        let is_queued = self.sender.try_send(Message::Line(line)).is_ok();
+        Lost { log: self.failed.swap(0, Ordering::Relaxed) + u64::from(!is_queued), webhook }
     }
 
-    /// Returns the number of lines that could not be written since the last call.
-    pub(crate) fn take_failed(&self) -> u64 {
-        self.failed.swap(0, Ordering::Relaxed)
-    }
-
-    /// Waits until all queued lines are written, or the disk is too slow.
+    /// Waits until all queued lines are written, or a destination is too slow.
     pub fn flush(&self) {
+        if let Some(webhook) = &self.webhook {
+            webhook.flush();
+        }
         let (sender, written) = sync_channel(1);
         if self.sender.send(Message::Written(sender)).is_ok() {
             let _ = written.recv_timeout(PATIENCE);

@@ -1,13 +1,17 @@
-//! Audit log: one JSON line per stage of a request, as upstream's `audit.k8s.io/v1` at level `Metadata`. Bodies are
-//! never written.
+//! Audit log: one JSON line per stage of a request, as upstream's `audit.k8s.io/v1`. A policy decides the level of each
+//! request. By default, it is `Metadata`, and no bodies are written.
 
+mod body;
 mod event;
 mod file;
 mod log;
+mod policy;
+mod redaction;
 
 pub(crate) use event::{Outcome, Record};
 pub use file::AuditFile;
-pub use log::AuditLog;
+pub use log::{AuditBackend, AuditLog};
+pub use policy::{Level, Policy};
 
 use crate::request::request_info::{RequestInfo, Subject};
 use crate::request::routes;
@@ -44,9 +48,8 @@ impl Stage {
     }
 }
 
-/// Returns true if a request is written only if it is refused: health checks, and reads by the server's own
-/// controllers, which are frequent.
-pub(crate) fn is_quiet(info: &RequestInfo, internal: bool) -> bool {
+/// Returns true for health checks, and for reads by the server's own controllers.
+pub(crate) fn is_frequent(info: &RequestInfo, internal: bool) -> bool {
     let is_health = info.subject == Subject::Path && routes::health(&info.path).is_some();
     is_health || (internal && info.is_read_only())
 }

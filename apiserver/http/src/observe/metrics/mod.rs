@@ -54,6 +54,7 @@ pub(crate) struct Metrics {
     objects: ObjectMetrics,
     audit_events: Count,
     audit_errors: Count,
+    audit_webhook_errors: Count,
 }
 
 impl Metrics {
@@ -69,6 +70,7 @@ impl Metrics {
             objects: ObjectMetrics::new(&mut registry),
             audit_events,
             audit_errors: audit_errors.get_or_create_owned(&PluginLabels { plugin: "log" }),
+            audit_webhook_errors: audit_errors.get_or_create_owned(&PluginLabels { plugin: "webhook" }),
             registry,
         }
     }
@@ -111,12 +113,11 @@ impl Metrics {
         self.flow_control.refused(level, why);
     }
 
-    pub(crate) fn audited(&self) {
+    /// Counts an audit event, and the events that the file and the webhook have lost.
+    pub(crate) fn audited(&self, lost_in_file: u64, lost_in_webhook: u64) {
         self.audit_events.inc();
-    }
-
-    pub(crate) fn audit_lost(&self) {
-        self.audit_errors.inc();
+        self.audit_errors.inc_by(lost_in_file);
+        self.audit_webhook_errors.inc_by(lost_in_webhook);
     }
 
     /// Serves all metrics. `restarts` has the count of each supervised task that can be restarted.

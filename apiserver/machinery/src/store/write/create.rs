@@ -8,6 +8,7 @@ use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
 use super::{identity, insert, used_objects};
+use crate::lock::Lock;
 use crate::metadata;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -151,14 +152,22 @@ impl ObjectStore {
         if let Err(error) = admitted(kind, namespace.name).validate(&object, options).await {
             return Err(error.after(warnings));
         }
+        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, dry_run).await {
+            Ok(lock) => lock,
+            Err(error) => return Err(error.after(warnings)),
+        };
         let created = if dry_run {
             match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
                 None => Ok(WrittenObject::of_serialized(object)),
             }
         } else {
-            self.insert(kind, &key, namespace, object, origin).await
+            match Lock::check_if_any(lock.as_ref()) {
+                Ok(()) => self.insert(kind, &key, namespace, object, origin).await,
+                Err(error) => Err(error),
+            }
         };
+        self.release(lock).await;
         Written::with_warnings(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
     }
 }

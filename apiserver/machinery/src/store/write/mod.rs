@@ -15,6 +15,7 @@ pub(crate) mod lock;
 pub(crate) mod metadata_rules;
 pub(crate) mod namespaces;
 pub(crate) mod outcome;
+pub(crate) mod quota;
 pub(crate) mod related_objects;
 pub(crate) mod replacement;
 pub(crate) mod scale;

@@ -11,6 +11,7 @@ use super::metadata_rules::Previous;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
 use super::{create, current_object, identity, used_objects};
+use crate::lock::Lock;
 use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
@@ -266,8 +267,18 @@ impl ObjectStore {
         if let Err(error) = admitted.validate(&new, how.options).await {
             return Err(error.after(warnings));
         }
-        let swapped = self.swap(kind, key, current, new, how).await?;
-        Ok(swapped.map(|object| Written { object, warnings }))
+        let reserved =
+            self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options.dry_run).await;
+        let lock = match reserved {
+            Ok(lock) => lock,
+            Err(error) => return Err(error.after(warnings)),
+        };
+        let swapped = match Lock::check_if_any(lock.as_ref()) {
+            Ok(()) => self.swap(kind, key, current, new, how).await,
+            Err(error) => Err(error),
+        };
+        self.release(lock).await;
+        Ok(swapped?.map(|object| Written { object, warnings }))
     }
 
     /// Gives `new` its field managers: those of `old`, plus the client's changes.

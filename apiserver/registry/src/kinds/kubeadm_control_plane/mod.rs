@@ -6,6 +6,7 @@ mod core_dns;
 mod rollout;
 
 use apiserver_machinery::object;
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
@@ -18,6 +19,7 @@ pub(crate) use rollout::validate as validate_rollout;
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
+use crate::rules::quota_usage;
 use crate::rules::semver::Semver;
 use crate::rules::{name_template, provider_id_region, quota_shortage, template_metadata, version};
 
@@ -30,6 +32,14 @@ pub(crate) struct KubeadmControlPlaneStrategy;
 
 #[async_trait]
 impl Strategy for KubeadmControlPlaneStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::replicas(object, &[], true)
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::MACHINES
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::object;
+use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
@@ -21,6 +22,7 @@ use crate::rules::machine_template::{
     self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
     validate_taints,
 };
+use crate::rules::quota_usage;
 
 /// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -36,6 +38,14 @@ pub(crate) struct MachineStrategy;
 
 #[async_trait]
 impl Strategy for MachineStrategy {
+    fn quota_usage(&self, object: &Value) -> Amounts {
+        quota_usage::machine(object)
+    }
+
+    fn quota_prefixes(&self) -> &'static [&'static str] {
+        &quota_usage::MACHINES
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

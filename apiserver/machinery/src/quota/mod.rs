@@ -1,0 +1,120 @@
+//! Quotas: limits on the objects of a namespace, as ResourceQuotas define them.
+
+mod amounts;
+mod quantity;
+
+use serde_json::Value;
+
+use crate::object;
+use crate::resource::Resource;
+
+pub use amounts::Amounts;
+pub use quantity::{canonical, is_whole, whole};
+
+/// Group and plural of ResourceQuota.
+pub const RESOURCE_QUOTA: (&str, &str) = ("", "resourcequotas");
+
+/// Prefix of the number of objects of a kind, before its plural and its group.
+const COUNT: &str = "count/";
+
+/// Kinds whose number has an old name without the prefix, too.
+const OLD_NAMES: [&str; 3] = ["configmaps", "resourcequotas", "secrets"];
+
+/// A quota: its name and its limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quota {
+    /// Name of the ResourceQuota.
+    pub name: String,
+    /// The limits.
+    pub hard: Amounts,
+}
+
+impl Quota {
+    /// Returns the quota of a ResourceQuota. A quota with scopes selects Pods, and limits nothing here.
+    pub fn of(object: &Value) -> Self {
+        let has_scopes = ["spec.scopes", "spec.scopeSelector"].iter().any(|path| {
+            object::at(object, path).is_some_and(|scope| match scope {
+                Value::Array(scopes) => !scopes.is_empty(),
+                other => !other.is_null(),
+            })
+        });
+        let hard = object::at(object, "spec.hard").filter(|_| !has_scopes);
+        Self { name: object::name(object).to_owned(), hard: hard.map(Amounts::of).unwrap_or_default() }
+    }
+
+    /// Returns the reason to refuse a request, in upstream's words; `None` if the quota allows it.
+    pub fn refusal(&self, requested: &Amounts, used: &Amounts) -> Option<String> {
+        let exceeds = |name: &str| {
+            self.hard.get(name).is_some_and(|hard| used.of_name(name) + requested.of_name(name) > hard)
+        };
+        let exceeded: Vec<&str> = requested.names().filter(|name| exceeds(name)).collect();
+        let texts = [requested, used, &self.hard].map(|amounts| amounts.text(&exceeded));
+        let [requested, used, limited] = texts;
+        (!exceeded.is_empty()).then(|| {
+            format!("exceeded quota: {}, requested: {requested}, used: {used}, limited: {limited}", self.name)
+        })
+    }
+}
+
+/// Returns the amounts that one object uses. The resource is that of its stored version.
+pub fn usage(stored: &Resource, object: &Value) -> Amounts {
+    let mut usage = stored.strategy.quota_usage(object);
+    for name in names_of_count(stored) {
+        usage.add(&name, 1);
+    }
+    usage
+}
+
+/// Returns the names of the number of a kind's objects.
+fn names_of_count(resource: &Resource) -> Vec<String> {
+    let mut names = vec![format!("{COUNT}{}", resource.qualified_plural())];
+    if resource.group.is_empty() && OLD_NAMES.contains(&&*resource.plural) {
+        names.push(resource.plural.clone());
+    }
+    names
+}
+
+/// Returns true if objects of a kind may use the amount of this name.
+pub(crate) fn may_use(stored: &Resource, name: &str) -> bool {
+    let counts = names_of_count(stored);
+    counts.iter().any(|count| count == name)
+        || stored.strategy.quota_prefixes().iter().any(|own| name.starts_with(own))
+}
+
+/// Returns true if the amount of this name is a number of objects, so that the objects need not be decoded.
+pub(crate) fn is_count(name: &str) -> bool {
+    name.starts_with(COUNT) || OLD_NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn amounts(value: &Value) -> Amounts {
+        Amounts::of(value)
+    }
+
+    #[test]
+    fn a_refusal_names_only_what_is_exceeded_in_upstreams_words() {
+        let quota = Quota::of(&json!({"metadata": {"name": "q"},
+            "spec": {"hard": {"count/machines.cluster.x-k8s.io": "2", "count/secrets": 5, "cpu": "2"}}}));
+        let requested =
+            amounts(&json!({"count/machines.cluster.x-k8s.io": 1, "count/secrets": 1, "other": 9}));
+        let used = amounts(&json!({"count/machines.cluster.x-k8s.io": 2, "count/secrets": 4}));
+        let expected = "exceeded quota: q, requested: count/machines.cluster.x-k8s.io=1, used: \
+            count/machines.cluster.x-k8s.io=2, limited: count/machines.cluster.x-k8s.io=2";
+        assert_eq!(quota.refusal(&requested, &used).as_deref(), Some(expected));
+        assert_eq!(quota.refusal(&requested, &Amounts::default()), None);
+    }
+
+    #[test]
+    fn a_quota_with_scopes_limits_nothing() {
+        let of = |spec: &Value| Quota::of(&json!({"metadata": {"name": "q"}, "spec": spec})).hard;
+        let hard = json!({"count/secrets": "0"});
+        assert!(of(&json!({"hard": hard, "scopes": ["BestEffort"]})).is_empty());
+        assert!(of(&json!({"hard": hard, "scopeSelector": {"matchExpressions": []}})).is_empty());
+        assert!(!of(&json!({"hard": hard, "scopes": []})).is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! ResourceQuota: strategy, validation, table and protobuf form.
+
+use apiserver_machinery::age::age;
+use apiserver_machinery::metadata::qualified_name_errors;
+use apiserver_machinery::object;
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::quota::{canonical, is_whole, whole};
+use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::table::{OwnColumn, OwnTable};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// Names without a group that upstream knows. Those of Pods and volumes limit nothing here.
+const STANDARD: [&str; 19] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// Strategy of ResourceQuota.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResourceQuotaStrategy;
+
+impl Strategy for ResourceQuotaStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    /// Writes numbers as texts, which typed clients expect.
+    fn canonicalize(&self, new: &mut Value) {
+        for part in ["spec", "status"] {
+            for field in ["hard", "used"] {
+                let amounts = new.get_mut(part).and_then(|part| part.get_mut(field));
+                for amount in amounts.and_then(Value::as_object_mut).into_iter().flatten().map(|(_, it)| it) {
+                    if let Some(number) = amount.as_i64() {
+                        *amount = json!(canonical(number));
+                    }
+                }
+            }
+        }
+    }
+
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let at = FieldPath::new("spec.hard");
+        for (name, quantity) in object::at(new, "spec.hard").and_then(Value::as_object).into_iter().flatten()
+        {
+            let path = at.key(name);
+            let wrong = qualified_name_errors(name).into_iter();
+            errors.extend(wrong.map(|why| FieldError::invalid_text(path.clone(), name, &why)));
+            if !name.contains('/') && !STANDARD.contains(&name.as_str()) {
+                let why = "must be a standard resource for quota";
+                errors.push(FieldError::invalid_text(path.clone(), name, why));
+            }
+            if whole(quantity).is_some_and(|amount| amount < 0) {
+                let why = "must be greater than or equal to 0";
+                errors.push(FieldError::invalid(path.clone(), quantity, why));
+            }
+            if name.contains('/') && !is_whole(quantity) {
+                errors.push(FieldError::invalid(path, quantity, "must be an integer"));
+            }
+        }
+        errors
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    fn table(&self) -> Option<OwnTable> {
+        Some(TABLE)
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
+}
+
+/// Protobuf message.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(
+        2,
+        "spec",
+        Shape::Message(&[
+            Field::new(1, "hard", Shape::Quantities),
+            Field::list(2, "scopes", Shape::Text),
+            Field::pointer(3, "scopeSelector", Shape::Message(SELECTOR)),
+        ]),
+    ),
+    Field::new(
+        3,
+        "status",
+        Shape::Message(&[Field::new(1, "hard", Shape::Quantities), Field::new(2, "used", Shape::Quantities)]),
+    ),
+];
+
+const SELECTOR: &[Field] = &[Field::list(
+    1,
+    "matchExpressions",
+    Shape::Message(&[
+        Field::new(1, "scopeName", Shape::Text),
+        Field::new(2, "operator", Shape::Text),
+        Field::list(3, "values", Shape::Text),
+    ]),
+)];
+
+const TABLE: OwnTable = OwnTable {
+    columns: &[
+        OwnColumn { format: "name", ..column("Name", "Name of the quota.") },
+        column("Request", "Used and allowed amounts."),
+        column("Limit", "Used and allowed limits of Pods. Capstan runs no Pods."),
+        column("Age", "Time since its creation."),
+    ],
+    cells,
+};
+
+const fn column(name: &'static str, description: &'static str) -> OwnColumn {
+    OwnColumn { name, format: "", priority: 0, description }
+}
+
+fn cells(quota: &Value, now: Timestamp) -> Vec<Value> {
+    let empty = Map::new();
+    let amounts = |path: &str| object::at(quota, path).and_then(Value::as_object).unwrap_or(&empty);
+    let (hard, used) = (amounts("status.hard"), amounts("status.used"));
+    let mut names: Vec<&String> = hard.keys().collect();
+    names.sort_unstable();
+    let text = |are_limits: bool| {
+        let own = names.iter().filter(|name| name.starts_with("limits.") == are_limits);
+        let shown = |amounts: &Map<String, Value>, name: &str| {
+            amounts.get(name).and_then(Value::as_str).unwrap_or("0").to_owned()
+        };
+        let texts = own.map(|name| format!("{name}: {}/{}", shown(used, name), shown(hard, name)));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        json!(object::name(quota)),
+        json!(text(false)),
+        json!(text(true)),
+        json!(age(object::meta(quota, "creationTimestamp"), now)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_qualified_and_numbers_of_objects_are_whole_and_positive() {
+        let table = [
+            ("count/machines.cluster.x-k8s.io", json!("5"), None),
+            ("capstan.dev/servers.m1.large", json!(5), None),
+            ("requests.cpu", json!("1500m"), None),
+            ("secrets", json!("-1"), Some("must be greater than or equal to 0")),
+            ("count/secrets", json!("1500m"), Some("must be an integer")),
+            ("machines", json!("5"), Some("must be a standard resource for quota")),
+            ("count/a b", json!("5"), Some("")),
+        ];
+        for (name, amount, expected) in table {
+            let quota = json!({"spec": {"hard": {name: amount}}});
+            let errors: Vec<String> =
+                ResourceQuotaStrategy.validate(&quota, None).iter().map(ToString::to_string).collect();
+            assert_eq!(errors.is_empty(), expected.is_none(), "{errors:?}");
+            if let Some(expected) = expected {
+                assert!(errors[0].starts_with(&format!("spec.hard[{name}]")), "{errors:?}");
+                assert!(errors[0].contains(expected), "{errors:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_become_texts_and_the_table_shows_the_use() {
+        let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"a": 1000, "b": "7"}},
+            "status": {"hard": {"count/a": "2", "limits.cpu": "1"}, "used": {"count/a": "1"}}});
+        ResourceQuotaStrategy.canonicalize(&mut quota);
+        assert_eq!(quota["spec"]["hard"], json!({"a": "1k", "b": "7"}));
+        let cells = cells(&quota, Timestamp::now());
+        assert_eq!(cells[..3], [json!("q"), json!("count/a: 1/2"), json!("limits.cpu: 0/1")]);
+    }
+}
