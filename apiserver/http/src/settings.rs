@@ -8,8 +8,8 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::documents::IssuerDocuments;
-use crate::flow_control::FlowControl;
 use crate::download_endpoint::DownloadEndpoint;
+use crate::flow_control::FlowControl;
 use crate::observe::audit::AuditLog;
 use crate::token_endpoint::TokenEndpoint;
 

@@ -16,8 +16,8 @@ use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
-    BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments, StorageCommand,
-    StoreArguments, StoreKind,
+    BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments,
+    StorageCommand, StoreArguments, StoreKind,
 };
 pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,

@@ -27,8 +27,8 @@ use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
-use crate::serve::upkeep::Upkeep;
 use crate::quotas::QuotaStatus;
+use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
 use crate::{
     admission, authorities, certificate_signer, certificate_uses, host_copies, quotas, rbac, revocations,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver_access::User;
+use apiserver_machinery::resource::Resource;
 use apiserver_trace::Span;
 use http::HeaderMap;
-use apiserver_machinery::resource::Resource;
 use http_body::Body;
 
 use crate::flow_control::Seat;

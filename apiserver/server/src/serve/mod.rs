@@ -114,8 +114,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
     let authenticator = Arc::new(authenticator.with_observer(uses));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
-    let audit = settings.audit.clone();
-    follow_audit_policy(configuration, audit.as_ref(), &supervisor)?;
+    let audit = audit_with_policy(configuration, &settings, &supervisor)?;
     let policy = RbacPolicy::default();
     let (authorizer, authorization) = direct_authorizer(configuration, &policy, host.as_deref()).await?;
     let parts = Parts {
@@ -148,8 +147,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let replica = upkeep.replica(address.to_string());
-    supervisor.spawn("stored form", upkeep.clone().follow(shutdown.clone()));
+    let replica = upkeep.start(address.to_string(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -491,16 +489,18 @@ fn supervise_access(
     }
 }
 
-/// Applies the audit policy, if there is one, and spawns the task that follows its file.
-fn follow_audit_policy(
+/// Returns the audit log. If there is a policy, applies it and spawns the task that follows its file.
+fn audit_with_policy(
     configuration: &ServerConfiguration,
-    log: Option<&AuditLog>,
+    settings: &Settings,
     supervisor: &Supervisor,
-) -> anyhow::Result<()> {
-    let (Some(path), Some(log)) = (&configuration.audit.policy_file, log) else { return Ok(()) };
-    let file = PolicyFile::open(path, log)?;
-    supervisor.spawn("audit policy", file.follow(supervisor.shutdown().clone()));
-    Ok(())
+) -> anyhow::Result<Option<AuditLog>> {
+    let log = settings.audit.clone();
+    if let (Some(path), Some(log)) = (&configuration.audit.policy_file, &log) {
+        let file = PolicyFile::open(path, log)?;
+        supervisor.spawn("audit policy", file.follow(supervisor.shutdown().clone()));
+    }
+    Ok(log)
 }
 
 fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {

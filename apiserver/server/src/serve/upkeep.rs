@@ -51,15 +51,13 @@ impl Upkeep {
         })
     }
 
-    /// Returns the keeper of the record of this replica, which has this address.
-    pub(super) fn replica(&self, address: String) -> ReplicaRecord {
+    /// Follows the stored form, and returns the keeper of the record of this replica, which has this address.
+    ///
+    /// The server shuts down if this release cannot read the form.
+    pub(super) fn start(&self, address: String, supervisor: &Supervisor) -> ReplicaRecord {
+        supervisor.spawn("stored form", self.form.clone().follow(supervisor.shutdown().clone()));
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         ReplicaRecord::new(store, encryption, address, self.replica_metrics.clone())
-    }
-
-    /// Follows the stored form until `shutdown`, which it cancels if this release cannot read the form.
-    pub(super) async fn follow(self, shutdown: CancellationToken) {
-        self.form.follow(shutdown).await;
     }
 
     /// Spawns the tasks of the leader, which end with its term.

@@ -143,7 +143,8 @@ fn check_paths(file: &RuleFile, at: &FieldPath, errors: &mut Vec<FieldError>) {
         };
         errors.push(FieldError::invalid_text(at.index(index), path, wrong));
     }
-    if !file.paths.is_empty() && !(file.resources.is_empty() && file.namespaces.is_empty()) {
+    let is_of_objects = !file.resources.is_empty() || !file.namespaces.is_empty();
+    if !file.paths.is_empty() && is_of_objects {
         let why = "a rule is either for paths, or for resources and namespaces";
         errors.push(FieldError::invalid(at.clone(), &json!(file.paths), why));
     }
