@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -163,25 +164,14 @@ func readiness(ctx context.Context, r *reconciler) error {
 		ready   string
 		current bool
 	}{{"Unknown", false}, {"True", true}} {
-		found, err := r.live(ctx, deployment)
-		if err != nil {
-			return err
-		}
-		found.Object["status"] = map[string]any{
-			"observedGeneration": found.GetGeneration(),
-			"conditions": []any{map[string]any{
-				"type": "Ready", "status": step.ready, "reason": "Simulated", "message": "",
-				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-			}},
-		}
-		if err := r.client.Status().Update(ctx, found, client.FieldOwner("controller")); err != nil {
+		if err := r.setReady(ctx, deployment, step.ready); err != nil {
 			return err
 		}
 		timeout := time.Second
 		if step.current {
 			timeout = 20 * time.Second
 		}
-		err = r.manager.WaitForSetWithContext(ctx, set, waitOptions(timeout))
+		err := r.manager.WaitForSetWithContext(ctx, set, waitOptions(timeout))
 		if step.current != (err == nil) {
 			return fmt.Errorf("waiting with condition Ready=%s: %w", step.ready, err)
 		}
@@ -192,4 +182,22 @@ func readiness(ctx context.Context, r *reconciler) error {
 	}
 	// Fields that a controller sets are not drift.
 	return r.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
+}
+
+// setReady writes the condition Ready. Capstan's own controller writes the status, too, so a conflict is tried again.
+func (r *reconciler) setReady(ctx context.Context, deployment *unstructured.Unstructured, ready string) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		found, err := r.live(ctx, deployment)
+		if err != nil {
+			return err
+		}
+		found.Object["status"] = map[string]any{
+			"observedGeneration": found.GetGeneration(),
+			"conditions": []any{map[string]any{
+				"type": "Ready", "status": ready, "reason": "Simulated", "message": "",
+				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			}},
+		}
+		return r.client.Status().Update(ctx, found, client.FieldOwner("controller"))
+	})
 }
