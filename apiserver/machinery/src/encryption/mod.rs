@@ -191,7 +191,8 @@ impl Encryption {
         self.rules().values().flatten().filter_map(Provider::id).collect()
     }
 
-    /// Seals a value with the key of this name. `None` if there is no such key that seals.
+    /// Seals a value with the key of this name, so that each release can open it: a downgrade does not rewrite it. `None`
+    /// if there is no such key that seals.
     ///
     /// # Errors
     /// `Seal`; `Kms`.
@@ -199,7 +200,7 @@ impl Encryption {
         let rules = self.rules();
         let mut all = rules.values().flatten();
         let found = all.find(|it| it.seals() && it.id().as_deref() == Some(id));
-        let sealed = found.map(|it| it.seal(key, Bytes::copy_from_slice(value), self.is_derived()));
+        let sealed = found.map(|it| it.seal(key, Bytes::copy_from_slice(value), false));
         sealed.transpose()
     }
 

@@ -60,8 +60,8 @@ impl Entries for Scan<'_> {
 pub(super) async fn restore(setup: &Setup, backup: &Verified, replace: bool) -> anyhow::Result<String> {
     let configuration = setup.etcd()?;
     let target = configuration.endpoints.join(", ");
-    let after = backup.header.revision;
-    match fill(&configuration, backup, backup.identity(), after, replace).await {
+    let new = NewData { by: backup.identity(), after: backup.header.revision, form: backup.header.form };
+    match fill(&configuration, backup, new, replace).await {
         Err(error) if !replace && is_refused(&error) && has_all(&configuration, backup).await => {
             Ok(describe_nothing(&target))
         }
@@ -83,16 +83,26 @@ pub(super) async fn has_all(configuration: &EtcdConfiguration, source: &impl Sou
     equal.await.is_ok()
 }
 
+/// Data that replace those of a store.
+pub(super) struct NewData {
+    /// Their identity, for people.
+    pub(super) by: String,
+    /// Their newest revision.
+    pub(super) after: Revision,
+    /// Their newest stored form.
+    pub(super) form: u64,
+}
+
 /// Replaces the data of an etcd by those of a source, or continues that. Returns the prefix of the former data.
 pub(super) async fn fill(
     configuration: &EtcdConfiguration,
     source: &impl Source,
-    by: String,
-    after: Revision,
+    new: NewData,
     replace: bool,
 ) -> anyhow::Result<(Copied, Option<String>)> {
     let aside = replace.then(|| format!("/capstan-replaced-{}/", now()));
-    let mut replacement = Replacement { by, aside, after, moved: false };
+    let NewData { by, after, form } = new;
+    let mut replacement = Replacement { by, aside, after, form, moved: false };
     let mut store = EtcdStore::replace(configuration.clone(), &mut replacement).await?;
     if !replacement.moved {
         if let Some(aside) = &replacement.aside {

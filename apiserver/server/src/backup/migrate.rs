@@ -7,6 +7,7 @@ use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
+use super::etcd::NewData;
 use super::restore::{describe_copy, describe_nothing};
 use super::{Setup, block_on, embedded, etcd, open_embedded};
 use crate::cli::{MigrateArguments, StoreKind};
@@ -49,8 +50,9 @@ async fn to_etcd(
     let source = if arguments.force { EmbeddedStore::open_migrated(path)? } else { open_embedded(path)? };
     let (revision, target) = (source.current_revision().await?, configuration.endpoints.join(", "));
     let by = format!("the migration of {} at revision {revision}", path.display());
+    let new = NewData { by, after: revision, form: source.form().committed };
     let entries: &dyn Store = &source;
-    let text = match etcd::fill(configuration, &entries, by, revision, arguments.replace).await {
+    let text = match etcd::fill(configuration, &entries, new, arguments.replace).await {
         Ok((copied, aside)) => describe_copy(copied, &target, aside.as_deref()),
         // An earlier attempt ended just before the mark.
         Err(error) if etcd::is_refused(&error) && etcd::has_all(configuration, &entries).await => {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use storage_backup::{BackupKey, Copied, Header, Summary};
+use storage_contract::Form;
 use tempfile::TempDir;
 
 use super::location::{Location, uploads};
@@ -62,6 +63,14 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let backup = Verified { path: file, key, header, summary };
     output::print(&format!("{}{}", backup.describe(&arguments.file), values.describe(&path)))?;
     let Some(to) = arguments.to else { return values.result() };
+    if !Form::READ.contains(&backup.header.form) {
+        bail!(
+            "{}: its values have the stored form {}, and this release reads {:?}; restore it with a newer release",
+            arguments.file,
+            backup.header.form,
+            Form::READ
+        );
+    }
     let text = match to {
         StoreKind::Etcd => block_on(etcd::restore(&setup, &backup, arguments.replace))?,
         StoreKind::Embedded => block_on(embedded::restore(&setup.embedded(), &backup, arguments.replace))?,

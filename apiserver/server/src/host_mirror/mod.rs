@@ -51,6 +51,8 @@ pub(crate) struct Mirroring {
     accounts: Arc<ArcSwap<HashMap<String, String>>>,
     /// True while all watches go on.
     is_current: Arc<AtomicBool>,
+    /// True while the host has more permissions than the mirror may have.
+    is_too_large: Arc<AtomicBool>,
     changes: watch::Sender<u64>,
 }
 
@@ -72,6 +74,7 @@ impl Mirroring {
             permissions: Arc::default(),
             accounts: Arc::default(),
             is_current: Arc::default(),
+            is_too_large: Arc::default(),
             changes: watch::Sender::new(0),
         }
     }
@@ -151,20 +154,28 @@ impl Mirroring {
             if watches.permissions_are_read() {
                 self.set_permissions(&watches.permissions());
             }
-            self.is_current.store(watches.are_current(), Ordering::Release);
+            self.note_age(watches);
         });
         let of_accounts = collect(accounts, || {
             if watches.accounts_are_read() {
                 self.set_accounts(watches.accounts());
             }
-            self.is_current.store(watches.are_current(), Ordering::Release);
+            self.note_age(watches);
         });
         let _stale = OnEnd(&self.is_current);
         tokio::join!(of_permissions, of_accounts);
     }
 
+    /// Notes whether the mirror is as the host is. Permissions that do not fit grow old, as if the host were down.
+    fn note_age(&self, watches: &Watches) {
+        let is_current = watches.are_current() && !self.is_too_large.load(Ordering::Acquire);
+        self.is_current.store(is_current, Ordering::Release);
+    }
+
     fn set_permissions(&self, permissions: &Permissions) {
-        match permissions.copies(MOST) {
+        let copies = permissions.copies(MOST);
+        self.is_too_large.store(copies.is_none(), Ordering::Release);
+        match copies {
             Some(copies) => {
                 self.mirror.set_permissions(Snapshot::new(permissions.policy()));
                 self.permissions.store(Arc::new(copies));
@@ -172,7 +183,7 @@ impl Mirroring {
             }
             None => tracing::error!(
                 bytes = MOST,
-                "the roles and bindings of the host cluster are larger than the mirror may be; the last ones stay"
+                "the roles and bindings of the host cluster are larger than the mirror may be; the last ones stay until their bound"
             ),
         }
     }

@@ -7,7 +7,7 @@ use apiserver_trace::{Exporter, Kind, Span};
 use async_trait::async_trait;
 use bytes::Bytes;
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreResult, Unchanged, WatchStream,
+    Entry, Form, Key, KeyRange, ListOptions, Page, Revision, Store, StoreResult, Unchanged, WatchStream,
 };
 
 use crate::config::ServerConfiguration;
@@ -115,6 +115,22 @@ impl Store for TracedStore {
 
     fn history(&self) -> u64 {
         self.0.history()
+    }
+
+    fn form(&self) -> Form {
+        self.0.form()
+    }
+
+    fn unreadable_form(&self) -> Option<u64> {
+        self.0.unreadable_form()
+    }
+
+    fn stray_writes(&self) -> u64 {
+        self.0.stray_writes()
+    }
+
+    async fn change_form(&self, expected: Form, new: Form) -> StoreResult<()> {
+        traced("store form", self.0.change_form(expected, new)).await
     }
 
     fn is_rewound(&self) -> bool {

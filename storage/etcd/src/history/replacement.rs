@@ -25,8 +25,19 @@ pub struct Replacement {
     /// Newest revision of the new data. All revisions after the replacement are larger, also than those of the present
     /// data.
     pub after: Revision,
+    /// Newest stored form of the new data.
+    pub form: u64,
     /// Set by the store: true if the present data are put aside, and the new ones can be written.
     pub moved: bool,
+}
+
+/// Returns the stored form after a replacement by data of this form.
+///
+/// No form is committed that was not there before, because replicas of the last release may be running. Values of an
+/// older form may be among the new ones.
+fn form_of(present: Option<&Marked>, new: u64) -> Form {
+    let committed = present.map_or(Form::OLDEST, |marked| marked.record.form.committed);
+    Form { committed: committed.max(new), least: Form::OLDEST, to: None }
 }
 
 impl History {
@@ -47,13 +58,13 @@ impl History {
                     refuse_another(other.as_ref())?;
                     refuse_data(&calls, prefix, text.is_some()).await?;
                 }
+                let form = form_of(other.as_ref(), replacement.form);
                 let numbering = other.map_or_else(Numbering::default, |marked| marked.record.numbering);
                 let least = replacement.after.max(numbering.revision(revision));
                 let aside = replacement.aside.clone().unwrap_or_default();
                 let moved = aside.is_empty();
                 let mark = Some(Mark::Replacing { by, aside, moved });
-                let marked =
-                    Marked { record: Record::new(offset_above(least), Form::of(Form::NEWEST)), mark };
+                let marked = Marked { record: Record::new(offset_above(least), form), mark };
                 let written = replace(&calls, &key, text, &marked.text()).await?;
                 (marked, written.ok_or_else(changed)?)
             }

@@ -233,7 +233,7 @@ async fn replaced(
 
 fn replacement(by: &str, aside: Option<&str>, after: u64) -> Replacement {
     let (by, aside) = (by.to_owned(), aside.map(str::to_owned));
-    Replacement { by, aside, after: Revision::new(after), moved: false }
+    Replacement { by, aside, after: Revision::new(after), form: 3, moved: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]
