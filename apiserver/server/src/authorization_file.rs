@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pki;
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 
 /// Interval at which the file is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -111,7 +112,8 @@ impl AuthorizationFile {
 
     /// Applies the file after each change, until `shutdown`.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
+        let mut rereads = Rereads::every(POLL_INTERVAL);
+        while shutdown.run_until_cancelled(rereads.next()).await.is_some() {
             match self.reload().await {
                 Ok(false) => self.health.succeed(),
                 Ok(true) => {

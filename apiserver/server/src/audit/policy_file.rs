@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pki;
 use crate::reload_health::ReloadHealth;
+use crate::rereads::Rereads;
 
 /// Interval at which the file is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -36,11 +37,8 @@ impl PolicyFile {
 
     /// Applies the file after each change, until `shutdown`. While it is invalid, the last policy stays in force.
     pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-            }
+        let mut rereads = Rereads::every(POLL_INTERVAL);
+        while shutdown.run_until_cancelled(rereads.next()).await.is_some() {
             match self.reload() {
                 Ok(is_new) => {
                     self.health.succeed();
