@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::audiences::Audiences;
-use crate::health::HostHealth;
+use crate::health::{HostHealth, HostState};
 use crate::in_flight::{InFlight, Overloaded};
 use crate::mirror::HostMirror;
 use crate::retry;
@@ -157,6 +157,11 @@ impl TokenSource for HostTokens {
         let Some(offline) = offline else { return self.ask(token, hash).await };
         match tokio::time::timeout(PATIENCE, self.ask(token, hash)).await {
             Ok(Ok(user)) => Ok(user),
+            // While the host is up, only it knows whether the pod of the token exists. An error may be a flood of tokens.
+            Ok(Err(error)) if self.health.state() == HostState::Up => Err(error),
+            Err(_) if self.health.state() == HostState::Up => {
+                Err(ReviewFailed("the host cluster did not review the token in time: try again".to_owned()))
+            }
             Ok(Err(_)) | Err(_) => offline.review(token, &self.audiences, self.health.state()).await,
         }
     }

@@ -364,7 +364,8 @@ pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a file atomically. Only its owner can read it.
+/// Writes a file atomically. Only its owner can read it. A file that exists keeps its owner: an administrator may write one
+/// of the server.
 pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -376,9 +377,21 @@ pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
         let mut file = options.open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
+        keep_owner(&file, path)?;
         std::fs::rename(&temporary, path)
     };
     write().with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+/// Gives a new file the owner of the one that it replaces.
+fn keep_owner(new: &std::fs::File, replaced: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let Ok(old) = std::fs::metadata(replaced) else { return Ok(()) };
+    let own = new.metadata()?;
+    if (own.uid(), own.gid()) == (old.uid(), old.gid()) {
+        return Ok(());
+    }
+    fchown(new, Some(old.uid()), Some(old.gid()))
 }
 
 #[cfg(test)]

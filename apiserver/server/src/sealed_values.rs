@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::encryption::{Encryption, EncryptionError};
 use apiserver_machinery::resource::ROOT;
 use bytes::Bytes;
 use serde::Serialize;
@@ -41,35 +41,47 @@ impl SealedValues {
         Ok(Key::new(format!("{ROOT}{}/{kind}/{name}", self.folder))?)
     }
 
-    /// Returns a value. One that cannot be opened is as good as none.
+    /// Returns a value. One that no key opens is as good as none.
+    ///
+    /// # Errors
+    /// A store or a KMS plug-in that does not answer.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         kind: &str,
         name: &str,
     ) -> anyhow::Result<Option<T>> {
         let entry = self.store.get(&self.key(kind, name)?).await?;
-        Ok(entry.and_then(|entry| self.open(&entry)))
+        Ok(entry.map(|entry| self.open(&entry)).transpose()?.flatten())
     }
 
-    fn open<T: DeserializeOwned>(&self, entry: &Entry) -> Option<T> {
+    fn open<T: DeserializeOwned>(&self, entry: &Entry) -> Result<Option<T>, EncryptionError> {
         let key = entry.key.as_str();
-        let opened = self.encryption.open(RULE, key, &entry.value).map_err(|error| error.to_string());
+        let opened = match self.encryption.open(RULE, key, &entry.value) {
+            Err(error) if error.is_temporary() => return Err(error),
+            opened => opened.map_err(|error| error.to_string()),
+        };
         // The error of the decoder may quote the value.
         let decoded = opened
             .and_then(|json| serde_json::from_slice(&json).map_err(|_| format!("{key}: not decodable")));
-        decoded.inspect_err(|error| tracing::warn!(error, "a sealed value cannot be used")).ok()
+        Ok(decoded.inspect_err(|error| tracing::warn!(error, "a sealed value cannot be used")).ok())
     }
 
-    /// Returns all values of a kind, by their names.
+    /// Returns all values of a kind, by their names, without those that no key opens.
+    ///
+    /// # Errors
+    /// A store or a KMS plug-in that does not answer.
     pub(crate) async fn list<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<HashMap<String, T>> {
         let mut all = HashMap::new();
-        self.scan(kind, |name, entry| {
-            if let Some(value) = self.open(entry) {
+        let mut failure = None;
+        self.scan(kind, |name, entry| match self.open(entry) {
+            Ok(Some(value)) => {
                 all.insert(name.to_owned(), value);
             }
+            Ok(None) => {}
+            Err(error) => failure = Some(error),
         })
         .await?;
-        Ok(all)
+        failure.map_or(Ok(all), |error| Err(error.into()))
     }
 
     /// Visits all entries of a kind.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use super::HostMirror;
 use crate::authorizer::HostAuthorizer;
+use crate::health::HostState;
 
 /// Verbs that make a user another one, or give permissions.
 const GIVES: [&str; 3] = ["bind", "escalate", "impersonate"];
@@ -50,7 +51,11 @@ impl Authorizer for MirroredAuthorizer {
         }
         let verdict = self.host.judge(attributes).await;
         match &verdict.decision {
-            Decision::Error(_) if self.decides => self.mirror.decide(attributes),
+            // While the host is up, an error is an answer of its own, or the caller's own flood of questions. Neither may open
+            // the mirror, which knows less than the host.
+            Decision::Error(_) if self.decides && self.mirror.0.health.state() != HostState::Up => {
+                self.mirror.decide(attributes)
+            }
             decision => {
                 self.mirror.compare(attributes, decision);
                 verdict

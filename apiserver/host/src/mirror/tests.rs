@@ -135,6 +135,9 @@ async fn the_host_decides_while_it_answers_and_its_refusals_count_only_when_it_i
     assert_eq!(code(&authorizer.judge(&asks("alice", "list", GROUP, "machines")).await), 403);
     host.answer(status(500));
     let verdict = authorizer.judge(&asks("alice", "delete", GROUP, "machines")).await;
+    assert_eq!(code(&verdict), 503, "it is up, and only it decides");
+    health.set(HostState::Slow);
+    let verdict = authorizer.judge(&asks("alice", "delete", GROUP, "machines")).await;
     assert_eq!((code(&verdict), verdict.authorizer.as_str()), (200, NAME));
     health.set(HostState::Other);
     let verdict = authorizer.judge(&asks("alice", "create", GROUP, "machines")).await;

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use storage_backup::{BackupError, Copied, ROOT, Scan, compare, copy_in, move_aside};
-use storage_contract::{Entry, Revision, Store, StoreError};
+use storage_contract::{Entry, Form, Revision, Store, StoreError};
 use storage_etcd::{EtcdConfiguration, EtcdStore, Replacement};
 
 use super::restore::{Verified, describe_copy, describe_nothing};
@@ -102,6 +102,8 @@ pub(super) async fn fill(
 ) -> anyhow::Result<(Copied, Option<String>)> {
     let aside = replace.then(|| format!("/capstan-replaced-{}/", now()));
     let NewData { by, after, form } = new;
+    // The embedded store has one form, but may have values of a newer one, from an etcd.
+    let form = form.max(form_of_values(source).await?);
     let mut replacement = Replacement { by, aside, after, form, moved: false };
     let mut store = EtcdStore::replace(configuration.clone(), &mut replacement).await?;
     if !replacement.moved {
@@ -114,6 +116,15 @@ pub(super) async fn fill(
     let copied = copy(source, &store).await?;
     store.advance_replacement().await?;
     Ok((copied, replacement.aside))
+}
+
+/// Returns the newest stored form of the values.
+async fn form_of_values(source: &impl Source) -> anyhow::Result<u64> {
+    let (mut entries, mut form) = (source.entries().await?, Form::OLDEST);
+    while let Some(entry) = entries.next_entry().await? {
+        form = form.max(Form::needed(&entry.value));
+    }
+    Ok(form)
 }
 
 /// Copies all entries into a store, and compares them.

@@ -23,6 +23,8 @@ pub(crate) struct Upkeep {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     form: StoredForm,
+    /// False for the embedded store, whose form does not change.
+    has_forms: bool,
     /// Time for which all replicas must run a release before its stored form is committed.
     delay: Duration,
     replica_metrics: ReplicaMetrics,
@@ -43,6 +45,7 @@ impl Upkeep {
         let (store, encryption) = (Arc::clone(store), encryption.encryption());
         Ok(Self {
             form: StoredForm::new(Arc::clone(&store), Arc::clone(&encryption), metrics),
+            has_forms: configuration.storage.etcd.is_some(),
             delay: configuration.form_delay()?,
             replica_metrics: ReplicaMetrics::registered(metrics),
             rewrite_metrics: RewriteMetrics::registered(metrics),
@@ -65,7 +68,9 @@ impl Upkeep {
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         let rewriter = Rewriter::new(store, encryption, Some(registry), self.rewrite_metrics.clone());
         running.spawn(rewriter.run(term.clone()));
-        running.spawn(self.form.clone().commit(self.delay, term.clone()));
+        if self.has_forms {
+            running.spawn(self.form.clone().commit(self.delay, term.clone()));
+        }
     }
 
     /// Returns the reason why the server has ended, if it is an error.

@@ -29,6 +29,8 @@ pub(crate) struct Incarnation {
     key: Vec<u8>,
     /// Text of the record.
     text: String,
+    /// True if the record has a mark.
+    has_mark: bool,
     /// Cluster id of the etcd.
     cluster: u64,
     /// Largest revision of etcd in any answer.
@@ -56,15 +58,16 @@ impl Incarnation {
             id,
             key,
             text,
+            has_mark: false,
             cluster,
             seen: Arc::new(AtomicI64::new(seen)),
         }
     }
 
     /// Returns the same incarnation with the stored form of a newer record, found at this revision of etcd; `None` if it is
-    /// the record of another one.
+    /// the record of another one, or if this one has a mark: what a restore writes must end with its mark.
     pub(super) fn with_form_of(&self, record: &Record, form_since: i64) -> Option<Self> {
-        let is_same = record.incarnation == self.id && record.numbering == self.numbering;
+        let is_same = record.incarnation == self.id && record.numbering == self.numbering && !self.has_mark;
         is_same.then(|| Self {
             form: record.form,
             form_since,
@@ -77,7 +80,8 @@ impl Incarnation {
 
     /// Creates it for a record with a mark, on which the writes of a restore depend.
     pub(super) fn marked(key: &[u8], marked: &Marked, position: (u64, i64)) -> Self {
-        Self { text: marked.text(), ..Self::new(0, key, &marked.record, position) }
+        let has_mark = marked.mark.is_some();
+        Self { text: marked.text(), has_mark, ..Self::new(0, key, &marked.record, position) }
     }
 
     /// Returns true if an entry has a newer form than any server on the record writes.
