@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
-use crate::user::{self, Realm, User};
+use crate::user::{self, AUTHENTICATED, MACHINES, Realm, User};
 pub use issuers::Issuer;
 use issuers::Issuers;
 pub use observer::CertificateObserver;
@@ -112,6 +112,16 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     }
 }
 
+/// Directory of the Machines, which says whether the one of a certificate exists.
+#[async_trait]
+pub trait MachineDirectory: Send + Sync + std::fmt::Debug + 'static {
+    /// Returns true if this Machine exists with this uid. One that was deleted and made anew has another uid.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if storage does not answer.
+    async fn has(&self, namespace: &str, name: &str, uid: &str) -> Result<bool, ReviewFailed>;
+}
+
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
 /// front proxy's connection it accepts nothing but the headers.
 ///
@@ -123,6 +133,7 @@ pub struct Authenticator {
     keystone: Option<Arc<dyn TokenSource>>,
     issuers: Issuers,
     certificates: Option<Arc<dyn CertificateObserver>>,
+    machines: Option<Arc<dyn MachineDirectory>>,
     /// Only paths of requests without credentials. `None` allows all.
     anonymous_paths: ArcSwapOption<Vec<String>>,
 }
@@ -144,6 +155,12 @@ impl Authenticator {
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn CertificateObserver>) -> Self {
         Self { certificates: Some(observer), ..self }
+    }
+
+    /// Accepts the certificates of machines that the directory has. Without a directory, none is accepted.
+    #[must_use]
+    pub fn with_machines(self, machines: Arc<dyn MachineDirectory>) -> Self {
+        Self { machines: Some(machines), ..self }
     }
 
     /// Accepts the tokens of an issuer. It comes before the issuers of the authentication file.
@@ -204,13 +221,31 @@ impl Authenticator {
             if let Some(observer) = self.certificates.as_ref().filter(|_| client.last_report.is_due()) {
                 observer.used(client);
             }
-            let user = client.user.get_or_init(|| finished(user_of_certificate(client), Realm::Own));
+            let realm = if client.is_machine() { Realm::Machine } else { Realm::Own };
+            let user = client.user.get_or_init(|| finished(user_of_certificate(client), realm));
+            self.check_machine(user).await?;
             return Ok(Arc::clone(user));
         }
         match credential {
             Credential::None if peer.is_refused() => Err(Unauthenticated::Refused),
             Credential::None => Ok(Arc::new(User::anonymous())),
             shown => self.user_of_token(shown).await,
+        }
+    }
+
+    /// Checks that the Machine of a machine's user exists.
+    async fn check_machine(&self, user: &User) -> Result<(), Unauthenticated> {
+        if user.realm != Realm::Machine {
+            return Ok(());
+        }
+        let (Some((namespace, name)), Some(uid), Some(machines)) =
+            (user.machine(), &user.uid, &self.machines)
+        else {
+            return Err(Unauthenticated::Refused);
+        };
+        match machines.has(namespace, name, uid).await? {
+            true => Ok(()),
+            false => Err(Unauthenticated::Refused),
         }
     }
 
@@ -289,7 +324,13 @@ async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenti
 /// Returns the user of a realm. It removes the groups that no certificate, header or token can claim: those of the
 /// server's own identities, and the one of machines. A host cannot set the attributes of this server.
 fn finished(mut user: User, realm: Realm) -> Arc<User> {
-    user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
+    user.groups.retain(|group| !group.starts_with("system:capstan:"));
+    if realm == Realm::Machine {
+        // Whatever the certificate says: bindings for other groups are not for machines.
+        user = User { groups: vec![MACHINES.to_owned(), AUTHENTICATED.to_owned()], ..user };
+    } else {
+        user.groups.retain(|group| group != MACHINES);
+    }
     if realm == Realm::Host {
         user.extra.retain(|key, _| !key.starts_with(user::OWN_EXTRA) || key == user::UNVERIFIED);
     }
@@ -298,6 +339,7 @@ fn finished(mut user: User, realm: Realm) -> Arc<User> {
 
 fn user_of_certificate(peer: &PeerIdentity) -> User {
     let mut user = User::authenticated(&peer.common_name, peer.organizations.clone());
+    user.uid = peer.uid.clone().filter(|_| peer.is_machine());
     let credential = format!("X509SHA256={}", peer.fingerprint);
     user.extra.insert(user::CREDENTIAL_ID.to_owned(), vec![credential]);
     if let Some(reason) = peer.break_glass_reason() {

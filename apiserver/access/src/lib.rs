@@ -16,8 +16,8 @@ mod token_hash;
 mod user;
 
 pub use authenticator::{
-    Authenticated, Authenticator, CertificateObserver, Issuer, RequestHeaders, ReviewFailed, TokenSource,
-    Unauthenticated,
+    Authenticated, Authenticator, CertificateObserver, Issuer, MachineDirectory, RequestHeaders,
+    ReviewFailed, TokenSource, Unauthenticated,
 };
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
@@ -25,4 +25,4 @@ pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};
 pub use token_hash::{TokenHash, TokenHasher};
-pub use user::{BREAK_GLASS, CREDENTIAL_ID, OWN_EXTRA, REALM, Realm, UNVERIFIED, User};
+pub use user::{BREAK_GLASS, CREDENTIAL_ID, MACHINES, OWN_EXTRA, REALM, Realm, UNVERIFIED, User};

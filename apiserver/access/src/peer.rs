@@ -163,6 +163,12 @@ fn verifier(roots: &[CertificateDer<'static>]) -> Result<Option<Arc<dyn ClientCe
 /// Content of the object identifier of a description: 2.5.4.13.
 const DESCRIPTION: &[u8] = &[0x55, 0x04, 0x0d];
 
+/// Content of the object identifier of a user's uid: 1.3.6.1.4.1.57683.2, as upstream has it.
+const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
+
+/// Begin of the common names of the server's own CAs of machines, before their number.
+const MACHINE_CA: &str = "capstan-machine-ca-";
+
 /// Identity of a verified client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
@@ -178,6 +184,8 @@ pub struct PeerIdentity {
     pub serial_number: String,
     /// Description in the subject: the reason of a certificate for emergencies.
     pub description: Option<String>,
+    /// Uid in the subject, which the certificate of a machine has.
+    pub uid: Option<String>,
     /// Begin of the validity. Unit: seconds since 1970.
     pub not_before: i64,
     /// Expiry. Unit: seconds since 1970.
@@ -199,6 +207,11 @@ impl PeerIdentity {
     pub fn break_glass_reason(&self) -> Option<&str> {
         let is_master = self.organizations.iter().any(|group| group == MASTERS);
         self.description.as_deref().filter(|_| is_master)
+    }
+
+    /// Returns true for a certificate of a CA of machines.
+    pub(crate) fn is_machine(&self) -> bool {
+        self.issuer.starts_with(MACHINE_CA)
     }
 
     /// Returns the certificate as revocations name it.
@@ -223,9 +236,11 @@ impl PeerIdentity {
         }
         let organizations =
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
-        let mut attributes = subject.iter_attributes();
-        let description = attributes.find(|attribute| attribute.attr_type().as_bytes() == DESCRIPTION);
-        let description = description.and_then(|found| found.as_str().ok()).map(str::to_owned);
+        let attribute = |kind: &[u8]| {
+            let found = subject.iter_attributes().find(|it| it.attr_type().as_bytes() == kind)?;
+            found.as_str().ok().map(str::to_owned)
+        };
+        let (description, uid) = (attribute(DESCRIPTION), attribute(UID));
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let issuer = certificate.issuer().iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -242,6 +257,7 @@ impl PeerIdentity {
             issuer,
             serial_number,
             description,
+            uid,
             not_before,
             not_after,
             is_client,

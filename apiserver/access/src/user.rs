@@ -15,6 +15,12 @@ const ANONYMOUS: &str = "system:anonymous";
 /// Group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
+/// Group of machines. Only a certificate of the CA of machines gives it.
+pub const MACHINES: &str = "system:machines";
+
+/// Begin of the name of a machine's user, before the namespace, a colon and the name of its Machine.
+const MACHINE: &str = "system:machine:";
+
 /// Prefix of the names of the server's own identities.
 const CONTROLLER_PREFIX: &str = "system:capstan:";
 
@@ -50,6 +56,8 @@ pub enum Realm {
     Own,
     /// Headers of the host cluster's front proxy, and tokens that the host cluster has reviewed.
     Host,
+    /// Certificates of our own CA of machines. Only the Machine of the user decides what it may do.
+    Machine,
     /// Tokens of Keystone. All names and groups have its prefix, so that bindings can name them.
     Keystone,
     /// Tokens of this issuer, which the authentication file names.
@@ -62,6 +70,7 @@ impl Realm {
         match self {
             Self::Own => "own".to_owned(),
             Self::Host => "host".to_owned(),
+            Self::Machine => "machine".to_owned(),
             Self::Keystone => "keystone".to_owned(),
             Self::Issuer(url) => format!("{ISSUER}{url}"),
         }
@@ -72,6 +81,7 @@ impl Realm {
         match name {
             "own" => Some(Self::Own),
             "host" => Some(Self::Host),
+            "machine" => Some(Self::Machine),
             "keystone" => Some(Self::Keystone),
             _ => name.strip_prefix(ISSUER).map(|url| Self::Issuer(url.into())),
         }
@@ -118,6 +128,12 @@ impl User {
     /// Creates one of the server's own identities, such as a controller.
     pub fn controller(identity: &str) -> Self {
         Self::authenticated(format!("{CONTROLLER_PREFIX}{identity}"), [CONTROLLERS.to_owned()])
+    }
+
+    /// Returns the namespace and the name of the Machine whose user this is; `None` for any other user.
+    pub fn machine(&self) -> Option<(&str, &str)> {
+        let name = self.name.strip_prefix(MACHINE).filter(|_| self.realm == Realm::Machine)?;
+        name.split_once(':').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
     }
 
     /// Returns true for one of the server's own identities.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorities::{AuthorityStore, Known};
 use crate::certificate_uses::Use;
+use crate::machines;
 use request::{Request, Step};
 
 /// Identity that signs.
@@ -38,6 +39,7 @@ pub(crate) const RULES: &[PolicyRule] = &[
     },
     PolicyRule { groups: &[GROUP], resources: &["certificatesigningrequests/status"], verbs: &["update"] },
     PolicyRule { groups: &[GROUP], resources: &["signers"], verbs: &["sign"] },
+    PolicyRule { groups: &[machines::GROUP], resources: &[machines::PLURAL], verbs: &["get"] },
 ];
 
 /// Interval at which all requests are looked at again.
@@ -95,7 +97,7 @@ impl CertificateSigner {
         let done = match request::step(request, Timestamp::now()) {
             Step::Wait => return,
             Step::Remove => api.delete(&name, &DeleteParams::default()).await.map(|_| ()),
-            Step::Sign(signer) => match self.issue(request, signer) {
+            Step::Sign(signer) => match self.issue(api, request, signer).await {
                 Ok(Some(certificate)) => self.finish(api, request, &certificate).await,
                 Ok(None) => return,
                 Err(error) => fail(api, request, &format!("{error:#}")).await,
@@ -110,16 +112,23 @@ impl CertificateSigner {
     }
 
     /// Returns the certificate; `None` while the CAs are unknown.
-    fn issue(
+    async fn issue(
         &self,
+        api: &Api<CertificateSigningRequest>,
         request: &CertificateSigningRequest,
         signer: request::Signer,
     ) -> anyhow::Result<Option<String>> {
         let Some(authorities) = self.known.borrow().authorities.clone() else { return Ok(None) };
         let parsed = Request::parse(request, signer)?;
         let authority = authorities.signer(signer.purpose(), &self.data)?;
-        let Request { pem, user, groups, lifetime } = parsed;
-        authority.client_of_request(&pem, &user, &groups, lifetime).map(Some)
+        let Request { pem, user, groups, machine, lifetime } = parsed;
+        let uid = match machine {
+            Some((namespace, name)) => {
+                Some(machines::uid(api.clone().into_client(), &namespace, &name).await?)
+            }
+            None => None,
+        };
+        authority.client_of_request(&pem, &user, &groups, uid.as_deref(), lifetime).map(Some)
     }
 
     async fn finish(

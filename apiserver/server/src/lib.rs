@@ -32,6 +32,7 @@ mod key_rotation;
 mod keys;
 mod kms;
 mod kubeconfig;
+mod machines;
 mod manual;
 mod output;
 mod pki;

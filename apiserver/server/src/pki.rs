@@ -36,6 +36,9 @@ const SKEW: Duration = Duration::from_secs(5 * 60);
 /// Object identifier of a subject's description, in which a certificate for emergencies has its reason.
 const DESCRIPTION: [u64; 4] = [2, 5, 4, 13];
 
+/// Object identifier of a user's uid, as upstream has it.
+const UID: [u64; 8] = [1, 3, 6, 1, 4, 1, 57683, 2];
+
 /// Certificate authority in a data directory.
 pub(crate) struct Authority {
     directory: PathBuf,
@@ -207,7 +210,7 @@ impl Authority {
         Ok(Pair { certificate, ..pair })
     }
 
-    /// Creates a client certificate for the key of a request in PEM.
+    /// Creates a client certificate for the key of a request in PEM. A `uid` is for a user with one group.
     ///
     /// # Errors
     /// The request cannot be read, or its signature is wrong.
@@ -216,6 +219,7 @@ impl Authority {
         request: &str,
         user: &str,
         groups: &[String],
+        uid: Option<&str>,
         lifetime: Duration,
     ) -> anyhow::Result<String> {
         let request =
@@ -224,6 +228,9 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, user);
         if let Some(first) = groups.first() {
             params.distinguished_name.push(DnType::OrganizationName, first);
+        }
+        if let Some(uid) = uid {
+            params.distinguished_name.push(DnType::CustomDnType(UID.to_vec()), uid);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

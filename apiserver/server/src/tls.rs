@@ -61,6 +61,8 @@ struct NamedPemText {
 struct OwnAuthorities {
     serving: Arc<Authority>,
     client_cas: String,
+    /// CAs of machines; empty while the CAs of the store are unknown.
+    machine_cas: String,
 }
 
 /// TLS settings that are reloaded when their sources change.
@@ -133,6 +135,7 @@ impl Sources {
             Some(path) => pki::read(path)?,
             None => own.client_cas,
         };
+        let client_cas = format!("{}\n{}", client_cas.trim_end(), own.machine_cas);
         let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
         Ok(PemTexts { chain, key, named, client_cas, request_header_cas })
     }
@@ -141,7 +144,8 @@ impl Sources {
     fn own_authorities(&self, temporary: Option<&Temporary>) -> anyhow::Result<OwnAuthorities> {
         if let Some(found) = &self.authorities.borrow().authorities {
             let serving = Arc::new(found.signer(Purpose::Serving, &self.data)?);
-            return Ok(OwnAuthorities { serving, client_cas: found.bundle(Purpose::Client) });
+            let (client_cas, machine_cas) = (found.bundle(Purpose::Client), found.bundle(Purpose::Machine));
+            return Ok(OwnAuthorities { serving, client_cas, machine_cas });
         }
         let serving = match temporary {
             Some(temporary) if temporary.serves => Arc::clone(&temporary.authority),
@@ -154,7 +158,7 @@ impl Sources {
             _ => serving.certificate(),
         };
         let client_cas = client_cas.to_owned();
-        Ok(OwnAuthorities { serving, client_cas })
+        Ok(OwnAuthorities { serving, client_cas, machine_cas: String::new() })
     }
 
     /// Returns the names for the server's own certificate.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use apiserver_access::MACHINES;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rustls::pki_types::CertificateSigningRequestDer;
@@ -33,8 +34,7 @@ const USAGES: [&str; 3] = ["client auth", "digital signature", "key encipherment
 /// Group that may do everything. Only the command of the server's machine gives it.
 const MASTERS: &str = "system:masters";
 
-/// Group of machines, and the begin of their names.
-const MACHINES: &str = "system:machines";
+/// Begin of the names of machines.
 const MACHINE_NAME: &str = "system:machine:";
 
 /// Signer of the server.
@@ -98,6 +98,8 @@ pub(super) struct Request {
     pub(super) pem: String,
     pub(super) user: String,
     pub(super) groups: Vec<String>,
+    /// Namespace and name of the Machine whose certificate it is.
+    pub(super) machine: Option<(String, String)>,
     pub(super) lifetime: Duration,
 }
 
@@ -125,31 +127,30 @@ impl Request {
         if !spec.usages.iter().flatten().any(|usage| usage == USAGES[0]) {
             bail!("usage \"client auth\" is required");
         }
-        check(user, &groups, signer)?;
+        let machine = check(user, &groups, signer)?;
         let requested = spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let requested = requested.map(Duration::from_secs);
         let lifetime = match signer {
             Signer::Client => requested.unwrap_or(CLIENT).min(LONGEST_CLIENT),
             Signer::Machine => requested.unwrap_or(MACHINE).min(MACHINE),
         };
-        Ok(Self { pem, user: user.to_owned(), groups, lifetime })
+        Ok(Self { pem, user: user.to_owned(), groups, machine, lifetime })
     }
 }
 
-/// Checks the user and the groups.
-fn check(user: &str, groups: &[String], signer: Signer) -> anyhow::Result<()> {
+/// Checks the user and the groups. Returns the namespace and the name of the machine, if the signer is that of machines.
+fn check(user: &str, groups: &[String], signer: Signer) -> anyhow::Result<Option<(String, String)>> {
     if groups.iter().any(|group| group == MASTERS) {
         bail!("group {MASTERS} is not possible; use `capstan kubeconfig --break-glass` in an emergency");
     }
-    let is_machine = || {
-        let name = user.strip_prefix(MACHINE_NAME).and_then(|rest| rest.split_once(':'));
-        name.is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
-            && groups == [MACHINES]
-    };
-    if signer == Signer::Machine && !is_machine() {
-        bail!("the subject must be CN={MACHINE_NAME}NAMESPACE:NAME, O={MACHINES}");
+    if signer != Signer::Machine {
+        return Ok(None);
     }
-    Ok(())
+    let name = user.strip_prefix(MACHINE_NAME).and_then(|rest| rest.split_once(':'));
+    match name.filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && groups == [MACHINES]) {
+        Some((namespace, name)) => Ok(Some((namespace.to_owned(), name.to_owned()))),
+        None => bail!("the subject must be CN={MACHINE_NAME}NAMESPACE:NAME, O={MACHINES}"),
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(parse("alice", "dev", long.clone(), Signer::Client).unwrap().lifetime, LONGEST_CLIENT);
         let machine = parse("system:machine:ns:m", MACHINES, long, Signer::Machine).unwrap();
         assert_eq!(machine.lifetime, MACHINE);
+        assert_eq!(machine.machine, Some(("ns".to_owned(), "m".to_owned())));
         for (user, group, spec, signer, expected) in [
             ("alice", MASTERS, json!({}), Signer::Client, "--break-glass"),
             ("", "dev", json!({}), Signer::Client, "no common name"),

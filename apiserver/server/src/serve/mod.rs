@@ -44,6 +44,7 @@ use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
+use crate::machines::{MachineAuthorizer, MachineObjects};
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::replicas::ReplicaRecord;
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
@@ -108,15 +109,15 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuers,
         admission,
     } = started;
-    let own = issuer.as_issuer(Arc::clone(&objects));
     let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
     let (uses, recorded_uses) = CertificateUses::new(authority_store);
-    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
-    let authenticator = Arc::new(authenticator.with_observer(uses));
+    let authenticator = authenticator(configuration, host.as_deref())?.with_observer(uses);
+    let authenticator = Arc::new(of_objects(authenticator, &issuer, &objects));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = audit_with_policy(configuration, &settings, &supervisor)?;
     let policy = RbacPolicy::default();
-    let (authorizer, authorization) = direct_authorizer(configuration, &policy, host.as_deref()).await?;
+    let (authorizer, authorization) =
+        direct_authorizer(configuration, &policy, host.as_deref(), &objects).await?;
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
@@ -410,12 +411,14 @@ async fn direct_authorizer(
     configuration: &ServerConfiguration,
     policy: &RbacPolicy,
     host: Option<&Host>,
+    objects: &Arc<ObjectStore>,
 ) -> anyhow::Result<(Arc<dyn Authorizer>, Option<AuthorizationFile>)> {
     let mut system: Vec<Arc<dyn Authorizer>> = Vec::new();
     if host.is_some() {
         system.push(Arc::new(HostNamespaces));
     }
     system.push(Arc::new(controllers::local_policy()));
+    system.push(Arc::new(MachineAuthorizer::new(Arc::clone(objects))));
     let own = OwnAuthorizers {
         system: Arc::new(Chain(system)),
         rbac: policy.authorizer(),
@@ -444,6 +447,16 @@ fn supervise_roles(
     let namespaces = host.map(Host::known_namespaces);
     let roles = policy.follow(Arc::clone(server), projects, namespaces, supervisor.shutdown().clone());
     supervisor.spawn("roles", roles);
+}
+
+/// Adds the identities that are objects of the store: service accounts and Machines.
+fn of_objects(
+    authenticator: Authenticator,
+    issuer: &TokenIssuer,
+    objects: &Arc<ObjectStore>,
+) -> Authenticator {
+    let machines = Arc::new(MachineObjects::new(Arc::clone(objects)));
+    authenticator.with_issuer(issuer.as_issuer(Arc::clone(objects))).with_machines(machines)
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.

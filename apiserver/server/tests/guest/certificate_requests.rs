@@ -14,7 +14,7 @@ use crate::process::{Capstan, PATIENCE};
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-async fn send(client: &Client, method: &str, path: &str, body: &Value, expected: u16) -> Value {
+pub(crate) async fn send(client: &Client, method: &str, path: &str, body: &Value, expected: u16) -> Value {
     let answer = client.once(method, path, &body.to_string()).await.unwrap();
     assert_eq!(answer.code, expected, "{method} {path}: {}", answer.text());
     serde_json::from_slice(&answer.body).unwrap()
@@ -22,14 +22,24 @@ async fn send(client: &Client, method: &str, path: &str, body: &Value, expected:
 
 /// Creates a request, and approves it as kubectl does. Returns the request with the outcome.
 async fn approved(admin: &Client, name: &str, group: &str, key: &KeyPair) -> Value {
+    signed_by(admin, (name, "kubernetes.io/kube-apiserver-client"), ("carol", group), key).await
+}
+
+/// The same with this signer, for this user and group.
+pub(crate) async fn signed_by(
+    admin: &Client,
+    (name, signer): (&str, &str),
+    (user, group): (&str, &str),
+    key: &KeyPair,
+) -> Value {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "carol");
+    params.distinguished_name.push(DnType::CommonName, user);
     params.distinguished_name.push(DnType::OrganizationName, group);
     let pem = params.serialize_request(key).unwrap().pem().unwrap();
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": {"name": name}, "spec": {"request": STANDARD.encode(pem), "usages": ["client auth"],
-            "signerName": "kubernetes.io/kube-apiserver-client", "expirationSeconds": 3600}});
+            "signerName": signer, "expirationSeconds": 3600}});
     let mut created = send(admin, "POST", REQUESTS, &request, 201).await;
     assert_eq!(created["spec"]["username"], "capstan-admin");
     created["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
@@ -48,7 +58,7 @@ async fn approved(admin: &Client, name: &str, group: &str, key: &KeyPair) -> Val
 }
 
 /// Returns a client with this certificate.
-fn client(capstan: &Capstan, data: &Path, certificate: &str, key: &KeyPair) -> Client {
+pub(crate) fn client(capstan: &Capstan, data: &Path, certificate: &str, key: &KeyPair) -> Client {
     capstan.client_of(Identity::of_certificate(data, certificate, &key.serialize_pem()))
 }
 

@@ -19,6 +19,7 @@ mod impersonation;
 mod join;
 mod key_rotation;
 mod keystone;
+mod machines;
 mod metrics;
 mod oidc;
 mod outage;

@@ -2,12 +2,15 @@
 
 mod table;
 
+use apiserver_machinery::admission::GrantingWrite;
 use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::strategy::Strategy;
 use apiserver_machinery::table::OwnTable;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 /// Fields by which `kubectl describe` and other clients select Events.
@@ -31,6 +34,9 @@ const LONGEST_WORD: usize = 128;
 /// Longest message of an Event with an `eventTime`: upstream's limit. Unit: bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
+/// Group of machines.
+const MACHINES: &str = "system:machines";
+
 /// Namespaces of Events about cluster-scoped objects.
 const CLUSTER_SCOPED: [&str; 2] = ["default", "kube-system"];
 
@@ -38,7 +44,23 @@ const CLUSTER_SCOPED: [&str; 2] = ["default", "kube-system"];
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStrategy;
 
+#[async_trait]
 impl Strategy for EventStrategy {
+    /// A machine writes Events about its own Machine alone.
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        let caller = write.permissions.caller();
+        if !caller.groups.iter().any(|group| group == MACHINES) {
+            return Ok(());
+        }
+        let events = [Some(write.new), write.old];
+        if events.into_iter().flatten().all(|event| is_about(event, &caller.username, caller.uid.as_deref()))
+        {
+            return Ok(());
+        }
+        let why = "a machine writes Events about its own Machine only";
+        Err(ApiError::forbidden("", "events", object::name(write.new), why))
+    }
+
     fn allow_create_on_update(&self) -> bool {
         true
     }
@@ -68,6 +90,16 @@ impl Strategy for EventStrategy {
     fn protobuf(&self) -> Option<&'static [Field]> {
         Some(MESSAGE)
     }
+}
+
+/// Returns true if an Event is about the Machine of this user, `system:machine:NAMESPACE:NAME`.
+fn is_about(event: &Value, user: &str, uid: Option<&str>) -> bool {
+    let part = |field: &str| {
+        object::at(event, &format!("involvedObject.{field}")).and_then(Value::as_str).unwrap_or_default()
+    };
+    let is_kind = part("kind") == "Machine" && part("apiVersion").starts_with("cluster.x-k8s.io/");
+    let own = format!("system:machine:{}:{}", part("namespace"), part("name"));
+    is_kind && own == user && Some(part("uid")) == uid
 }
 
 /// Validates that an Event is in the namespace of its object.
