@@ -39,7 +39,8 @@ async fn iz_30_a_machine_reads_its_own_objects_until_it_is_made_anew() {
     let data = tempfile::tempdir().unwrap();
     // No controller removes what the test creates.
     let file = data.path().join("config.yaml");
-    std::fs::write(&file, "controllers: {enabled: false}\n").unwrap();
+    let text = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ncontrollers: {enabled: false}\n";
+    std::fs::write(&file, text).unwrap();
     let capstan = Capstan::start(data.path(), &["--config", file.to_str().unwrap()]);
     capstan.ready().await;
     let admin = capstan.client();
