@@ -339,7 +339,7 @@ fn finished(mut user: User, realm: Realm) -> Arc<User> {
 
 fn user_of_certificate(peer: &PeerIdentity) -> User {
     let mut user = User::authenticated(&peer.common_name, peer.organizations.clone());
-    user.uid = peer.uid.clone().filter(|_| peer.is_machine());
+    user.uid = peer.uid.as_deref().filter(|_| peer.is_machine()).map(str::to_owned);
     let credential = format!("X509SHA256={}", peer.fingerprint);
     user.extra.insert(user::CREDENTIAL_ID.to_owned(), vec![credential]);
     if let Some(reason) = peer.break_glass_reason() {

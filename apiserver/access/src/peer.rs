@@ -183,9 +183,9 @@ pub struct PeerIdentity {
     /// Serial number in lower-case hex, without leading zeros.
     pub serial_number: String,
     /// Description in the subject: the reason of a certificate for emergencies.
-    pub description: Option<String>,
+    pub description: Option<Box<str>>,
     /// Uid in the subject, which the certificate of a machine has.
-    pub uid: Option<String>,
+    pub uid: Option<Box<str>>,
     /// Begin of the validity. Unit: seconds since 1970.
     pub not_before: i64,
     /// Expiry. Unit: seconds since 1970.
@@ -238,7 +238,7 @@ impl PeerIdentity {
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
         let attribute = |kind: &[u8]| {
             let found = subject.iter_attributes().find(|it| it.attr_type().as_bytes() == kind)?;
-            found.as_str().ok().map(str::to_owned)
+            found.as_str().ok().map(Box::from)
         };
         let (description, uid) = (attribute(DESCRIPTION), attribute(UID));
         let hash = digest(&SHA256, leaf);
