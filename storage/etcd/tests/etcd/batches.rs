@@ -141,7 +141,8 @@ async fn batched_writes_fail_like_single_ones_when_the_quota_is_exceeded() {
                 Ok(revision) => assert_eq!(found, Some(revision), "{release:?}: {name}"),
                 Err(StoreError::Refused { reason, .. }) => {
                     assert!(
-                        found.is_none() && reason.contains("space exceeded: defragment"),
+                        found.is_none()
+                            && reason.contains("space exceeded: run `capstan storage recover-space`"),
                         "{name}: {reason}"
                     );
                 }
