@@ -109,10 +109,10 @@ impl Rows {
     /// # Errors
     /// 500 if the object cannot be decoded.
     pub fn write(&self, item: &CachedObject, version: &str, to: &mut Vec<u8>) -> ApiResult<()> {
-        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let json = item.json.as_ref().map_err(ApiError::from)?;
         let internal = |error: serde_json::Error| ApiError::internal(error.to_string());
         let Some(looked_at) = &self.looked_at else {
-            let object = item.to_value().map_err(ApiError::internal)?;
+            let object = item.to_value()?;
             return serde_json::to_writer(to, &self.row(&object, version)).map_err(internal);
         };
         let cells = self.cells.of(&looked_at.of(json.brief()).map_err(internal)?, self.now);

@@ -150,6 +150,7 @@ impl ResumingWatch {
                         self.over = true;
                         return Some(Err(error));
                     }
+                    self.note_strays(&response).await;
                 }
                 None => self.reconnect().await,
             }
@@ -211,9 +212,6 @@ impl ResumingWatch {
         }
         self.pause = PAUSES.0;
         for event in response.events() {
-            if let Some(found) = event.kv().filter(|_| event.event_type() == EventType::Put) {
-                self.history.note_form(found);
-            }
             let event = convert(event, self.with_previous, numbering)?;
             if self.position.advance(&event) {
                 self.ready.push_back(WatchItem::Event(event));
@@ -225,6 +223,18 @@ impl ResumingWatch {
             Some(_) => {}
         }
         Ok(())
+    }
+
+    /// Notes values in a form that no server on the record writes. Before that it reads the record: another server may have
+    /// changed the stored form a moment ago, and this one has made no call since.
+    async fn note_strays(&self, response: &WatchResponse) {
+        let put = |event: &&etcd_client::Event| event.event_type() == EventType::Put;
+        let values = || response.events().iter().filter(put).filter_map(etcd_client::Event::kv);
+        if values().any(|found| self.history.is_stray(found)) {
+            // Without an answer, the values count.
+            let _ = self.history.newest().await;
+            values().for_each(|found| self.history.note_form(found));
+        }
     }
 
     /// Reports progress after all changes of a transaction in the range. Where its last change was not made or lies

@@ -42,7 +42,7 @@ impl Objects for StoredObjects {
 
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
         match self.store.get(self.kind(group, plural)?, namespace, name, Freshness::Consistent).await {
-            Ok(item) => item.to_value().map(Some).map_err(ApiError::internal),
+            Ok(item) => item.to_value().map(Some).map_err(ApiError::from),
             Err(error) if error.code == 404 => Ok(None),
             Err(error) => Err(error),
         }
@@ -64,7 +64,7 @@ impl Objects for StoredObjects {
             revision: RevisionMatch::AtLeast(Freshness::Consistent),
         };
         let listing = self.store.list(self.kind(group, plural)?, &request).await?;
-        listing.items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+        listing.items.iter().map(|item| item.to_value().map_err(ApiError::from)).collect()
     }
 
     async fn create(

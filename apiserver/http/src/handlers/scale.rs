@@ -51,7 +51,7 @@ async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<HttpRespo
         Some(revision) => Freshness::AtLeast(revision),
     };
     let item = server.parts.objects.get(of.kind, &of.path.namespace, &of.path.name, freshness).await?;
-    let value = item.to_value().map_err(ApiError::internal)?;
+    let value = item.to_value()?;
     show(call, &scale::shown(of.scale, &value)?, form)
 }
 

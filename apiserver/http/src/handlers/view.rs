@@ -62,10 +62,10 @@ pub(super) fn cached(
     query: &Query,
 ) -> ApiResult<HttpResponse> {
     if form == Form::JSON {
-        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let json = item.json.as_ref().map_err(ApiError::from)?;
         return Ok(line(200, json.size(), |body| json.write(body)));
     }
-    let value = item.to_value().map_err(ApiError::internal)?;
+    let value = item.to_value()?;
     object(200, resource, &value, form, query)
 }
 
@@ -187,7 +187,7 @@ pub(super) fn include(form: Form, query: &Query) -> ApiResult<IncludeObject> {
 }
 
 fn values(items: &[Arc<CachedObject>]) -> ApiResult<Vec<Value>> {
-    items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+    items.iter().map(|item| item.to_value().map_err(ApiError::from)).collect()
 }
 
 fn list_metadata(listing: &Listing) -> Value {

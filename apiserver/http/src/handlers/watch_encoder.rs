@@ -39,17 +39,17 @@ impl WatchEncoder {
     /// 500 that names an object that cannot be read.
     pub(super) fn event(&mut self, kind: EventKind, item: &CachedObject) -> ApiResult<Bytes> {
         if self.are_shared() {
-            item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+            item.json.as_ref().map_err(ApiError::from)?;
             return Ok(item.frame(kind));
         }
         if let (View::Metadata(version) | View::MetadataList(version), Encoding::Protobuf) =
             (self.form.view, self.form.encoding)
         {
-            let metadata = item.to_serialized_metadata().map_err(ApiError::internal)?;
+            let metadata = item.to_serialized_metadata()?;
             let partial = protobuf::partial(&format!("meta.k8s.io/{version}"), &metadata);
             return Ok(protobuf::event(kind.as_str(), &partial).into());
         }
-        let value = item.to_value().map_err(ApiError::internal)?;
+        let value = item.to_value()?;
         self.write(kind.as_str(), &value)
     }
 

@@ -31,9 +31,19 @@ pub enum EncryptionError {
         /// Kind of the provider.
         provider: &'static str,
     },
-    /// The KMS plug-in did not seal or open the seed of the value.
+    /// The KMS plug-in does not answer, or cannot work now.
     #[error("{key}: the KMS plug-in {plugin:?} cannot be used: {detail}")]
     Kms {
+        /// Key of the value.
+        key: String,
+        /// Name of the provider.
+        plugin: String,
+        /// The plug-in's own words.
+        detail: String,
+    },
+    /// The KMS plug-in answered that it cannot open the seed of the value.
+    #[error("{key}: the KMS plug-in {plugin:?} does not open its seed: {detail}")]
+    KmsRefused {
         /// Key of the value.
         key: String,
         /// Name of the provider.
@@ -44,8 +54,14 @@ pub enum EncryptionError {
 }
 
 impl EncryptionError {
-    /// Returns true if a later attempt may succeed without a change of the configuration.
+    /// Returns true if the plug-in did not answer: work on many values waits for it.
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::Kms { .. })
+    }
+
+    /// Returns true if a later attempt to open the value may succeed without a change of the configuration. An answer of
+    /// the plug-in may be about its own system, so it is not final.
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Kms { .. } | Self::KmsRefused { .. })
     }
 }

@@ -4,6 +4,7 @@
 
 mod error;
 mod kms;
+mod kms_seeds;
 mod local;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 
 pub use self::error::EncryptionError;
-pub use self::kms::{KmsPlugin, KmsProvider, KmsSeeds, SEED, SealedSeed};
+pub use self::kms::{KmsPlugin, KmsProvider, OpenError};
+pub use self::kms_seeds::{KmsSeeds, SEED, SealedSeed};
 pub use self::local::{LocalKey, fingerprint};
 
 const PREFIX: &[u8] = b"k8s:enc:";
@@ -160,7 +162,7 @@ impl Encryption {
     /// Opens stored bytes. A resource without a rule is stored as it is.
     ///
     /// # Errors
-    /// `UnknownKey`; `Damaged`; `Plain`; `Kms`.
+    /// `UnknownKey`; `Damaged`; `Plain`; `Kms`; `KmsRefused`.
     pub fn open(&self, resource: &str, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
         let rules = self.rules();
         let providers = rules.get(resource);
@@ -207,7 +209,7 @@ impl Encryption {
     /// Opens stored bytes with any key of any rule.
     ///
     /// # Errors
-    /// `UnknownKey`; `Damaged`; `Kms`.
+    /// `UnknownKey`; `Damaged`; `Kms`; `KmsRefused`.
     pub fn open_with_any(&self, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
         open_with(self.rules().values().flatten(), key, stored)
     }

@@ -135,3 +135,55 @@ fn aes_cbc_opens_values_of_kube_apiserver_and_seals_none() {
     let both = Encryption::new(rules(before));
     assert_eq!(both.open("secrets", "/a", &Bytes::from(stored)).unwrap(), r#"{"a":1}"#);
 }
+
+/// Plug-in that opens a seed of the ciphertext's first byte, except that it refuses `0` and does not answer about `9`.
+#[derive(Debug, Default)]
+struct Plugin(std::sync::atomic::AtomicUsize);
+
+impl KmsPlugin for Plugin {
+    fn open(&self, sealed: &SealedSeed) -> Result<Vec<u8>, OpenError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        match sealed.ciphertext[0] {
+            0 => Err(OpenError::Refused("the key was destroyed".to_owned())),
+            9 => Err(OpenError::NoAnswer("no answer".to_owned())),
+            byte => Ok(vec![byte; SEED]),
+        }
+    }
+
+    fn hasten(&self) {}
+}
+
+fn with_plugin(plugin: &Arc<Plugin>, seed: Option<u8>) -> Encryption {
+    let seeds = KmsSeeds::default();
+    if let Some(byte) = seed {
+        let sealed =
+            SealedSeed { key_id: "k".to_owned(), ciphertext: vec![byte], annotations: BTreeMap::new() };
+        seeds.replace(&[byte; SEED], sealed, std::time::Instant::now());
+    }
+    let provider = KmsProvider::new("vault".to_owned(), Arc::clone(plugin) as Arc<dyn KmsPlugin>, seeds);
+    Encryption::new(rules(vec![Provider::Kms(Arc::new(provider))]))
+}
+
+#[test]
+fn a_seed_that_the_plugin_refuses_does_not_block_others_and_one_without_an_answer_does() {
+    let plugin = Arc::new(Plugin::default());
+    let stored = [0, 1, 2, 9].map(|byte| {
+        with_plugin(&plugin, Some(byte)).seal("secrets", "/a", Bytes::from_static(b"v")).unwrap()
+    });
+    let reader = with_plugin(&plugin, None);
+    let open = |index: usize| reader.open("secrets", "/a", &stored[index]);
+    for _ in 0..3 {
+        let refused = open(0).unwrap_err();
+        assert!(!refused.is_temporary() && refused.may_pass(), "{refused}");
+    }
+    assert_eq!(plugin.0.load(Ordering::SeqCst), 1, "a refused seed has a pause");
+    assert_eq!(open(1).unwrap(), "v");
+    let silent = open(3).unwrap_err();
+    assert!(silent.is_temporary() && silent.may_pass(), "{silent}");
+    assert!(
+        open(2).unwrap_err().is_temporary(),
+        "a plug-in that does not answer is not called again at once"
+    );
+    assert_eq!(open(1).unwrap(), "v");
+    assert_eq!(plugin.0.load(Ordering::SeqCst), 3);
+}

@@ -31,6 +31,7 @@ pub use crate::field_validation::FieldValidation;
 pub use crate::lock::Lock;
 pub use cached::json::CachedJson;
 pub use cached::object::{CachedObject, EventKind};
+pub use cached::unreadable::Unreadable;
 pub use kind::Kind;
 pub use read::get::Freshness;
 pub use read::list::{ListRequest, Listing, RevisionMatch};

@@ -6,7 +6,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
-use crate::kinds::kubeadm_config::{self, boot_failures};
+use crate::kinds::kubeadm_config::{self, HIDDEN, boot_failures};
 use crate::kinds::kubeadm_control_plane::{OWNER, validate_cluster_configuration, validate_rollout};
 use crate::rules::{name_template, template_metadata};
 
@@ -87,8 +87,7 @@ fn validate_unchanged(new: &Value, old: &Value) -> Option<FieldError> {
         rollout.insert("strategy".to_owned(), former);
     }
     let detail = "KubeadmControlPlaneTemplate spec.template.spec field is immutable. Please create new resource instead.";
-    let shown = new.pointer(SPEC).cloned().unwrap_or_default();
-    (now != before).then(|| FieldError::invalid(FieldPath::new("spec.template.spec"), &shown, detail))
+    (now != before).then(|| FieldError::invalid(FieldPath::new("spec.template.spec"), &json!(HIDDEN), detail))
 }
 
 #[cfg(test)]
@@ -127,7 +126,8 @@ mod tests {
 
     #[test]
     fn the_spec_of_a_template_is_immutable() {
-        let old = template(&json!({"kubeadmConfigSpec": {"verbosity": 1}}));
+        let old =
+            template(&json!({"kubeadmConfigSpec": {"verbosity": 1, "files": [{"content": "hunter2"}]}}));
         let mut new = old.clone();
         new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});
         assert_eq!(found(&new, Some(&old)), Vec::<String>::new());
@@ -138,6 +138,7 @@ mod tests {
             text.starts_with("spec.template.spec: Invalid value: ") && text.contains("field is immutable"),
             "{text}"
         );
+        assert!(!text.contains("hunter2"), "{text}");
     }
 
     #[test]

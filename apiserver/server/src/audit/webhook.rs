@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver_http::AuditBackend;
+use apiserver_http::{AuditBackend, QueueRoom, RoomPart};
 use reqwest::{Certificate, Client, Identity, StatusCode, redirect};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ pub(crate) struct Destination {
 
 #[derive(Debug)]
 enum Message {
-    Event(String),
+    Event(String, RoomPart),
     /// Requests a reply once all events before this are sent or lost.
     Flush(SyncSender<()>),
 }
@@ -57,6 +57,7 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Webhook {
     sender: Sender<Message>,
+    room: QueueRoom,
     lost: Arc<AtomicU64>,
 }
 
@@ -67,20 +68,25 @@ impl Webhook {
     /// A file of the destination cannot be used, or no thread can be started.
     pub(crate) fn start(destination: Destination) -> anyhow::Result<Self> {
         let client = FileClient::open(destination)?;
-        let (sender, messages) = channel(CAPACITY);
-        let lost = Arc::new(AtomicU64::new(0));
-        let batches = Batches { client, messages, lost: Arc::clone(&lost), is_reported: false };
+        let (webhook, messages) = Self::queue();
+        let batches = Batches { client, messages, lost: Arc::clone(&webhook.lost), is_reported: false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("audit-webhook".to_owned());
         // The thread ends with the last sender.
         thread.spawn(move || runtime.block_on(batches.send_all()))?;
-        Ok(Self { sender, lost })
+        Ok(webhook)
+    }
+
+    fn queue() -> (Self, Receiver<Message>) {
+        let (sender, messages) = channel(CAPACITY);
+        (Self { sender, room: QueueRoom::default(), lost: Arc::default() }, messages)
     }
 }
 
 impl AuditBackend for Webhook {
     fn offer(&self, event: &str) -> bool {
-        self.sender.try_send(Message::Event(event.to_owned())).is_ok()
+        let part = self.room.take(event);
+        part.is_some_and(|part| self.sender.try_send(Message::Event(event.to_owned(), part)).is_ok())
     }
 
     fn take_lost(&self) -> u64 {
@@ -95,6 +101,15 @@ impl AuditBackend for Webhook {
     }
 }
 
+/// Events that are sent together.
+#[derive(Debug, Default)]
+struct Batch {
+    events: Vec<String>,
+    /// Room of the events in the queue: they are in memory until they are sent or lost.
+    parts: Vec<RoomPart>,
+    flush: Option<SyncSender<()>>,
+}
+
 /// Sender of the batches.
 struct Batches {
     client: FileClient,
@@ -106,10 +121,11 @@ struct Batches {
 impl Batches {
     async fn send_all(mut self) {
         while let Some(first) = self.messages.recv().await {
-            let (events, flush) = self.collect(first).await;
+            let Batch { events, parts, flush } = self.collect(first).await;
             if !events.is_empty() {
                 self.send(&events).await;
             }
+            drop(parts);
             if let Some(reply) = flush {
                 let _ = reply.send(());
             }
@@ -117,23 +133,24 @@ impl Batches {
     }
 
     /// Collects events until the batch is full, or the first event has waited long enough, or the process ends.
-    async fn collect(&mut self, first: Message) -> (Vec<String>, Option<SyncSender<()>>) {
+    async fn collect(&mut self, first: Message) -> Batch {
         let (limit, end) = (self.client.destination.batch, Instant::now() + self.client.destination.wait);
-        let (mut events, mut size, mut next) = (Vec::new(), 0_usize, Some(first));
+        let (mut batch, mut size, mut next) = (Batch::default(), 0_usize, Some(first));
         while let Some(message) = next {
             match message {
-                Message::Event(event) => {
+                Message::Event(event, part) => {
                     size = size.saturating_add(event.len());
-                    events.push(event);
+                    batch.events.push(event);
+                    batch.parts.push(part);
                 }
-                Message::Flush(reply) => return (events, Some(reply)),
+                Message::Flush(reply) => return Batch { flush: Some(reply), ..batch },
             }
-            if events.len() >= limit || size >= LARGEST {
+            if batch.events.len() >= limit || size >= LARGEST {
                 break;
             }
             next = tokio::time::timeout_at(end, self.messages.recv()).await.ok().flatten();
         }
-        (events, None)
+        batch
     }
 
     /// Sends a batch, again after errors that may pass.
@@ -261,4 +278,21 @@ fn chain(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_events_that_wait_for_the_receiver_are_limited_in_bytes() {
+        let (webhook, mut messages) = Webhook::queue();
+        let event = "x".repeat(1024 * 1024);
+        let queued = (0..100).filter(|_| webhook.offer(&event)).count();
+        assert_eq!(queued, 64, "these are less than the queue's number of events");
+        let sending = messages.try_recv().unwrap();
+        assert!(!webhook.offer(&event), "an event that is being sent is in memory, too");
+        drop(sending);
+        assert!(webhook.offer(&event));
+    }
 }

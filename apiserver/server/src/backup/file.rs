@@ -145,7 +145,7 @@ struct Fingerprint {
     fingerprint: String,
 }
 
-pub(super) async fn header(
+async fn header(
     store: &dyn Store,
     configuration: &ServerConfiguration,
     scan: &Scan<'_>,

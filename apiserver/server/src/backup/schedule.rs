@@ -1,22 +1,19 @@
 //! Backups that the leader writes to their destinations, at an interval.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use storage_contract::Store;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::file::{Taken, VerificationFailed};
 use super::location::{Location, Source};
+use super::metrics::BackupMetrics;
 use super::{key_file, refuse_the_encryption_key, retention, trial};
 use crate::config::{Destination, Schedule, ServerConfiguration};
 use crate::encryption_keys::EncryptionKeys;
@@ -28,75 +25,9 @@ const RETRY: Duration = Duration::from_mins(5);
 /// do not begin at the same moment.
 const JITTER: (u32, Duration) = (10, Duration::from_secs(60));
 
-/// Metrics of backups. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BackupMetrics {
-    last_success: Gauge<f64, AtomicU64>,
-    duration: Gauge<f64, AtomicU64>,
-    size: Gauge,
-    failures: Counter,
-    verify_failures: Counter,
-    trial_success: Gauge<f64, AtomicU64>,
-    trial_duration: Gauge<f64, AtomicU64>,
-    trial_failures: Counter,
-}
-
-impl BackupMetrics {
-    /// Creates the metrics in a registry.
-    pub(crate) fn registered(registry: &mut Registry) -> Self {
-        let it = Self::default();
-        registry.register(
-            "capstan_backup_last_success_timestamp_seconds",
-            "Time at which this server last wrote and verified a scheduled backup, 0 before the first one",
-            it.last_success.clone(),
-        );
-        registry.register(
-            "capstan_backup_duration_seconds",
-            "Duration of the last scheduled backup",
-            it.duration.clone(),
-        );
-        registry.register("capstan_backup_size_bytes", "Size of the last scheduled backup", it.size.clone());
-        registry.register("capstan_backup_failures", "Scheduled backups that failed", it.failures.clone());
-        registry.register(
-            "capstan_backup_verify_failures",
-            "Scheduled backups that differed when they were read back, or have damaged values",
-            it.verify_failures.clone(),
-        );
-        registry.register(
-            "capstan_backup_trial_restore_last_success_timestamp_seconds",
-            "Time at which the newest backup of each destination was last restored to a temporary store, 0 before that",
-            it.trial_success.clone(),
-        );
-        registry.register(
-            "capstan_backup_trial_restore_duration_seconds",
-            "Duration of the last trial restore",
-            it.trial_duration.clone(),
-        );
-        registry.register(
-            "capstan_backup_trial_restore_failures",
-            "Trial restores that failed",
-            it.trial_failures.clone(),
-        );
-        it
-    }
-
-    fn succeed(&self, taken: &Taken) {
-        // A float is exact for seconds, and the size for files below 8 EiB.
-        self.last_success.set(Timestamp::now().as_duration().as_secs_f64());
-        self.duration.set(taken.duration.as_secs_f64());
-        self.size.set(i64::try_from(taken.size).unwrap_or(i64::MAX));
-        if taken.values.result().is_err() {
-            self.verify_failures.inc();
-        }
-    }
-
-    fn fail(&self, error: &anyhow::Error) {
-        self.failures.inc();
-        if error.is::<VerificationFailed>() {
-            self.verify_failures.inc();
-        }
-    }
-}
+/// Largest time until a destination is due with which it belongs to the present round, as a part of the interval. The
+/// longest one is [`RETRY`].
+const ROUND: u32 = 10;
 
 /// Scheduled backups of a server.
 pub(crate) struct Backups {
@@ -107,6 +38,8 @@ pub(crate) struct Backups {
     store: Arc<dyn Store>,
     encryption: EncryptionKeys,
     metrics: BackupMetrics,
+    /// Time of the newest backup in each destination, by its index, as far as this server knows it.
+    newest: Mutex<BTreeMap<usize, Timestamp>>,
 }
 
 impl Backups {
@@ -125,6 +58,7 @@ impl Backups {
             store: Arc::clone(store),
             encryption: encryption.clone(),
             metrics,
+            newest: Mutex::default(),
         }))
     }
 
@@ -162,28 +96,43 @@ impl Backups {
         }
     }
 
-    /// Returns the time until the next backup: an interval after the oldest of the destinations' newest backups.
+    /// Returns the time until a destination needs a backup.
     async fn until_due(&self, interval: Duration) -> Duration {
-        let mut oldest = Some(Timestamp::MAX);
-        for destination in self.schedule.destinations().unwrap_or_default() {
+        let mut least = interval;
+        for (index, destination) in self.schedule.destinations().unwrap_or_default().iter().enumerate() {
             let times = async {
-                let place = Location::open(&destination, &self.configuration.backup).await?;
-                place.times(self.configuration.backup.name()).await
+                let place = Location::open(destination, &self.configuration.backup).await?;
+                self.newest(index, &place).await
             };
             // A place that cannot be read has no backup: the attempt to write one reports the error.
-            let newest = times.await.unwrap_or_default().last().copied();
-            oldest = oldest.min(newest);
+            least = least.min(due_in(times.await.unwrap_or_default(), interval));
         }
-        let Some(oldest) = oldest else { return Duration::ZERO };
-        let age = Timestamp::now().duration_since(oldest);
-        // A file from the future is of a clock that was wrong.
-        let age = Duration::try_from(age).unwrap_or_default();
-        interval.saturating_sub(age)
+        least
     }
 
-    /// Writes a backup to each destination, and removes those that expired. An error of one destination does not keep
-    /// the others from theirs.
-    async fn write_all(&self, end: &CancellationToken) -> anyhow::Result<()> {
+    /// Returns the time of the newest backup in a destination.
+    async fn newest(&self, index: usize, place: &Location) -> anyhow::Result<Option<Timestamp>> {
+        let newest = place.times(self.configuration.backup.name()).await?.last().copied();
+        if let Some(newest) = newest {
+            self.note(index, newest);
+        }
+        Ok(newest)
+    }
+
+    /// Notes the time of the newest backup in a destination.
+    fn note(&self, index: usize, time: Timestamp) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.insert(index, time);
+        if newest.len() == self.schedule.to.len()
+            && let Some(least) = newest.values().min()
+        {
+            self.metrics.newest(*least);
+        }
+    }
+
+    /// Writes a backup to each destination that is due, and removes those that expired. An error of one destination does
+    /// not keep the others from theirs.
+    pub(super) async fn write_all(&self, end: &CancellationToken) -> anyhow::Result<()> {
         let path = self.configuration.backup.key_file.as_deref().context("backup.keyFile is not set")?;
         let key = key_file::read(path)?;
         let encryption = self.encryption.encryption();
@@ -196,8 +145,9 @@ impl Backups {
             keys: None,
         };
         let mut result = Ok(());
-        for destination in self.schedule.destinations()? {
-            let written = end.run_until_cancelled(Box::pin(self.write(&destination, &source, end))).await;
+        for (index, destination) in self.schedule.destinations()?.iter().enumerate() {
+            let written = Box::pin(self.write((index, destination), &source, end));
+            let written = end.run_until_cancelled(written).await;
             let written = written.unwrap_or_else(|| Err(anyhow!("the server stops")));
             result = match (result, written) {
                 (Err(first), Err(also)) => {
@@ -212,14 +162,21 @@ impl Backups {
 
     async fn write(
         &self,
-        destination: &Destination,
+        (index, destination): (usize, &Destination),
         source: &Source<'_>,
         end: &CancellationToken,
     ) -> anyhow::Result<()> {
         let place = Location::open(destination, &self.configuration.backup).await?;
-        let name = retention::file_name(self.configuration.backup.name(), Timestamp::now());
+        let interval = self.schedule.interval()?;
+        // A round that begins for another destination, such as one that fails, is not one for this.
+        if due_in(self.newest(index, &place).await?, interval) > RETRY.min(interval / ROUND) {
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        let name = retention::file_name(self.configuration.backup.name(), now);
         let taken = place.take(source, &name, &self.data, &|| end.is_cancelled()).await?;
         self.metrics.succeed(&taken);
+        self.note(index, now);
         tracing::info!(
             file = %place.url(&name),
             values = taken.summary.entries,
@@ -276,6 +233,14 @@ impl Backups {
         }
         place.remove_abandoned(name)
     }
+}
+
+/// Returns the time until a destination needs a backup: an interval after its newest one.
+fn due_in(newest: Option<Timestamp>, interval: Duration) -> Duration {
+    let Some(newest) = newest else { return Duration::ZERO };
+    // A file from the future is of a clock that was wrong.
+    let age = Duration::try_from(Timestamp::now().duration_since(newest)).unwrap_or_default();
+    interval.saturating_sub(age)
 }
 
 /// Returns seconds since 1970 for a metric.

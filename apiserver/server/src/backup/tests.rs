@@ -293,15 +293,51 @@ fn bk_03_values_without_a_key_and_damaged_ones_are_named() {
     assert!(text.contains("p is damaged in the store") && !is_good, "{text}");
 }
 
-fn scheduled(it: &Installation, every: &str) -> ServerConfiguration {
+fn scheduled(it: &Installation, every: &str, to: &[&str]) -> ServerConfiguration {
+    let to: Vec<String> = to.iter().map(|name| format!("'file:{}'", it.path(name).display())).collect();
     let text = format!(
         "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nbackup:\n  keyFile: {}\n  schedule:\n    \
-         every: {every}\n    to: ['file:{}']\n    keep: {{hourly: 1, daily: 0, weekly: 0}}\n",
+         every: {every}\n    to: [{}]\n    keep: {{hourly: 1, daily: 0, weekly: 0}}\n",
         it.path("backup.key").display(),
-        it.path("backups").display()
+        to.join(", ")
     );
     std::fs::write(it.path("config.yaml"), text).unwrap();
     ServerConfiguration::read(&it.path("config.yaml")).unwrap()
+}
+
+fn metric(registry: &Registry, name: &str) -> f64 {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_02_a_destination_that_fails_causes_no_backup_in_another_and_no_success() {
+    let it = tokio::task::spawn_blocking(Installation::new).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&it.path("data/store.redb")).unwrap());
+    let keys = EncryptionKeys::new(encryption::load(None, &it.path("data")).unwrap());
+    let (newest, mut registry) =
+        (jiff::Timestamp::now() - jiff::SignedDuration::from_mins(2), Registry::default());
+    std::fs::create_dir(it.path("healthy")).unwrap();
+    std::fs::write(it.path("healthy").join(super::retention::file_name("capstan", newest)), "").unwrap();
+    // A file is no directory.
+    std::fs::write(it.path("dead"), "").unwrap();
+    let metrics = BackupMetrics::registered(&mut registry);
+    let configuration = scheduled(&it, "1h", &["healthy", "dead"]);
+    let backups = Backups::new(&configuration, it.directory.path(), &store, &keys, metrics).unwrap();
+    let end = CancellationToken::new();
+    let last = || metric(&registry, "capstan_backup_last_success_timestamp_seconds");
+    for _ in 0..2 {
+        Box::pin(backups.write_all(&end)).await.unwrap_err();
+        assert_eq!(files(&it.path("healthy")).len(), 1, "its newest backup is two minutes old");
+        assert!(last() == 0.0, "a destination has no backup");
+    }
+    std::fs::remove_file(it.path("dead")).unwrap();
+    Box::pin(backups.write_all(&end)).await.unwrap();
+    assert_eq!((files(&it.path("healthy")).len(), files(&it.path("dead")).len()), (1, 1));
+    let expected = i32::try_from(newest.as_second()).unwrap();
+    assert!((last() - f64::from(expected)).abs() < 0.5, "the oldest of the newest backups counts");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,7 +354,8 @@ async fn bk_02_the_leader_writes_a_missed_backup_once_and_removes_expired_ones()
     }
     let mut registry = Registry::default();
     let metrics = BackupMetrics::registered(&mut registry);
-    let backups = Backups::new(&scheduled(&it, "1m"), it.directory.path(), &store, &keys, metrics).unwrap();
+    let configuration = scheduled(&it, "1m", &["backups"]);
+    let backups = Backups::new(&configuration, it.directory.path(), &store, &keys, metrics).unwrap();
     let end = CancellationToken::new();
     let running = apiserver_executor::spawn_joined(Arc::clone(&backups).run(end.clone()));
     let names = async {
@@ -331,12 +368,7 @@ async fn bk_02_the_leader_writes_a_missed_backup_once_and_removes_expired_ones()
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), names).await.unwrap();
-    let value = |name: &str| {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
-        line.unwrap().parse::<f64>().unwrap()
-    };
+    let value = |name: &str| metric(&registry, name);
     let trial = "capstan_backup_trial_restore_last_success_timestamp_seconds";
     let tried = async {
         while value(trial) == 0.0 {
@@ -365,7 +397,7 @@ async fn bk_03_a_trial_restore_fails_for_a_damaged_backup_and_for_values_that_no
         it
     });
     let it = it.await.unwrap();
-    let configuration = scheduled(&it, "1m");
+    let configuration = scheduled(&it, "1m", &["backups"]);
     let key = key_file::read(&it.path("backup.key")).unwrap();
     let keys = |data: &str| encryption::load(None, &it.path(data)).unwrap().encryption;
     let place = Location::Directory(it.path("backups"));

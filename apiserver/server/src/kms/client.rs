@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_machinery::encryption::{SEED, SealedSeed};
+use apiserver_machinery::encryption::{OpenError, SEED, SealedSeed};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use uuid::Uuid;
 
@@ -21,6 +21,10 @@ use super::messages::{
 
 /// Versions of the protocol, as a plug-in states them. The second one is that of old plug-ins, with the same messages.
 const VERSIONS: [&str; 2] = ["v2", "v2beta1"];
+
+/// Codes with which a plug-in reports that it cannot work now, whatever the request is.
+const PASSING: [Code; 5] =
+    [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::ResourceExhausted, Code::Aborted];
 
 /// Client of one plug-in. It connects again by itself when the plug-in was started again.
 #[derive(Debug, Clone)]
@@ -46,8 +50,10 @@ impl Client {
     /// # Errors
     /// The plug-in's own words, if it is not well.
     pub(super) async fn status(&self) -> Result<String, String> {
-        let StatusResponse { version, healthz, key_id } =
-            self.call("/v2.KeyManagementService/Status", StatusRequest {}).await?;
+        let StatusResponse { version, healthz, key_id } = self
+            .call("/v2.KeyManagementService/Status", StatusRequest {})
+            .await
+            .map_err(OpenError::into_detail)?;
         if !VERSIONS.contains(&version.as_str()) {
             return Err(format!("it has version {version:?}, and v2 is needed"));
         }
@@ -66,7 +72,8 @@ impl Client {
     /// The plug-in's own words; an answer that is too large.
     pub(super) async fn seal(&self, seed: &[u8; SEED]) -> Result<SealedSeed, String> {
         let request = EncryptRequest { plaintext: seed.to_vec(), uid: uid() };
-        let answer: EncryptResponse = self.call("/v2.KeyManagementService/Encrypt", request).await?;
+        let answer = self.call("/v2.KeyManagementService/Encrypt", request).await;
+        let answer: EncryptResponse = answer.map_err(OpenError::into_detail)?;
         let EncryptResponse { ciphertext, key_id, annotations } = answer;
         let sealed = SealedSeed { key_id, ciphertext, annotations };
         sealed.check()?;
@@ -76,29 +83,37 @@ impl Client {
     /// Opens a seed.
     ///
     /// # Errors
-    /// The plug-in's own words.
-    pub(super) async fn open(&self, sealed: SealedSeed) -> Result<Vec<u8>, String> {
+    /// `NoAnswer`; `Refused`.
+    pub(super) async fn open(&self, sealed: SealedSeed) -> Result<Vec<u8>, OpenError> {
         let SealedSeed { key_id, ciphertext, annotations } = sealed;
         let request = DecryptRequest { ciphertext, uid: uid(), key_id, annotations };
         let answer: DecryptResponse = self.call("/v2.KeyManagementService/Decrypt", request).await?;
         Ok(answer.plaintext)
     }
 
-    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, String>
+    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, OpenError>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let answer = timeout(self.timeout, async {
             let mut grpc = Grpc::new(self.channel.clone());
-            grpc.ready().await.map_err(|error| causes(&error))?;
+            grpc.ready().await.map_err(|error| OpenError::NoAnswer(causes(&error)))?;
             let path = PathAndQuery::from_static(path);
             let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, A>::default()).await;
-            answer.map_err(|status| causes(&status))
+            answer.map_err(|status| error_of(&status))
         });
-        let answer = answer.await.map_err(|_| format!("no answer in {:?}", self.timeout))?;
+        let silent = |_| OpenError::NoAnswer(format!("no answer in {:?}", self.timeout));
+        let answer = answer.await.map_err(silent)?;
         answer.map(tonic::Response::into_inner)
     }
+}
+
+/// Returns the error of a status. One with a cause was made on this side, because the connection broke.
+fn error_of(status: &Status) -> OpenError {
+    let is_answer = std::error::Error::source(status).is_none() && !PASSING.contains(&status.code());
+    let detail = causes(status);
+    if is_answer { OpenError::Refused(detail) } else { OpenError::NoAnswer(detail) }
 }
 
 fn uid() -> String {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{self as blocking, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use apiserver_machinery::encryption::{KmsPlugin, KmsProvider, KmsSeeds, SEED, SealedSeed};
+use apiserver_machinery::encryption::{KmsPlugin, KmsProvider, KmsSeeds, OpenError, SEED, SealedSeed};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use storage_contract::Outage;
@@ -98,7 +98,7 @@ impl KmsSettings {
 /// Call to open a seed.
 struct Call {
     sealed: SealedSeed,
-    answer: blocking::Sender<Result<Vec<u8>, String>>,
+    answer: blocking::Sender<Result<Vec<u8>, OpenError>>,
 }
 
 /// Plug-in, as values use it. The thread ends when the last one is dropped.
@@ -111,14 +111,17 @@ struct Plugin {
 }
 
 impl KmsPlugin for Plugin {
-    fn open(&self, sealed: &SealedSeed) -> Result<Vec<u8>, String> {
+    fn open(&self, sealed: &SealedSeed) -> Result<Vec<u8>, OpenError> {
         let (answer, answered) = blocking::channel();
         let call = Call { sealed: sealed.clone(), answer };
-        self.calls.send(call).map_err(|_| "its thread has ended".to_owned())?;
+        let ended = || OpenError::NoAnswer("its thread has ended".to_owned());
+        self.calls.send(call).map_err(|_| ended())?;
         match answered.recv_timeout(self.patience) {
             Ok(result) => result,
-            Err(RecvTimeoutError::Timeout) => Err(format!("no answer in {:?}", self.patience)),
-            Err(RecvTimeoutError::Disconnected) => Err("its thread has ended".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(OpenError::NoAnswer(format!("no answer in {:?}", self.patience)))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(ended()),
         }
     }
 

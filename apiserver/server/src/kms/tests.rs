@@ -239,6 +239,23 @@ async fn hv_43_after_a_crash_known_seeds_are_used_and_a_new_plugin_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hv_43_a_destroyed_key_concerns_only_its_values_and_is_no_outage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, system) = (directory.path().join("kms.sock"), Arc::new(System::default()));
+    let _process = Process::start(&socket, &system);
+    let stored: Vec<Bytes> = [seal(&server(&socket).await, "/a"), seal(&server(&socket).await, "/b")]
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    system.sealed.lock().unwrap()[0].0 = "destroyed".to_owned();
+    let reader = server(&socket).await;
+    let refused = open(&reader, "/a", &stored[0]).unwrap_err();
+    assert!(!refused.is_temporary() && refused.to_string().contains("no ciphertext of mine"), "{refused}");
+    assert_eq!(open(&reader, "/b", &stored[1]).unwrap(), "hunter2");
+    assert_eq!(reader.is_sealed_as_now("secrets", "/a", &stored[0]), Ok(false), "a scan counts it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hv_43_a_slow_plugin_costs_each_caller_a_bounded_time_and_a_server_starts_without_one() {
     let directory = tempfile::tempdir().unwrap();
     let (socket, system) = (directory.path().join("kms.sock"), Arc::new(System::default()));

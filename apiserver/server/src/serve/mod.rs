@@ -289,7 +289,7 @@ impl Started {
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
-        settings.download_endpoint = Some(Arc::new(BackupService::new(configuration, &store, &encryption)));
+        settings.download_endpoint = Some(BackupService::shared(configuration, &data, &store, &encryption));
         settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));

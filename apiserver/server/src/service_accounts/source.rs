@@ -42,7 +42,7 @@ impl ServiceAccountTokens {
         for freshness in [Freshness::Any, Freshness::Consistent] {
             match self.objects.get(kind, namespace, &id.name, freshness).await {
                 Ok(found) => {
-                    let found: Value = found.to_value().map_err(ReviewFailed)?;
+                    let found: Value = found.to_value().map_err(|error| ReviewFailed(error.to_string()))?;
                     if object::meta(&found, "uid") == id.uid {
                         return Ok(!is_gone(&found, Timestamp::now()));
                     }

@@ -29,9 +29,15 @@ impl History {
         Some(self.unreadable.load(Ordering::Acquire)).filter(|form| *form > 0)
     }
 
-    /// Notes a value that a watch has reported.
+    /// Returns true if a value that a watch has reported is in a form that no server on the known record writes.
+    pub(crate) fn is_stray(&self, found: &KeyValue) -> bool {
+        let state = self.state.borrow();
+        state.rewound.is_none() && state.incarnation.is_stray(found)
+    }
+
+    /// Counts a value that a watch has reported, if it is in such a form.
     pub(crate) fn note_form(&self, found: &KeyValue) {
-        if self.state.borrow().incarnation.is_stray(found) {
+        if self.is_stray(found) {
             self.strays.fetch_add(1, Ordering::AcqRel);
             tracing::error!(
                 key = %String::from_utf8_lossy(found.key()),

@@ -91,3 +91,28 @@ async fn hv_23_a_value_of_a_program_that_does_not_compare_the_record_is_counted(
     }
     assert_eq!(store.stray_writes(), 1, "its own value from before the change is none");
 }
+
+#[tokio::test]
+async fn hv_23_a_value_in_a_form_that_another_server_has_just_committed_is_not_counted() {
+    let server = Server::start(Release::Current);
+    let (one, other) = (connect(&server).await.unwrap(), connect(&server).await.unwrap());
+    let down = Form { to: Some(3), ..Form::of(4) };
+    one.change_form(Form::of(4), down).await.unwrap();
+    one.change_form(down, Form::of(3)).await.unwrap();
+    let mut watch = other.watch(&KeyRange::prefix("/capstan/"), Revision::NONE).await.unwrap();
+    let mut until = async |name: &str| loop {
+        if let WatchItem::Event(event) = watch.next().await.unwrap().unwrap()
+            && event.key == key(name)
+        {
+            break;
+        }
+    };
+    other.create(&key("open"), Bytes::from_static(b"{}")).await.unwrap();
+    until("open").await;
+    assert_eq!(other.form(), Form::of(3));
+    // The other one makes no call from here on.
+    one.change_form(Form::of(3), Form::of(4)).await.unwrap();
+    one.create(&key("a"), Bytes::from_static(DERIVED)).await.unwrap();
+    until("a").await;
+    assert_eq!((other.form(), other.stray_writes()), (Form::of(4), 0));
+}

@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::Stage;
 use super::body::Bodies;
-use super::policy::{Decision, Level, Policy};
+use super::policy::{Decision, Level, Policy, is_sealed};
+use super::redaction::is_quoted;
 use crate::request::request_info::RequestInfo;
 use crate::response::{HttpResponse, StatusInfo};
 
@@ -42,6 +43,8 @@ pub(crate) struct Record {
     source_ips: Vec<String>,
     user_agent: String,
     object: Option<Map<String, Value>>,
+    /// True if an error about the body may quote a secret.
+    is_quoted: bool,
     user: Arc<User>,
     impersonated: Option<Arc<User>>,
     /// Verb of the constrained mode that allowed the impersonation.
@@ -74,6 +77,9 @@ impl Record {
             source_ips: source_ips(headers, from),
             user_agent: agent.chars().take(LONGEST_AGENT).collect(),
             object: object(info),
+            is_quoted: info
+                .resource()
+                .is_some_and(|path| is_sealed(path) || is_quoted(&path.group, &path.resource)),
             user: Arc::default(),
             impersonated: None,
             constraint: None,
@@ -118,6 +124,9 @@ impl Record {
 
     /// Notes the body of the response, if its level records it.
     pub(crate) fn set_response(&mut self, answer: &mut HttpResponse) {
+        if self.hides_errors(answer.status().as_u16()) {
+            return;
+        }
         if let Some(bodies) = self.bodies.as_mut().filter(|_| self.decided.level >= Level::RequestResponse) {
             bodies.set_response(answer);
         }
@@ -219,8 +228,7 @@ impl Record {
         if !reason.is_empty() {
             answer["reason"] = json!(reason);
         }
-        // An error may quote the body, and in a Secret that is the secret.
-        if self.is_about("secrets") && matches!(outcome.code, 400 | 422) {
+        if self.hides_errors(outcome.code) {
             return answer;
         }
         if !message.is_empty() {
@@ -232,9 +240,10 @@ impl Record {
         answer
     }
 
-    fn is_about(&self, resource: &str) -> bool {
-        let object = self.object.as_ref();
-        object.and_then(|object| object.get("resource")).is_some_and(|found| found == resource)
+    /// Returns true if the message of an error with this code is not written. Such errors quote the body, and in some
+    /// kinds that is a secret.
+    fn hides_errors(&self, code: u16) -> bool {
+        self.is_quoted && matches!(code, 400 | 422)
     }
 }
 
@@ -309,6 +318,7 @@ mod tests {
     use http::Method;
 
     use super::*;
+    use crate::response;
 
     fn record(method: &Method, uri: &str, headers: &[(&str, &str)]) -> Record {
         let mut map = HeaderMap::new();
@@ -374,8 +384,16 @@ mod tests {
         assert!(found["responseStatus"]["message"].as_str().unwrap().contains("hunter2"));
         assert!(found["responseStatus"]["details"]["causes"].is_array());
         let secret = record(&Method::PUT, "/api/v1/namespaces/n/secrets/s", &[]);
-        let line = secret.line(Stage::ResponseComplete, Some(&outcome));
-        assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
+        let of = |group: &str, resource: &str| {
+            record(&Method::POST, &format!("/apis/{group}/v1beta2/namespaces/n/{resource}"), &[])
+        };
+        let config = of("bootstrap.cluster.x-k8s.io", "kubeadmconfigs");
+        let template = of("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanetemplates");
+        let class = of("cluster.x-k8s.io", "clusterclasses");
+        for hidden in [&secret, &config, &template, &class] {
+            let line = hidden.line(Stage::ResponseComplete, Some(&outcome));
+            assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
+        }
         let missing = StatusInfo {
             status: "Failure",
             reason: "NotFound",
@@ -384,6 +402,24 @@ mod tests {
         };
         let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, status: Some(missing) }));
         assert!(line.contains("\"none\""), "nothing secret is in a name: {line}");
+    }
+
+    #[test]
+    fn the_response_of_a_refusal_is_recorded_only_for_kinds_without_secrets() {
+        let file =
+            r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "RequestResponse"}]}"#;
+        let policy = Policy::parse(file).unwrap();
+        for (group, is_recorded) in [("g", true), ("bootstrap.cluster.x-k8s.io", false)] {
+            let uri: http::Uri = format!("/apis/{group}/v1/namespaces/n/kubeadmconfigs").parse().unwrap();
+            let info = RequestInfo::resolve(&Method::POST, uri.path(), false, None);
+            let mut record = Record::new("id-1", (&uri, &HeaderMap::new()), None, &info, (&policy, false));
+            record.set_resource(None);
+            let status = r#"{"kind": "Status", "apiVersion": "v1", "message": "Invalid value: hunter2"}"#;
+            let mut answer = response::bytes(422, "application/json", status);
+            record.set_response(&mut answer);
+            let line = record.line(Stage::ResponseComplete, Some(&Outcome { code: 422, status: None }));
+            assert_eq!(line.contains("hunter2"), is_recorded, "{line}");
+        }
     }
 
     #[test]

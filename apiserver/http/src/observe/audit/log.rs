@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use super::Stage;
 use super::file::AuditFile;
 use super::policy::Policy;
+use super::queue_room::{QueueRoom, RoomPart};
 
 /// Capacity of the queue. Unit: lines of about 1 KiB, some seconds of a busy server's requests. A slower disk loses
 /// lines, which are counted.
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 enum Message {
-    Line(String),
+    Line(String, RoomPart),
     /// Requests a reply once all lines before this are written.
     Written(SyncSender<()>),
 }
@@ -51,6 +52,7 @@ pub(crate) struct Lost {
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     sender: SyncSender<Message>,
+    room: QueueRoom,
     omitted: Arc<[Stage]>,
     failed: Arc<AtomicU64>,
     policy: Arc<ArcSwap<Policy>>,
@@ -81,8 +83,8 @@ impl AuditLog {
         let writer = std::thread::Builder::new().name("audit".to_owned());
         // The thread ends with the last sender.
         writer.spawn(move || write_all(&receiver, to, &failures))?;
-        let policy = Arc::default();
-        Ok(Self { sender, omitted: omitted.into(), failed, policy, webhook: None })
+        let (policy, room) = (Arc::default(), QueueRoom::default());
+        Ok(Self { sender, room, omitted: omitted.into(), failed, policy, webhook: None })
     }
 
     /// Sends all events to a webhook, too.
@@ -112,7 +114,8 @@ impl AuditLog {
             let is_queued = webhook.offer(line.trim_end());
             webhook.take_lost() + u64::from(!is_queued)
         });
-        let is_queued = self.sender.try_send(Message::Line(line)).is_ok();
+        let part = self.room.take(&line);
+        let is_queued = part.is_some_and(|part| self.sender.try_send(Message::Line(line, part)).is_ok());
         Lost { log: self.failed.swap(0, Ordering::Relaxed) + u64::from(!is_queued), webhook }
     }
 
@@ -144,7 +147,7 @@ fn write_all(messages: &Receiver<Message>, mut to: impl Write, failed: &AtomicU6
         let mut waiting = Vec::new();
         while let Ok(message) = next {
             match message {
-                Message::Line(line) => note(to.write_all(line.as_bytes())),
+                Message::Line(line, _part) => note(to.write_all(line.as_bytes())),
                 Message::Written(sender) => waiting.push(sender),
             }
             next = match messages.try_recv() {
@@ -156,5 +159,38 @@ fn write_all(messages: &Receiver<Message>, mut to: impl Write, failed: &AtomicU6
         for sender in waiting {
             let _ = sender.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Disk that hangs until the sender is dropped.
+    struct Hanging(Receiver<()>);
+
+    impl Write for Hanging {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn large_lines_that_wait_for_the_disk_are_limited_in_bytes() {
+        let (hanging, released) = channel();
+        let log = AuditLog::start(Hanging(released), Vec::new()).unwrap();
+        let line = || "x".repeat(1024 * 1024);
+        let lost: u64 = (0..100).map(|_| log.write(line()).log).sum();
+        assert_eq!(lost, 36, "64 MiB wait, and are less than the queue's number of lines");
+        drop(hanging);
+        log.flush();
+        assert_eq!(log.write(line()), Lost::default(), "written lines leave their room");
     }
 }

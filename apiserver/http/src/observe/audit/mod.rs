@@ -6,12 +6,14 @@ mod event;
 mod file;
 mod log;
 mod policy;
+mod queue_room;
 mod redaction;
 
 pub(crate) use event::{Outcome, Record};
 pub use file::AuditFile;
 pub use log::{AuditBackend, AuditLog};
 pub use policy::{Level, Policy};
+pub use queue_room::{QueueRoom, RoomPart};
 
 use crate::request::request_info::{RequestInfo, Subject};
 use crate::request::routes;

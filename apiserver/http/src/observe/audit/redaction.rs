@@ -1,41 +1,77 @@
 //! Secret fields in recorded bodies: their values are replaced.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Names of fields whose texts are secrets in kinds that are no Secrets: files and users of machines, tokens with
-/// which machines join, and user data.
-const SECRET: [&str; 6] = ["certificateKey", "content", "passwd", "tlsBootstrapToken", "token", "userData"];
+/// which machines join, and settings that become user data.
+const SECRET: [&str; 7] =
+    ["additionalConfig", "certificateKey", "content", "passwd", "tlsBootstrapToken", "token", "userData"];
 
 /// Annotation in which `kubectl apply` keeps the whole object as a text.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 const REPLACEMENT: &str = "REDACTED";
 
+/// API groups and resources with such fields. Errors of their validation may quote them. `*` stands for all resources.
+const QUOTED: [(&str, &str); 3] = [
+    ("bootstrap.cluster.x-k8s.io", "*"),
+    ("controlplane.cluster.x-k8s.io", "*"),
+    // Its patches have values of such fields.
+    ("cluster.x-k8s.io", "clusterclasses"),
+];
+
+/// Returns true if the error about a body of this resource may quote a secret.
+pub(super) fn is_quoted(group: &str, resource: &str) -> bool {
+    QUOTED.iter().any(|(of, name)| *of == group && (*name == "*" || *name == resource))
+}
+
+/// Names of the last three fields on the way to a value, the innermost last. An item of a list has the name `-` or its
+/// index.
+type Place<'a> = [&'a str; 3];
+
 /// Replaces the texts of secret fields, also in the annotation of `kubectl apply` and in the operations of a JSON
 /// patch.
 pub(super) fn redact(value: &mut Value) {
+    redact_at(value, [""; 3]);
+}
+
+fn redact_at(value: &mut Value, place: Place<'_>) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_at(item, inside(place, "-"))),
         Value::Object(fields) => {
-            let path = fields.get("path").and_then(Value::as_str).unwrap_or_default();
-            let is_secret_patch =
-                path.rsplit_once('/').is_some_and(|(_, field)| is_secret(field)) && fields.contains_key("op");
+            let target = target(fields);
             for (name, value) in fields.iter_mut() {
-                match value {
-                    Value::String(text) if is_secret(name) || (is_secret_patch && name == "value") => {
-                        REPLACEMENT.clone_into(text);
-                    }
-                    Value::String(text) if name == LAST_APPLIED => redact_text(text),
-                    other => redact(other),
+                if let Some([of, field, last]) = target.as_ref().filter(|_| name == "value") {
+                    redact_at(value, [of, field, last]);
                 }
+                redact_at(value, inside(place, name));
             }
         }
+        Value::String(text) if place[2] == LAST_APPLIED => redact_text(text),
+        Value::String(text) if is_secret(place) => REPLACEMENT.clone_into(text),
         _ => {}
     }
 }
 
-fn is_secret(field: &str) -> bool {
-    SECRET.contains(&field)
+fn inside<'a>([_, of, field]: Place<'a>, name: &'a str) -> Place<'a> {
+    [of, field, name]
+}
+
+/// Returns the names of the last three fields in the path of a JSON patch's operation, if this is one.
+fn target(fields: &Map<String, Value>) -> Option<[String; 3]> {
+    let path = fields.get("path")?.as_str().filter(|_| fields.contains_key("op"))?;
+    let mut names = path.rsplit('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
+    let mut next = || names.next().unwrap_or_default();
+    let (last, field, of) = (next(), next(), next());
+    Some([of, field, last])
+}
+
+fn is_secret(place: Place<'_>) -> bool {
+    match place {
+        // Credentials in the kubeconfig of a discovery.
+        ["authProvider", "config", _] | ["env", _, "value"] => true,
+        [_, _, name] => SECRET.contains(&name),
+    }
 }
 
 /// Redacts an object in a text. A text that is no JSON may be anything.
@@ -61,11 +97,33 @@ mod tests {
             "users": [{"name": "core", "passwd": "hunter2"}],
             "joinConfiguration": {"discovery": {"bootstrapToken": {"token": "hunter2"}, "tlsBootstrapToken": "hunter2"}}});
         let applied = json!({"spec": spec}).to_string();
-        let object = json!({"metadata": {"annotations": {LAST_APPLIED: applied}}, "spec": spec});
+        let object = json!({"metadata": {"annotations": {LAST_APPLIED: applied.clone()}}, "spec": spec});
         let patch = json!([{"op": "replace", "path": "/spec/files/0/content", "value": "hunter2"},
             {"op": "add", "path": "/spec/files/-", "value": {"content": "hunter2"}}]);
+        let annotation = json!([{"op": "add", "value": applied,
+            "path": "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"}]);
         let odd = json!({"metadata": {"annotations": {LAST_APPLIED: "hunter2"}}});
-        for mut value in [object.clone(), json!({"items": [object]}), patch, odd] {
+        for mut value in [object.clone(), json!({"items": [object]}), patch, annotation, odd] {
+            redact(&mut value);
+            let text = value.to_string();
+            assert!(!text.contains("hunter2") && text.contains(REPLACEMENT), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_with_credentials_are_replaced_in_objects_and_patches() {
+        let user = json!({"authProvider": {"name": "oidc", "config": {"client-secret": "hunter2"}},
+            "exec": {"command": "login", "env": [{"name": "PASSWORD", "value": "hunter2"}]}});
+        let object = json!({"spec": {"ignition": {"containerLinuxConfig": {"additionalConfig": "hunter2"}},
+            "joinConfiguration": {"discovery": {"file": {"kubeConfig": {"user": user}}}}}});
+        let at = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
+        for mut value in [
+            object,
+            at("/user/authProvider/config", json!({"client-secret": "hunter2"})),
+            at("/user/authProvider/config/client-secret", json!("hunter2")),
+            at("/user/exec/env", json!([{"name": "A", "value": "hunter2"}])),
+            at("/user/exec/env/0/value", json!("hunter2")),
+        ] {
             redact(&mut value);
             let text = value.to_string();
             assert!(!text.contains("hunter2") && text.contains(REPLACEMENT), "{text}");
@@ -75,7 +133,7 @@ mod tests {
     #[test]
     fn other_fields_stay() {
         let value = json!({"spec": {"files": [{"path": "/content"}], "token": {"name": "a"}, "replicas": 3},
-            "op": 1, "path": "/a/content"});
+            "items": [{"name": "a", "value": "b", "config": {"c": "d"}}], "op": 1, "path": "/a/content"});
         let mut redacted = value.clone();
         redact(&mut redacted);
         assert_eq!(redacted, value);

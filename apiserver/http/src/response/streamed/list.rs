@@ -30,7 +30,7 @@ pub(crate) enum Shown {
 impl Shown {
     /// Returns the length of an item in bytes.
     fn size(&self, item: &CachedObject) -> ApiResult<usize> {
-        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let json = item.json.as_ref().map_err(ApiError::from)?;
         Ok(match self {
             Self::Whole => json.size(),
             Self::Metadata(head) => head.len() + json.metadata_size() + END.len(),
@@ -43,7 +43,7 @@ impl ItemEncoder for Shown {
     const CHUNK: usize = CHUNK;
 
     fn encode(&mut self, item: &CachedObject, to: &mut Vec<u8>) -> ApiResult<()> {
-        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let json = item.json.as_ref().map_err(ApiError::from)?;
         match self {
             Self::Whole => json.write(to),
             Self::Metadata(head) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiserver_machinery::protobuf::PartialList;
-use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::CachedObject;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ impl ItemEncoder for MetadataEncoder {
     const CHUNK: usize = WORTHWHILE;
 
     fn encode(&mut self, item: &CachedObject, to: &mut Vec<u8>) -> ApiResult<()> {
-        let metadata = item.to_serialized_metadata().map_err(ApiError::internal)?;
+        let metadata = item.to_serialized_metadata()?;
         to.extend_from_slice(&self.0.item(&metadata));
         Ok(())
     }
@@ -40,7 +40,7 @@ pub(crate) fn body(
 ) -> ApiResult<ResponseBody> {
     let mut list = PartialList::new(&format!("meta.k8s.io/{version}"), metadata);
     for item in &items {
-        list.count(&item.to_serialized_metadata().map_err(ApiError::internal)?);
+        list.count(&item.to_serialized_metadata()?);
     }
     let is_small = list.length() < WORTHWHILE;
     let chunks = ItemChunks::new(list.head(), items, list.tail(), MetadataEncoder(list));

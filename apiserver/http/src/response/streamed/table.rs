@@ -45,7 +45,7 @@ pub(crate) fn body(
     version: &'static str,
 ) -> ApiResult<ResponseBody> {
     for item in &items {
-        item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        item.json.as_ref().map_err(ApiError::from)?;
     }
     let encoder = RowEncoder { rows, version };
     let mut chunks = ItemChunks::new(head.into_bytes(), items, END.to_vec(), encoder);

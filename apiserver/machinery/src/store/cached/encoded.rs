@@ -9,7 +9,7 @@ use storage_contract::{Entry, Key, Revision, StoreResult};
 use super::object_json::ObjectJson;
 use super::own_writes::Prepared;
 use super::raw_field::RawField;
-use crate::encryption::Encryption;
+use crate::encryption::{Encryption, EncryptionError};
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::status::{ApiError, ApiResult};
@@ -32,15 +32,19 @@ impl ObjectStore {
 
     /// Decodes an entry, in the request's version.
     pub(crate) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        let plain = open(kind.stored, &self.encryption, entry);
-        let object = plain.and_then(|plain| decode(&self.registry, kind.stored, entry, &plain));
-        let object = object.map_err(ApiError::internal)?;
+        // A plug-in of a key management system may answer again.
+        let plain = open(kind.stored, &self.encryption, entry).map_err(|error| match error.may_pass() {
+            true => ApiError::unavailable(error.to_string()),
+            false => ApiError::internal(error.to_string()),
+        })?;
+        let object = decode(&self.registry, kind.stored, entry, &plain).map_err(ApiError::internal)?;
         kind.served(object)
     }
 
     /// Returns true if an entry has the form that a write would give it now: this version, this encryption key.
     pub(crate) fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
-        let stored = open(kind.stored, &self.encryption, entry).and_then(|plain| parse(entry, &plain));
+        let plain = open(kind.stored, &self.encryption, entry).map_err(|error| error.to_string());
+        let stored = plain.and_then(|plain| parse(entry, &plain));
         self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
@@ -81,9 +85,12 @@ impl ObjectStore {
 }
 
 /// Decrypts the bytes of a stored entry. The error names the key.
-pub(crate) fn open(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Bytes, String> {
-    let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
-    plain.map_err(|error| error.to_string())
+pub(crate) fn open(
+    resource: &Resource,
+    encryption: &Encryption,
+    entry: &Entry,
+) -> Result<Bytes, EncryptionError> {
+    encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
 }
 
 /// Parses the decrypted bytes. The error names the key.

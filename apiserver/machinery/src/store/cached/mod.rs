@@ -8,3 +8,4 @@ pub(crate) mod object_json;
 pub(crate) mod own_writes;
 pub(crate) mod raw_field;
 pub(crate) mod selectable;
+pub(crate) mod unreadable;

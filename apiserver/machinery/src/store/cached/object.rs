@@ -14,7 +14,8 @@ use super::object_json::{self, ObjectJson};
 use super::own_writes::OwnWrites;
 use super::raw_field::RawField;
 use super::selectable::Selectable;
-use crate::encryption::Encryption;
+use super::unreadable::{Retry, Unreadable};
+use crate::encryption::{Encryption, EncryptionError};
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::selectors::{FieldSelector, LabelSelector};
@@ -45,7 +46,7 @@ impl EventKind {
 #[derive(Debug)]
 pub struct CachedObject {
     /// The JSON for clients, or the error: a damaged object must be named, and never be omitted silently.
-    pub json: Result<CachedJson, String>,
+    pub json: Result<CachedJson, Unreadable>,
     /// Its revision.
     pub revision: Revision,
     selectable: Selectable,
@@ -84,28 +85,51 @@ impl CachedObject {
 
     /// Creates an object that cannot be decoded. Only its name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
-        Self { json: Err(why), revision, selectable: Selectable::named(name), memo: Mutex::default() }
+        Self::unreadable(name, Unreadable::lasting(why), revision)
     }
 
-    /// Creates an object from a stored entry.
+    fn unreadable(name: &str, error: Unreadable, revision: Revision) -> Self {
+        Self { json: Err(error), revision, selectable: Selectable::named(name), memo: Mutex::default() }
+    }
+
+    /// Creates an object from a stored entry. If a KMS plug-in may open it later, [`CachedObject::view`] tries that.
     pub(crate) fn of_entry(
-        registry: &Registry,
-        resource: &Resource,
-        encryption: &Encryption,
+        registry: &Arc<Registry>,
+        resource: &Arc<Resource>,
+        encryption: &Arc<Encryption>,
         entry: &Entry,
     ) -> Self {
-        let plain = encoded::open(resource, encryption, entry);
+        match encoded::open(resource, encryption, entry) {
+            Err(error) if error.may_pass() => {
+                let retry = Retry {
+                    registry: Arc::clone(registry),
+                    resource: Arc::clone(resource),
+                    encryption: Arc::clone(encryption),
+                    entry: entry.clone(),
+                    read: Mutex::default(),
+                };
+                Self::unreadable(name_of(entry), Unreadable::passing(&error, retry), entry.modified)
+            }
+            opened => Self::of_opened(registry, resource, entry, opened),
+        }
+    }
+
+    /// Creates an object from the decrypted bytes of an entry.
+    pub(super) fn of_opened(
+        registry: &Registry,
+        resource: &Resource,
+        entry: &Entry,
+        opened: Result<Bytes, EncryptionError>,
+    ) -> Self {
         if let Some(cached) =
-            plain.as_ref().ok().and_then(|plain| fast_path::read(resource, plain, entry.modified))
+            opened.as_ref().ok().and_then(|plain| fast_path::read(resource, plain, entry.modified))
         {
             return cached;
         }
+        let plain = opened.map_err(|error| error.to_string());
         match plain.and_then(|plain| encoded::decode(registry, resource, entry, &plain)) {
             Ok(object) => Self::new(resource, &object, entry.modified),
-            Err(why) => {
-                let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
-                Self::damaged(name, why, entry.modified)
-            }
+            Err(why) => Self::damaged(name_of(entry), why, entry.modified),
         }
     }
 
@@ -129,18 +153,22 @@ impl CachedObject {
 
     /// Returns the object in the version of `resource`. It is converted and encoded once for all clients.
     pub(crate) fn view(self: &Arc<Self>, resource: &Resource) -> Arc<Self> {
-        let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
-        if self.json.is_err() {
-            return Arc::clone(self);
+        if let Err(error) = &self.json {
+            return match error.retried() {
+                Some(read) if read.revision == self.revision => read.view(resource),
+                Some(read) => Arc::new(read.at(self.revision)).view(resource),
+                None => Arc::clone(self),
+            };
         }
+        let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
         let mut memo = self.memo();
         let Memo { views, is_used, .. } = &mut **memo.get_or_insert_default();
         *is_used = true;
         if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
             return Arc::clone(view);
         }
-        let served =
-            self.to_value().and_then(|object| conversion.served(object).map_err(|error| error.to_string()));
+        let value = self.to_value().map_err(|error| error.to_string());
+        let served = value.and_then(|object| conversion.served(object).map_err(|error| error.to_string()));
         let view = Arc::new(match served {
             Ok(object) => Self::new(resource, &object, self.revision),
             Err(why) => {
@@ -159,6 +187,9 @@ impl CachedObject {
 
     /// Drops the encoded forms that were not used since the last call.
     fn trim(&self) {
+        if let Some(read) = self.json.as_ref().err().and_then(Unreadable::known) {
+            read.trim();
+        }
         let mut memo = self.memo();
         if memo.as_mut().is_some_and(|memo| !std::mem::take(&mut memo.is_used)) {
             *memo = None;
@@ -195,25 +226,30 @@ impl CachedObject {
     ///
     /// # Errors
     /// Returns the error of the stored value.
-    pub fn to_serialized_metadata(&self) -> Result<Value, String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_serialized_metadata()
+    pub fn to_serialized_metadata(&self) -> Result<Value, Unreadable> {
+        self.json.as_ref().map_err(Clone::clone)?.to_serialized_metadata().map_err(Unreadable::lasting)
     }
 
     /// Decodes the object, for response forms that are not copied and for rare events.
     ///
     /// # Errors
     /// Returns the error of the stored value.
-    pub fn to_value(&self) -> Result<Value, String> {
-        parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
+    pub fn to_value(&self) -> Result<Value, Unreadable> {
+        parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec()).map_err(Unreadable::lasting)
     }
 
     /// Decodes the object with serialized field managers, without the untouched field.
     pub(crate) fn to_serialized(
         &self,
         untouched: Option<&'static str>,
-    ) -> Result<(Value, Option<RawField>), String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_serialized(untouched)
+    ) -> Result<(Value, Option<RawField>), Unreadable> {
+        self.json.as_ref().map_err(Clone::clone)?.to_serialized(untouched).map_err(Unreadable::lasting)
     }
+}
+
+/// Returns the name of an object from the key of its entry.
+fn name_of(entry: &Entry) -> &str {
+    entry.key.as_str().rsplit('/').next().unwrap_or_default()
 }
 
 /// Conversion of stored entries into cached objects.

@@ -166,7 +166,7 @@ impl ObjectWatch {
         };
         match &event.1.json {
             Ok(_) => Ok(Some(event)),
-            Err(damage) => Err(ApiError::internal(damage.clone())),
+            Err(error) => Err(error.into()),
         }
     }
 }

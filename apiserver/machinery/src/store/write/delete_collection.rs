@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::admission_control::RequestAdmission;
 use crate::object;
-use crate::status::{ApiError, ApiResult};
+use crate::status::ApiResult;
 use crate::store::{CachedObject, DeleteOptions, Kind, ListRequest, Listing, ObjectStore};
 
 impl ObjectStore {
@@ -34,7 +34,7 @@ impl ObjectStore {
         options: &DeleteOptions,
         admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<()> {
-        let object = item.to_value().map_err(ApiError::internal)?;
+        let object = item.to_value()?;
         let name = object::name(&object);
         // The uid protects an object of the same name that was created after the list.
         let is_guarded = options.uid.is_some() || options.resource_version.is_some();

@@ -111,7 +111,7 @@ impl ObjectStore {
         let cached =
             self.resource_cache(namespaces).and_then(|cache| cache.snapshot().get(key.as_str()).cloned());
         if let Some(cached) = cached {
-            return cached.to_value().map(Some).map_err(ApiError::internal);
+            return cached.view(namespaces.resource).to_value().map(Some).map_err(ApiError::from);
         }
         if let Some(known) = self.namespaces.known(name) {
             return Ok(Some(known));

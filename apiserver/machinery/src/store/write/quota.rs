@@ -94,7 +94,7 @@ impl ObjectStore {
         let Some(kind) = self.kind_of(RESOURCE_QUOTA.0, RESOURCE_QUOTA.1) else { return Ok(Vec::new()) };
         let listing = self.in_namespace(kind, namespace, Freshness::Any).await?;
         let quota = |item: &std::sync::Arc<crate::store::CachedObject>| {
-            item.to_value().map(|object| Quota::of(&object)).map_err(ApiError::internal)
+            item.to_value().map(|object| Quota::of(&object)).map_err(ApiError::from)
         };
         listing.items.iter().map(quota).collect()
     }
@@ -119,7 +119,7 @@ impl ObjectStore {
                 used.add(name, i64::try_from(listing.items.len()).unwrap_or(i64::MAX));
             }
             for item in listing.items.iter().filter(|_| !others.is_empty()) {
-                let object = item.to_value().map_err(ApiError::internal)?;
+                let object = item.to_value()?;
                 used.add_all(&stored.strategy.quota_usage(&object).only(|name| others.contains(&name)));
             }
         }

@@ -32,7 +32,7 @@ impl ObjectReader for ObjectStore {
             revision: RevisionMatch::AtLeast(Freshness::Consistent),
         };
         let items = self.list(kind, &request).await?.items;
-        items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+        items.iter().map(|item| item.to_value().map_err(ApiError::from)).collect()
     }
 }
 

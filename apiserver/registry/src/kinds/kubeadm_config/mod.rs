@@ -41,9 +41,17 @@ pub(crate) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldErr
     let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
     if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
         let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
-        errors.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));
+        errors.push(FieldError::invalid(
+            at,
+            &json!(HIDDEN),
+            "only one of authProvider or exec must be defined",
+        ));
     }
 }
+
+/// Text that an error shows instead of a value that may contain a secret. Controllers copy errors into conditions and
+/// Events, which more users can read than the object.
+pub(crate) const HIDDEN: &str = "***";
 
 /// Validates bootstrap tokens. Upstream's typed clients cannot read an object with an invalid token. Errors do not
 /// repeat the token.
@@ -56,7 +64,7 @@ fn validate_tokens(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>)
         if !text.split_once('.').is_some_and(|(id, secret)| is_part(id, 6) && is_part(secret, 16)) {
             let at = path.child("initConfiguration").child("bootstrapTokens").index(index).child("token");
             let detail = "the bootstrap token is not of the form \"[a-z0-9]{6}.[a-z0-9]{16}\"";
-            errors.push(FieldError::invalid(at, &json!("***"), detail));
+            errors.push(FieldError::invalid(at, &json!(HIDDEN), detail));
         }
     }
 }
@@ -118,12 +126,13 @@ fn validate_files(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) 
         let at = path.child("files").index(index);
         if file.get("content").is_some() && file.get("contentFrom").is_some() {
             let detail = "only one of content or contentFrom may be specified for a single file";
-            errors.push(FieldError::invalid(at.clone(), file, detail));
+            errors.push(FieldError::invalid(at.clone(), &json!(HIDDEN), detail));
         }
         validate_secret(file, "contentFrom", &at, errors);
-        if file.get("path").and_then(Value::as_str).is_some_and(|path| !known.insert(path)) {
+        let path = file.get("path").filter(|path| path.as_str().is_some_and(|path| !known.insert(path)));
+        if let Some(path) = path {
             let detail = "path property must be unique among all files";
-            errors.push(FieldError::invalid(at.child("path"), file, detail));
+            errors.push(FieldError::invalid(at.child("path"), path, detail));
         }
     }
 }
@@ -133,7 +142,7 @@ fn validate_users(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) 
         let at = path.child("users").index(index);
         if user.get("passwd").is_some() && user.get("passwdFrom").is_some() {
             let detail = "only one of passwd or passwdFrom may be specified for a single user";
-            errors.push(FieldError::invalid(at.clone(), user, detail));
+            errors.push(FieldError::invalid(at.clone(), &json!(HIDDEN), detail));
         }
         validate_secret(user, "passwdFrom", &at, errors);
     }
@@ -180,9 +189,10 @@ mod tests {
             Vec::<String>::new()
         );
         let wrong = found(&json!({
-            "files": [{"path": "/a", "content": "x", "contentFrom": secret}, {"path": "/a"},
-                {"path": "/c", "contentFrom": {"secret": {"name": ""}}}],
-            "users": [{"name": "a", "passwd": "x", "passwdFrom": secret}]}));
+            "files": [{"path": "/a", "content": "hunter2", "contentFrom": secret},
+                {"path": "/a", "content": "hunter2"}, {"path": "/c", "contentFrom": {"secret": {"name": ""}}}],
+            "users": [{"name": "a", "passwd": "hunter2", "passwdFrom": secret}]}));
+        assert!(!wrong.concat().contains("hunter2"), "{wrong:?}");
         let expected = [
             (
                 "spec.files[0]: Invalid value: ",
@@ -222,9 +232,8 @@ mod tests {
         let user = |user: Value| json!({"joinConfiguration": {"discovery": {"file": {"kubeConfigPath": "/k", "kubeConfig": {"user": user}}}}});
         assert_eq!(found(&user(json!({"exec": {"command": "x"}}))), Vec::<String>::new());
         let both = found(&user(json!({"exec": {"command": "x"}, "authProvider": {"name": "y"}})));
-        assert!(
-            both[0].starts_with("spec.joinConfiguration.discovery.file.kubeconfig.user: Invalid value: ")
-        );
+        let start = "spec.joinConfiguration.discovery.file.kubeconfig.user: Invalid value: \"***\": ";
+        assert!(both[0].starts_with(start), "{}", both[0]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use apiserver_access::User;
 use super::Stage;
 use crate::request::request_info::RequestInfo;
 use rule::Rule;
+pub(super) use sealed::is_sealed;
 
 /// Amount of a request that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +106,7 @@ impl Policy {
         let Some(rule) = rules.iter().find(|rule| rule.matches(info, user)) else {
             return of_level(Level::None);
         };
-        let is_sealed = info.resource().is_some_and(sealed::is_sealed);
+        let is_sealed = info.resource().is_some_and(is_sealed);
         Decision {
             level: if is_sealed { rule.level.min(Level::Metadata) } else { rule.level },
             omitted: omitted.union(rule.omitted),

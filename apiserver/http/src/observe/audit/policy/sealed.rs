@@ -12,7 +12,7 @@ const SEALED: [(&str, &str, &str); 4] = [
 ];
 
 /// Returns true if the bodies of a resource are never recorded.
-pub(super) fn is_sealed(path: &ResourcePath) -> bool {
+pub(in crate::observe::audit) fn is_sealed(path: &ResourcePath) -> bool {
     let is = |pattern: &str, text: &str| pattern == "*" || pattern == text;
     SEALED.iter().any(|(group, resource, subresource)| {
         // A subresource of a secret has the secret.
