@@ -306,6 +306,11 @@ pub(crate) struct ServeArguments {
     /// Configuration file (kind ServerConfiguration); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Directory with files *.conf, which are merged over --config in the order of their names
+    ///
+    /// Fields are merged one by one. Lists replace each other.
+    #[arg(long, value_name = "DIRECTORY", requires = "config")]
+    pub(crate) config_dir: Option<PathBuf>,
     /// Directory for all state [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
