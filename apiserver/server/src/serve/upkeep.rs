@@ -42,7 +42,12 @@ impl Upkeep {
     ) -> anyhow::Result<Self> {
         let (store, encryption) = (Arc::clone(store), encryption.encryption());
         Ok(Self {
-            form: StoredForm::new(Arc::clone(&store), Arc::clone(&encryption), metrics),
+            form: StoredForm::new(
+                Arc::clone(&store),
+                Arc::clone(&encryption),
+                configuration.storage.etcd.is_some(),
+                metrics,
+            ),
             delay: configuration.form_delay()?,
             replica_metrics: ReplicaMetrics::registered(metrics),
             rewrite_metrics: RewriteMetrics::registered(metrics),
