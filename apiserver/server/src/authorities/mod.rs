@@ -106,6 +106,11 @@ impl Authorities {
         })
     }
 
+    /// Returns the certificate of the CA that signs, in PEM.
+    pub(crate) fn signing_certificate(&self, purpose: Purpose) -> Option<&str> {
+        Some(self.signing(purpose).ok()?.certificate.as_str())
+    }
+
     fn signing(&self, purpose: Purpose) -> anyhow::Result<&StoredAuthority> {
         let of = self.of(purpose);
         let found = of.trusted.iter().find(|(number, _)| *number == of.rotation.signing);
