@@ -34,6 +34,7 @@ mod kms;
 mod kubeconfig;
 mod manual;
 mod output;
+mod phases;
 mod pki;
 mod quotas;
 mod rbac;

@@ -147,7 +147,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let replica = upkeep.start(address.to_string(), &supervisor);
+    let replica = upkeep.start(address.to_string(), server.objects(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
