@@ -91,8 +91,7 @@ pub(crate) enum Command {
     Encryption(EncryptionCommand),
     /// Print the replicas that use the store: versions, stored forms, encryption keys and addresses
     ///
-    /// With etcd, the command works while servers run. The embedded store can be open only once: stop
-    /// the server.
+    /// With the embedded store, the running server answers the command. Its address is `listen` in --config.
     ///
     /// Example: capstan replicas --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]

@@ -6,6 +6,7 @@
 mod command;
 mod follow;
 mod rotation;
+mod state;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ use std::path::Path;
 
 use anyhow::Context;
 
-pub(crate) use command::{finish, list, promote, signing_clients, start, status};
+pub(crate) use command::{finish, promote, signing_clients, start};
 pub(crate) use follow::{AuthorityKeeper, IDENTITY, Known, RULES};
 use rotation::Rotation;
+pub(crate) use state::{AuthorityState, list, status};
 pub(crate) use stored::AuthorityStore;
 use stored::StoredAuthority;
 
