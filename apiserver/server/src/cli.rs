@@ -17,7 +17,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
     BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments,
-    StorageCommand, StoreArguments, StoreKind,
+    StorageCommand, StoreArguments, StoreKind, UpgradeCommand, UpgradePlanArguments,
 };
 pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
@@ -96,6 +96,9 @@ pub(crate) enum Command {
     /// Example: capstan replicas --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Replicas(StoreArguments),
+    /// Plan an upgrade
+    #[command(subcommand)]
+    Upgrade(UpgradeCommand),
     /// List client certificates
     #[command(subcommand)]
     Certificates(CertificatesCommand),

@@ -56,6 +56,7 @@ mod storage_maintenance;
 mod stored_form;
 mod subject;
 mod tls;
+mod upgrade;
 mod version;
 
 use std::ffi::OsString;
@@ -90,6 +91,7 @@ pub fn run(
         cli::Command::Ca(command) => ca(&command),
         cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),
+        cli::Command::Upgrade(cli::UpgradeCommand::Plan(arguments)) => upgrade::plan(&arguments),
         cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
             authorities::list(&arguments)
         }

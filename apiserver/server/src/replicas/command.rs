@@ -57,7 +57,7 @@ pub(crate) async fn live(store: &dyn Store) -> anyhow::Result<Vec<Replica>> {
 }
 
 /// Returns true if the last renewal of a replica, by its own clock, is too old.
-fn is_dead(replica: &Replica, now: Timestamp) -> bool {
+pub(crate) fn is_dead(replica: &Replica, now: Timestamp) -> bool {
     now.duration_since(replica.renewed) > SignedDuration::try_from(DEAD).unwrap_or(SignedDuration::MAX)
 }
 

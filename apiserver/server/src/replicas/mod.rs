@@ -21,7 +21,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Stor
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use command::{all, live, run};
+pub(crate) use command::{all, is_dead, live, run};
 pub(crate) use record::Replica;
 
 /// Prefix of the records.
