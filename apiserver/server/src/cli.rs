@@ -161,7 +161,10 @@ pub(crate) enum Command {
     /// Create a token with which another machine joins
     #[command(subcommand)]
     JoinToken(JoinTokenCommand),
-    /// Check this machine and its installation: certificates, keys, disk, server, etcd, host cluster, backups
+    /// Check this machine and its installation: certificates, keys, disk, server, etcd, host cluster, backups, replicas
+    ///
+    /// The checks of the replicas compare their versions, stored forms, encryption keys and clocks. Those of the
+    /// clouds are results of the controllers: the command itself calls no cloud.
     ///
     /// Each check prints a line with a remedy. The exit code is 1 if a check has found an error.
     ///

@@ -14,6 +14,9 @@ const MONITORING: &str = "system:monitoring";
 /// Age of the newest backup in intervals of the schedule, beyond which one is missing.
 const INTERVALS: i64 = 2;
 
+/// Age of a copy of the host's permissions that is worth a look: the default bound of writes is four hours. Unit: seconds.
+const OLD_MIRROR: i64 = 3 * 3600;
+
 /// Runs the checks.
 pub(super) async fn check(node: &Node) -> Vec<Finding> {
     let client = match LocalServer::new(&node.configuration, &node.data, USER, MONITORING) {
@@ -51,6 +54,29 @@ pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
     vec![Finding::new(Level::Error, url, message)]
 }
 
+/// Judges the copies of the host's permissions and keys. A server without a mirror has none.
+fn mirror(text: &str) -> Vec<Finding> {
+    let ages = text.lines().filter_map(|line| {
+        let (what, age) = line.strip_prefix("capstan_host_mirror_age_seconds{what=\"")?.split_once("\"} ")?;
+        Some((what, age.split('.').next()?.trim().parse::<i64>().ok()?))
+    });
+    let judge = |(what, age): (&str, i64)| {
+        let subject = format!("mirror of the host's {what}");
+        match age {
+            age if age < 0 => {
+                Finding::new(Level::Warning, subject, "was never complete; is the host reachable?")
+            }
+            age if age > OLD_MIRROR => {
+                let message =
+                    format!("is {} min old; after `host.mirror.write` users cannot write", age / 60);
+                Finding::new(Level::Warning, subject, message)
+            }
+            age => Finding::new(Level::Ok, subject, format!("is {age} s old")),
+        }
+    };
+    ages.map(judge).collect()
+}
+
 /// Judges the metrics of the host cluster and of the backups.
 pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -62,6 +88,7 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
         let level = if state == "up" { Level::Ok } else { Level::Warning };
         findings.push(Finding::new(level, "host cluster", format!("is in the state {state}")));
     }
+    findings.extend(mirror(text));
     let Some(interval) = interval else {
         findings.push(Finding::new(
             Level::Warning,
