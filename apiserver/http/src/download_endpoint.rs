@@ -41,15 +41,15 @@ pub trait DownloadEndpoint: Send + Sync + std::fmt::Debug + 'static {
     async fn begin(&self, user: &str) -> ApiResult<Download>;
 }
 
-/// Serves the request if it is for the endpoint. A host cluster has no such path.
+/// Serves the request if it is for one of the endpoints. A host cluster has no such path.
 ///
 /// # Errors
 /// 405 for another method; the refusal of the endpoint.
 pub(crate) async fn serve(
-    endpoint: Option<&Arc<dyn DownloadEndpoint>>,
+    endpoints: &[Arc<dyn DownloadEndpoint>],
     call: &Call,
 ) -> ApiResult<Option<HttpResponse>> {
-    let endpoint = endpoint.filter(|it| it.path() == call.info.path && !call.proxied);
+    let endpoint = endpoints.iter().find(|it| it.path() == call.info.path && !call.proxied);
     let Some(endpoint) = endpoint else { return Ok(None) };
     if call.info.method != Method::POST {
         return Err(ApiError::method_not_allowed_here());

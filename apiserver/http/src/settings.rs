@@ -48,8 +48,8 @@ pub struct Settings {
     pub issuer: Option<Arc<dyn IssuerDocuments>>,
     /// Endpoint that admits requests by a token in their body. Default: none.
     pub token_endpoint: Option<Arc<dyn TokenEndpoint>>,
-    /// Endpoint whose response is a file. Default: none.
-    pub download_endpoint: Option<Arc<dyn DownloadEndpoint>>,
+    /// Endpoints whose response is a file. Default: none.
+    pub download_endpoints: Vec<Arc<dyn DownloadEndpoint>>,
     /// Configurations that change or refuse writes. Default: none.
     pub admission: Option<Arc<dyn AdmissionControl>>,
     /// Registry with metrics of other parts of the process, which are served with these.
@@ -71,7 +71,7 @@ impl Default for Settings {
             audiences: Vec::new(),
             issuer: None,
             token_endpoint: None,
-            download_endpoint: None,
+            download_endpoints: Vec::new(),
             admission: None,
             metrics: Registry::default(),
         }

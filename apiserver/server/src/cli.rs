@@ -17,7 +17,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
     BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments,
-    StorageCommand, StoreArguments, StoreKind,
+    StorageCommand, StoreArguments, StoreKind, UpgradeCommand, UpgradePlanArguments,
 };
 pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
@@ -91,12 +91,14 @@ pub(crate) enum Command {
     Encryption(EncryptionCommand),
     /// Print the replicas that use the store: versions, stored forms, encryption keys and addresses
     ///
-    /// With etcd, the command works while servers run. The embedded store can be open only once: stop
-    /// the server.
+    /// With the embedded store, the running server answers the command. Its address is `listen` in --config.
     ///
     /// Example: capstan replicas --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Replicas(StoreArguments),
+    /// Plan an upgrade
+    #[command(subcommand)]
+    Upgrade(UpgradeCommand),
     /// List client certificates
     #[command(subcommand)]
     Certificates(CertificatesCommand),
@@ -159,7 +161,10 @@ pub(crate) enum Command {
     /// Create a token with which another machine joins
     #[command(subcommand)]
     JoinToken(JoinTokenCommand),
-    /// Check this machine and its installation: certificates, keys, disk, server, etcd, host cluster, backups
+    /// Check this machine and its installation: certificates, keys, disk, server, etcd, host cluster, backups, replicas
+    ///
+    /// The checks of the replicas compare their versions, stored forms, encryption keys and clocks. Those of the
+    /// clouds are results of the controllers: the command itself calls no cloud.
     ///
     /// Each check prints a line with a remedy. The exit code is 1 if a check has found an error.
     ///
@@ -306,6 +311,11 @@ pub(crate) struct ServeArguments {
     /// Configuration file (kind ServerConfiguration); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Directory with files *.conf, which are merged over --config in the order of their names
+    ///
+    /// Fields are merged one by one. Lists replace each other.
+    #[arg(long, value_name = "DIRECTORY", requires = "config")]
+    pub(crate) config_dir: Option<PathBuf>,
     /// Directory for all state [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,

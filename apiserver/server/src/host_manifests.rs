@@ -180,6 +180,9 @@ mod tests {
             ..options(&registry)
         };
         let objects = apiserver_host::manifests(&registry, &options);
+        let mirrored = apiserver_host::manifests(&registry, &Options { mirror: true, ..options });
+        let mirror = mirrored.iter().filter(|object| !objects.contains(object));
+        let mirror = format!("{HEAD}{}", documents(mirror).unwrap());
         let are = |kinds: &[&str]| {
             let is_one = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
             format!("{HEAD}{}", documents(objects.iter().filter(is_one)).unwrap())
@@ -190,6 +193,7 @@ mod tests {
             ("base/service.yaml", are(&["Service"])),
             ("base/access.yaml", are(&["ClusterRole", "ClusterRoleBinding", "RoleBinding"])),
             ("apis/apis.yaml", are(&["CustomResourceDefinition", "APIService"])),
+            ("components/mirror/access.yaml", mirror),
         ] {
             let path = manifests.join(file);
             if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {

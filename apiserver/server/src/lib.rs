@@ -32,15 +32,18 @@ mod key_rotation;
 mod keys;
 mod kms;
 mod kubeconfig;
+mod local_server;
 mod machines;
 mod manual;
 mod output;
+mod phases;
 mod pki;
 mod quotas;
 mod rbac;
 mod read_changes;
 mod reload_health;
 mod replicas;
+mod report;
 mod rereads;
 mod revocations;
 mod rewrite;
@@ -54,6 +57,7 @@ mod storage_maintenance;
 mod stored_form;
 mod subject;
 mod tls;
+mod upgrade;
 mod version;
 
 use std::ffi::OsString;
@@ -88,6 +92,7 @@ pub fn run(
         cli::Command::Ca(command) => ca(&command),
         cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),
+        cli::Command::Upgrade(cli::UpgradeCommand::Plan(arguments)) => upgrade::plan(&arguments),
         cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
             authorities::list(&arguments)
         }

@@ -1,5 +1,6 @@
 //! TLS files and CAs of the server, reloaded while it runs.
 
+mod ends;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::ends::CertificateEnds;
 use crate::authorities::{Known, Purpose};
 use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
@@ -75,6 +77,7 @@ pub(crate) struct TlsFiles {
     health: ReloadHealth,
     /// Number of client CAs that are not used, because they are CAs of front proxies, too.
     shared_cas: Gauge,
+    ends: CertificateEnds,
 }
 
 /// CA of a server that does not know the CAs of the store yet. No client has a certificate of it.
@@ -109,9 +112,10 @@ impl Sources {
         let last = self.read(temporary.as_ref())?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
-        let (health, shared_cas) = (ReloadHealth::default(), Gauge::default());
-        let files = TlsFiles { sources: self, temporary, tls: Arc::new(tls), last, health, shared_cas };
+        let (health, shared_cas, ends) = Default::default();
+        let files = TlsFiles { sources: self, temporary, tls: Arc::new(tls), last, health, shared_cas, ends };
         files.report_shared_cas();
+        files.report_ends();
         Ok(files)
     }
 
@@ -213,6 +217,26 @@ impl TlsFiles {
             "Client CAs that are not used, because they are CAs of front proxies, too",
             self.shared_cas.clone(),
         );
+        self.ends.register(metrics);
+    }
+
+    /// Reports the ends of the certificates that are in force.
+    fn report_ends(&self) {
+        let named: String = self.last.named.iter().map(|named| named.chain.as_str()).collect();
+        self.ends.set("serving", Some(&self.last.chain));
+        self.ends.set("serving-sni", Some(&named));
+        let etcd = self.sources.configuration.storage.etcd.as_ref();
+        let etcd = etcd.and_then(|etcd| pki::read(etcd.cert_file.as_ref()?).ok());
+        self.ends.set("etcd-client", etcd.as_deref());
+        let known = self.sources.authorities.borrow().authorities.clone();
+        for (name, purpose) in [
+            ("serving-ca", Purpose::Serving),
+            ("client-ca", Purpose::Client),
+            ("machine-ca", Purpose::Machine),
+        ] {
+            let signing = known.as_ref().and_then(|known| known.signing_certificate(purpose));
+            self.ends.set(name, signing);
+        }
     }
 
     /// Reports the CAs that are in both pools. A certificate of such a CA could pose as the front proxy.
@@ -293,6 +317,7 @@ impl TlsFiles {
             (Ok(false), Some(error)) => Err(anyhow::Error::msg(error).context("the server's own CAs")),
             (replaced, _) => replaced,
         };
+        self.report_ends();
         match replaced {
             Ok(is_new) => {
                 self.health.succeed();

@@ -45,6 +45,31 @@ fn systemd_accepts_the_unit_and_finds_it_hardened() {
     }
 }
 
+/// Head of the alerts as an object of the Prometheus Operator.
+const RULE: &str =
+    "# Written by `CAPSTAN_WRITE_GOLDENS=1 cargo test --package xtask alert`: the alerts of rules.yaml.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: capstan
+  namespace: capstan-system
+spec:
+";
+
+#[test]
+fn the_prometheus_operator_gets_each_alert() {
+    let directory = run::root().unwrap().join("manifests/prometheus");
+    let rules = std::fs::read_to_string(directory.join("rules.yaml")).unwrap();
+    let lines = rules.lines().filter(|line| !line.starts_with('#'));
+    let expected = lines.fold(RULE.to_owned(), |text, line| format!("{text}  {line}\n"));
+    let path = directory.join("prometheusrule.yaml");
+    if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == expected, "prometheusrule.yaml differs from rules.yaml; its first line has the remedy");
+}
+
 #[test]
 fn each_alert_fires_in_its_case_and_none_in_a_healthy_installation() {
     let directory = run::root().unwrap().join("manifests/prometheus");

@@ -364,6 +364,12 @@ pub(crate) fn helm() -> anyhow::Result<PathBuf> {
     go_tool("helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", "helm")
 }
 
+/// Returns the path of kubeconform.
+pub(crate) fn kubeconform() -> anyhow::Result<PathBuf> {
+    let module = "github.com/yannh/kubeconform";
+    go_tool("kubeconform", module, &format!("{module}/cmd/kubeconform"), "kubeconform")
+}
+
 /// Builds a program of this repository in `hack/tools`, and returns its path. Go's cache avoids needless builds.
 pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf> {
     let binary = run::target()?.join(name);

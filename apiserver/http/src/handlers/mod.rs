@@ -66,7 +66,7 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<HttpResponse> {
     if let Some(answer) = issuer_document(server, call)? {
         return Ok(answer);
     }
-    if let Some(answer) = download_endpoint::serve(server.settings.download_endpoint.as_ref(), call).await? {
+    if let Some(answer) = download_endpoint::serve(&server.settings.download_endpoints, call).await? {
         return Ok(answer);
     }
     match server.documents.serve(call).await? {

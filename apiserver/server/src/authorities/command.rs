@@ -1,5 +1,4 @@
-//! Commands `capstan ca status`, `start`, `promote` and `finish`, and `capstan certificates list`. They read and write the
-//! store. Running servers follow it.
+//! Commands `capstan ca start`, `promote` and `finish`. They read and write the store. Running servers follow it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::rotation::Rotation;
-use super::{Authorities, AuthorityStore, Generations, Purpose};
+use super::{Authorities, AuthorityStore, Purpose};
 use crate::backup::Setup;
 use crate::certificate_uses::Use;
 use crate::cli::{CaFinishArguments, CaRotationArguments, StoreArguments};
@@ -19,60 +18,14 @@ use crate::{key_rotation, output, pki};
 /// Time for which a use of a certificate counts, in seconds. Uses are recorded once an hour.
 const RECENT: i64 = 25 * 3600;
 
-/// Runs `capstan ca status`.
-///
-/// # Errors
-/// The store cannot be read, or has no CA yet.
-pub(crate) fn status(arguments: &StoreArguments) -> anyhow::Result<()> {
-    with_store(arguments, async |store, authorities| {
-        let uses = store.uses().await?;
-        let now = Timestamp::now().as_second();
-        let mut text = format!(
-            "{:<8} {:<9} {:<4} {:<8} {:<21} USERS IN 24 H\n",
-            "CA", "PHASE", "NO.", "ROLE", "EXPIRES"
-        );
-        for purpose in Purpose::ALL {
-            describe(&mut text, purpose, authorities.of(purpose), &uses, now)?;
-        }
-        Ok(text)
-    })
-}
-
-fn describe(
-    text: &mut String,
-    purpose: Purpose,
-    of: &Generations,
-    uses: &[Use],
-    now: i64,
-) -> anyhow::Result<()> {
-    for (number, ca) in &of.trusted {
-        let role = match number.cmp(&of.rotation.signing) {
-            std::cmp::Ordering::Less => "old",
-            std::cmp::Ordering::Equal => "signs",
-            std::cmp::Ordering::Greater => "new",
-        };
-        let facts = Facts::read(&ca.certificate)?;
-        let users =
-            if purpose == Purpose::Serving { "-".to_owned() } else { facts.users(uses, now).join(", ") };
-        let phase = of.rotation.phase().name();
-        let _ = writeln!(
-            text,
-            "{:<8} {phase:<9} {number:<4} {role:<8} {:<21} {users}",
-            purpose.name(),
-            facts.expires
-        );
-    }
-    Ok(())
-}
-
 /// Facts about the certificate of a CA.
-struct Facts {
-    common_name: String,
-    expires: String,
+pub(super) struct Facts {
+    pub(super) common_name: String,
+    pub(super) expires: String,
 }
 
 impl Facts {
-    fn read(pem: &str) -> anyhow::Result<Self> {
+    pub(super) fn read(pem: &str) -> anyhow::Result<Self> {
         let certificates = pki::certificates(pem, "a CA in the store")?;
         let der = certificates.first().context("a CA in the store has no certificate")?;
         let (_, certificate) = X509Certificate::from_der(der).context("a CA in the store cannot be read")?;
@@ -83,14 +36,18 @@ impl Facts {
 
     /// Returns the users of certificates of this CA that were used a short time ago.
     fn users(&self, uses: &[Use], now: i64) -> Vec<String> {
-        let is_recent = |used: &&Use| {
-            used.issuer == self.common_name
-                && used.last_used.is_some_and(|at| at > now.saturating_sub(RECENT))
-        };
-        let mut users: Vec<String> = uses.iter().filter(is_recent).map(|used| used.user.clone()).collect();
-        users.dedup();
-        users
+        users_of(&self.common_name, uses, now)
     }
+}
+
+/// Returns the users of certificates of the CA with this name that were used a short time ago.
+pub(super) fn users_of(common_name: &str, uses: &[Use], now: i64) -> Vec<String> {
+    let is_recent = |used: &&Use| {
+        used.issuer == common_name && used.last_used.is_some_and(|at| at > now.saturating_sub(RECENT))
+    };
+    let mut users: Vec<String> = uses.iter().filter(is_recent).map(|used| used.user.clone()).collect();
+    users.dedup();
+    users
 }
 
 /// Runs `capstan ca start`.
@@ -214,32 +171,6 @@ fn users_of_old(
         }
     }
     Ok(users)
-}
-
-/// Runs `capstan certificates list`.
-///
-/// # Errors
-/// The store cannot be read.
-pub(crate) fn list(arguments: &StoreArguments) -> anyhow::Result<()> {
-    with_store(arguments, async |store, _| {
-        let time = |at: i64| Timestamp::from_second(at).map(|time| time.to_string()).unwrap_or_default();
-        let mut text = format!(
-            "{:<20} {:<24} {:<21} {:<21} {:<18} SERIAL\n",
-            "USER", "GROUPS", "UNTIL", "LAST USED", "ISSUER"
-        );
-        for used in store.uses().await? {
-            let Use { user, groups, until, last_used, issuer, serial, .. } = &used;
-            let (groups, last) =
-                (groups.join(","), last_used.map(time).unwrap_or_else(|| "never".to_owned()));
-            let reason = used.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "{user:<20} {groups:<24} {:<21} {last:<21} {issuer:<18} {serial}{reason}",
-                time(*until)
-            );
-        }
-        Ok(text)
-    })
 }
 
 /// Opens the store, calls `act` with it and its CAs, and prints the result.

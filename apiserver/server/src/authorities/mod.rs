@@ -6,6 +6,7 @@
 mod command;
 mod follow;
 mod rotation;
+mod state;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ use std::path::Path;
 
 use anyhow::Context;
 
-pub(crate) use command::{finish, list, promote, signing_clients, start, status};
+pub(crate) use command::{finish, promote, signing_clients, start};
 pub(crate) use follow::{AuthorityKeeper, IDENTITY, Known, RULES};
 use rotation::Rotation;
+pub(crate) use state::{AuthorityState, list, status};
 pub(crate) use stored::AuthorityStore;
 use stored::StoredAuthority;
 
@@ -104,6 +106,11 @@ impl Authorities {
         signing.is_ok_and(|signing| {
             Authority::read(data).is_ok_and(|own| own.certificate().starts_with(&signing.certificate))
         })
+    }
+
+    /// Returns the certificate of the CA that signs, in PEM.
+    pub(crate) fn signing_certificate(&self, purpose: Purpose) -> Option<&str> {
+        Some(self.signing(purpose).ok()?.certificate.as_str())
     }
 
     fn signing(&self, purpose: Purpose) -> anyhow::Result<&StoredAuthority> {

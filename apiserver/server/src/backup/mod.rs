@@ -112,8 +112,7 @@ fn open_embedded(path: &Path) -> anyhow::Result<EmbeddedStore> {
     }
     match EmbeddedStore::open(path) {
         Err(error @ OpenError::InUse { .. }) => Err(error).context(
-            "the embedded store can be open only once: stop the server. For backups you can set backup.schedule in its \
-             configuration instead, so that it writes them by itself",
+            "the embedded store can be open only once, and a server uses it: stop the server, and run the command again",
         ),
         other => Ok(other?),
     }
@@ -146,7 +145,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     let backup = setup.configuration.backup.clone();
     let (written, taken) = block_on(async {
         let (place, name) = open_target(&destination, &backup).await?;
-        let store = setup.open().await?;
+        let store = setup.open().await.map_err(through_the_server)?;
         let configuration = &setup.configuration;
         let encryption = encryption.as_deref();
         let keys = keys.as_deref();
@@ -156,6 +155,18 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     })?;
     output::print(&taken.describe(&written, &path))?;
     taken.values.result()
+}
+
+/// Returns true if a running server has the embedded store open.
+pub(crate) fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<OpenError>(), Some(OpenError::InUse { .. }))
+}
+
+/// Names the other ways to a backup in the error about a store that a server has open.
+fn through_the_server(error: anyhow::Error) -> anyhow::Error {
+    let ways = "the server can write the backup: give a kubeconfig with --kubeconfig, or set backup.schedule in its \
+                configuration";
+    if is_in_use(&error) { error.context(ways) } else { error }
 }
 
 /// Returns the place of a new backup and the name of its file: that of the path, or a new one in a directory or a remote

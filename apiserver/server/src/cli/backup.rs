@@ -201,3 +201,27 @@ pub(crate) struct MigrateArguments {
     #[arg(long, requires = "from")]
     pub(crate) force: bool,
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpgradeCommand {
+    /// Print the steps of an upgrade to this release, and the reasons against it. Nothing is changed
+    ///
+    /// Run the command with the new program, before you replace the first replica. It prints the running
+    /// replicas with their versions and stored forms, the order of the replacements, and whether a newer
+    /// stored form waits for its commit. The exit code is 1 if a reason prevents the upgrade.
+    ///
+    /// With the embedded store, the running server answers the command.
+    ///
+    /// Example: capstan upgrade plan --config /etc/capstan/config.yaml
+    #[command(verbatim_doc_comment)]
+    Plan(UpgradePlanArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpgradePlanArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -20,8 +20,9 @@ pub(crate) enum CaCommand {
     Create(CaCreateArguments),
     /// Print the CAs, the phases of their rotations, and the users of their certificates
     ///
-    /// With etcd, this command and the next ones work while servers run. The embedded store can be open
-    /// only once: stop the server.
+    /// With the embedded store, the running server answers this command. Its address is `listen` in --config.
+    /// The next commands work while servers run only with etcd. The embedded store can be open only once:
+    /// stop the server.
     ///
     /// Example: capstan ca status --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
@@ -51,6 +52,8 @@ pub(crate) enum CaCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CertificatesCommand {
     /// Print the client certificates that were issued or used, and have not ended
+    ///
+    /// With the embedded store, the running server answers the command. Its address is `listen` in --config.
     ///
     /// Example: capstan certificates list --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]

@@ -12,6 +12,7 @@ mod host_mirror;
 mod identities;
 mod keystone;
 mod limits;
+mod parts;
 mod service_accounts;
 mod shutdown;
 mod tls;
@@ -161,9 +162,10 @@ pub(crate) struct Logging {
 impl ServerConfiguration {
     /// Reads the file, if there is one, and applies the flags to it.
     pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
-        let mut configuration = match &arguments.config {
-            Some(path) => Self::read(path)?,
-            None => Self::default(),
+        let mut configuration = match (&arguments.config, &arguments.config_dir) {
+            (Some(path), Some(directory)) => parts::read(path, directory)?,
+            (Some(path), None) => Self::read(path)?,
+            (None, _) => Self::default(),
         };
         if let Some(directory) = &arguments.data_dir {
             configuration.data_directory = Some(directory.clone());
@@ -199,14 +201,20 @@ impl ServerConfiguration {
             std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         let configuration: Self =
             serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-        let (version, kind) = (&configuration.api_version, &configuration.kind);
+        configuration.check_head(path)?;
+        Ok(configuration)
+    }
+
+    /// Checks the version and the kind of a configuration that was read from this file.
+    fn check_head(&self, path: &Path) -> anyhow::Result<()> {
+        let (version, kind) = (&self.api_version, &self.kind);
         if version != "capstan.dev/v1alpha1" || kind != "ServerConfiguration" {
             bail!(
                 "{}: expected apiVersion capstan.dev/v1alpha1 and kind ServerConfiguration, found {version:?} and {kind:?}",
                 path.display()
             );
         }
-        Ok(configuration)
+        Ok(())
     }
 
     fn check(&self) -> anyhow::Result<()> {

@@ -1,7 +1,9 @@
 //! Command `capstan doctor`: the health of a node and of its installation, with a remedy for each finding.
 
+mod clouds;
 mod etcd;
 mod files;
+mod replicas;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -65,6 +67,8 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<()> {
     findings.extend(runtime.block_on(async {
         let mut found = server::check(&node).await;
         found.extend(etcd::check(&node).await);
+        found.extend(replicas::check(&node).await);
+        found.extend(clouds::check(&node).await);
         found
     }));
     let text = match arguments.json {

@@ -1,13 +1,9 @@
 //! Checks of the running server: its readiness, the host cluster, and its backups.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use anyhow::Context;
 use jiff::Timestamp;
 
-use super::{Finding, Level, Node, PATIENCE};
-use crate::pki::{self, Authority};
-use crate::serve;
+use super::{Finding, Level, Node};
+use crate::local_server::LocalServer;
 
 /// User of the command. Its certificate is made for the moment, with the CA of the node.
 const USER: &str = "capstan-doctor";
@@ -15,23 +11,23 @@ const USER: &str = "capstan-doctor";
 /// Group that may read the metrics and the health checks, by a default binding.
 const MONITORING: &str = "system:monitoring";
 
-/// Lifetime of that certificate.
-const LIFETIME: std::time::Duration = std::time::Duration::from_secs(300);
-
 /// Age of the newest backup in intervals of the schedule, beyond which one is missing.
 const INTERVALS: i64 = 2;
 
+/// Age of a copy of the host's permissions that is worth a look: the default bound of writes is four hours. Unit: seconds.
+const OLD_MIRROR: i64 = 3 * 3600;
+
 /// Runs the checks.
 pub(super) async fn check(node: &Node) -> Vec<Finding> {
-    let client = match Client::new(node) {
+    let client = match LocalServer::new(&node.configuration, &node.data, USER, MONITORING) {
         Ok(client) => client,
         Err(error) => return vec![Finding::new(Level::Error, "server", format!("{error:#}"))],
     };
     let ready = match client.get("/readyz?verbose").await {
-        Ok((code, text)) => readiness(&client.url, code, &text),
+        Ok((code, text)) => readiness(client.url(), code, &text),
         Err(error) => {
             let message = format!("does not answer ({error:#}); is it running? See `journalctl -u capstan`");
-            return vec![Finding::new(Level::Error, client.url.clone(), message)];
+            return vec![Finding::new(Level::Error, client.url(), message)];
         }
     };
     let mut findings = ready;
@@ -47,45 +43,6 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
     findings
 }
 
-/// Client of the server of this node.
-struct Client {
-    http: reqwest::Client,
-    url: String,
-}
-
-impl Client {
-    fn new(node: &Node) -> anyhow::Result<Self> {
-        let listen = node.configuration.listen.as_deref().unwrap_or(serve::LISTEN);
-        let mut address: SocketAddr =
-            listen.parse().with_context(|| format!("listen: {listen:?} is not an address with a port"))?;
-        if address.ip().is_unspecified() {
-            address.set_ip(match address {
-                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        let pair =
-            Authority::of_clients(&node.data)?.client(USER, &[MONITORING.to_owned()], None, LIFETIME)?;
-        let identity = reqwest::Identity::from_pem(format!("{}{}", pair.certificate, pair.key).as_bytes())?;
-        let ca = reqwest::Certificate::from_pem_bundle(pki::read(&node.data.join("pki/ca.crt"))?.as_bytes())?;
-        let builder = reqwest::Client::builder().no_proxy().timeout(PATIENCE).identity(identity);
-        // With a certificate of the operator, the address of loopback is not in it. The command runs on the same machine.
-        let is_own = node.configuration.tls.is_none();
-        let builder = builder.tls_certs_only(ca).tls_danger_accept_invalid_certs(!is_own);
-        Ok(Self { http: builder.build()?, url: format!("https://{address}") })
-    }
-
-    async fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
-        let answer = self.http.get(format!("{}{path}", self.url)).send().await.map_err(causes)?;
-        Ok((answer.status().as_u16(), answer.text().await?))
-    }
-}
-
-/// Returns an error with its causes, which the client's own text leaves out.
-fn causes(error: reqwest::Error) -> anyhow::Error {
-    anyhow::Error::new(error.without_url())
-}
-
 /// Judges the response of `/readyz?verbose`. A failed check has a line of its own.
 pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
     if code == 200 {
@@ -95,6 +52,29 @@ pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
         text.lines().filter_map(|line| line.strip_prefix("[-]")?.split_whitespace().next()).collect();
     let message = format!("is not ready: {}; see docs/running.md", failed.join(", "));
     vec![Finding::new(Level::Error, url, message)]
+}
+
+/// Judges the copies of the host's permissions and keys. A server without a mirror has none.
+fn mirror(text: &str) -> Vec<Finding> {
+    let ages = text.lines().filter_map(|line| {
+        let (what, age) = line.strip_prefix("capstan_host_mirror_age_seconds{what=\"")?.split_once("\"} ")?;
+        Some((what, age.split('.').next()?.trim().parse::<i64>().ok()?))
+    });
+    let judge = |(what, age): (&str, i64)| {
+        let subject = format!("mirror of the host's {what}");
+        match age {
+            age if age < 0 => {
+                Finding::new(Level::Warning, subject, "was never complete; is the host reachable?")
+            }
+            age if age > OLD_MIRROR => {
+                let message =
+                    format!("is {} min old; after `host.mirror.write` users cannot write", age / 60);
+                Finding::new(Level::Warning, subject, message)
+            }
+            age => Finding::new(Level::Ok, subject, format!("is {age} s old")),
+        }
+    };
+    ages.map(judge).collect()
 }
 
 /// Judges the metrics of the host cluster and of the backups.
@@ -108,6 +88,7 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
         let level = if state == "up" { Level::Ok } else { Level::Warning };
         findings.push(Finding::new(level, "host cluster", format!("is in the state {state}")));
     }
+    findings.extend(mirror(text));
     let Some(interval) = interval else {
         findings.push(Finding::new(
             Level::Warning,

@@ -1,6 +1,10 @@
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use storage_etcd::{Member, MemberStatus};
 
 use super::*;
+use crate::replicas::Replica;
+use crate::report::{FormReport, Report};
 
 fn member(is_learner: bool) -> Member {
     Member {
@@ -64,4 +68,103 @@ fn members_are_judged_by_their_leader_alarms_version_and_number() {
     assert_eq!(judge(MemberStatus { size: 7 << 30, ..status() }, false), Level::Warning);
     let levels = [1, 2, 3].map(|count| etcd::cluster(&vec![member(false); count]).level);
     assert_eq!(levels, [Level::Ok, Level::Warning, Level::Ok]);
+}
+
+#[test]
+fn copies_of_the_host_are_judged_by_their_age() {
+    let text = |permissions, keys| {
+        format!(
+            "capstan_host_mirror_age_seconds{{what=\"permissions\"}} {permissions}\n\
+             capstan_host_mirror_age_seconds{{what=\"keys\"}} {keys}\n"
+        )
+    };
+    let levels = |text: String| -> Vec<_> {
+        server::metrics(&text, None, 0).iter().take(2).map(|it| it.level).collect()
+    };
+    assert_eq!(levels(text(5, 12_000)), [Level::Ok, Level::Warning]);
+    assert_eq!(levels(text(-1, 0)), [Level::Warning, Level::Ok]);
+}
+
+/// Report of replicas with these ids, versions and ages in seconds.
+fn report(replicas: &[(&str, &str, i64)], now: Timestamp) -> Report {
+    let replica = |&(id, version, age): &(&str, &str, i64)| {
+        let mut replica = Replica::of_this_process("192.0.2.1:7443".to_owned());
+        (replica.id, replica.version) = (id.to_owned(), version.to_owned());
+        replica.renewed = now - SignedDuration::from_secs(age);
+        replica
+    };
+    let form = FormReport { is_agreed: true, committed: 4, least: 4, to: None, delay: 0 };
+    let (authorities, certificates) = (Vec::new(), Vec::new());
+    let replicas = replicas.iter().map(replica).collect();
+    Report { replicas, form, rewrite: None, authorities, certificates }
+}
+
+fn judged(first: &Report, second: Option<&Report>) -> Vec<(Level, String)> {
+    let findings = replicas::judge(first, second, Timestamp::UNIX_EPOCH);
+    findings.into_iter().map(|it| (it.level, format!("{}: {}", it.subject, it.message))).collect()
+}
+
+#[test]
+fn clocks_and_versions_of_replicas_are_compared_and_a_dead_one_is_named() {
+    let now = Timestamp::UNIX_EPOCH;
+    let good = judged(&report(&[("a", "1", 3), ("b", "1", 9)], now), None);
+    assert!(good.iter().all(|(level, _)| *level == Level::Ok), "{good:?}");
+    let found = judged(&report(&[("a", "1", -20), ("b", "2", 3)], now), None);
+    assert!(found[0].0 == Level::Error && found[0].1.contains("20 s ahead of"), "{found:?}");
+    assert!(found[1].0 == Level::Warning && found[1].1.contains("versions 1, 2"), "{found:?}");
+    // One that renews its record lives, whatever its clock says.
+    let (first, second) = (report(&[("a", "1", 300)], now), report(&[("a", "1", 290)], now));
+    let found = judged(&first, Some(&second));
+    assert!(found[0].0 == Level::Error && found[0].1.contains("280 s behind"), "{found:?}");
+    let found = judged(&first, Some(&first));
+    assert!(found[0].0 == Level::Warning && found[0].1.contains("has not renewed"), "{found:?}");
+}
+
+#[test]
+fn a_key_that_a_replica_lacks_and_a_downgrade_are_reported() {
+    let mut found = report(&[("a", "1", 0), ("b", "1", 0)], Timestamp::UNIX_EPOCH);
+    found.replicas[0].seals.insert("k".to_owned());
+    found.replicas[0].keys.insert("k".to_owned());
+    found.form.to = Some(3);
+    let found = judged(&found, None);
+    assert!(
+        found.iter().any(|(level, text)| *level == Level::Error && text.contains("missing on b")),
+        "{found:?}"
+    );
+    assert!(
+        found.iter().any(|(level, text)| *level == Level::Warning && text.contains("--to 3")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_credential_is_as_bad_as_the_worst_cluster_that_uses_it() {
+    let cluster = |name: &str, credential: &str, status: Option<&str>| {
+        if status == Some("down") {
+            let conditions = json!([{"type": "Ready", "status": "False", "reason": "CloudUnreachable"}]);
+            return json!({"metadata": {"namespace": "team", "name": name},
+                "spec": {"identityRef": {"name": credential, "cloudName": "openstack"}},
+                "status": {"conditions": conditions}});
+        }
+        let conditions = status.map(|status| {
+            json!([{"type": "OpenStackAuthenticationSucceeded", "status": status, "reason": "CredentialsInvalid",
+                "message": "keystone: no"}])
+        });
+        json!({"metadata": {"namespace": "team", "name": name},
+            "spec": {"identityRef": {"name": credential, "cloudName": "openstack"}},
+            "status": {"conditions": conditions}})
+    };
+    let list = json!({"items": [cluster("a", "one", Some("True")), cluster("b", "one", Some("False")),
+        cluster("c", "two", Some("True")), cluster("d", "three", None), cluster("e", "four", Some("down"))]});
+    let found: Vec<_> = clouds::judge(&list).into_iter().map(|it| (it.level, it.subject)).collect();
+    let named = |name: &str| format!("credential team/{name} (cloud openstack)");
+    assert_eq!(
+        found,
+        [
+            (Level::Error, named("four")),
+            (Level::Error, named("one")),
+            (Level::Warning, named("three")),
+            (Level::Ok, named("two"))
+        ]
+    );
 }

@@ -9,19 +9,24 @@ use super::{DEAD, INTERVAL, Replica, list};
 use crate::backup::{self, Setup};
 use crate::cli::StoreArguments;
 use crate::output;
+use crate::report::report;
 
 /// Prints the replicas that use the store.
 ///
 /// # Errors
-/// The store cannot be read.
+/// The store cannot be read, and the running server does not answer.
 pub(crate) fn run(arguments: &StoreArguments) -> anyhow::Result<()> {
     let setup = Setup::load(arguments)?;
-    let replicas = backup::block_on(async {
-        let store = setup.open().await?;
-        let entries = list(store.as_ref()).await?;
-        Ok(entries.iter().filter_map(|entry| Replica::read(&entry.value)).collect::<Vec<_>>())
-    })?;
-    Ok(output::print(&table(&replicas, Timestamp::now()))?)
+    let report = backup::block_on(report(&setup))?;
+    Ok(output::print(&table(&report.replicas, Timestamp::now()))?)
+}
+
+/// Returns the records that this release can read, also those of dead replicas.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn all(store: &dyn Store) -> anyhow::Result<Vec<Replica>> {
+    Ok(list(store).await?.iter().filter_map(|entry| Replica::read(&entry.value)).collect())
 }
 
 /// Returns the replicas that renew their records. The clock of a replica may be wrong, so those that seem to be dead are
@@ -52,14 +57,14 @@ pub(crate) async fn live(store: &dyn Store) -> anyhow::Result<Vec<Replica>> {
 }
 
 /// Returns true if the last renewal of a replica, by its own clock, is too old.
-fn is_dead(replica: &Replica, now: Timestamp) -> bool {
+pub(crate) fn is_dead(replica: &Replica, now: Timestamp) -> bool {
     now.duration_since(replica.renewed) > SignedDuration::try_from(DEAD).unwrap_or(SignedDuration::MAX)
 }
 
 /// Returns the table. A replica is dead if its last renewal, by its own clock, is too old.
 pub(super) fn table(replicas: &[Replica], now: Timestamp) -> String {
     if replicas.is_empty() {
-        return "no replica has used this store since the upgrade to a release with records\n".to_owned();
+        return "no replica uses this store: start a server with `capstan serve`\n".to_owned();
     }
     let mut rows = vec![
         ["REPLICA", "STATE", "VERSION", "READS", "WRITES", "KEYS", "ADDRESS", "SINCE"].map(str::to_owned),

@@ -6,7 +6,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Stor
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use command::{live, run};
+pub(crate) use command::{all, is_dead, live, run};
 pub(crate) use record::Replica;
 
 /// Prefix of the records.
@@ -42,9 +42,9 @@ struct Version {
     version: String,
 }
 
-/// Number of live replicas of each version.
+/// Number of live replicas of each version, and of those that lack a key with which another one seals.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReplicaMetrics(Family<Version, Gauge>);
+pub(crate) struct ReplicaMetrics(Family<Version, Gauge>, Gauge);
 
 impl ReplicaMetrics {
     /// Creates the metric in a registry.
@@ -55,10 +55,18 @@ impl ReplicaMetrics {
             "Live replicas of each version, as this one sees them",
             it.0.clone(),
         );
+        registry.register(
+            "capstan_replicas_without_key",
+            "Live replicas that lack an encryption key with which another one seals",
+            it.1.clone(),
+        );
         it
     }
 
-    fn set<'a>(&self, live: impl Iterator<Item = &'a Replica>) {
+    fn set(&self, live: &[Replica]) {
+        let sealing: BTreeSet<&String> = live.iter().flat_map(|replica| &replica.seals).collect();
+        let lacks = |replica: &&Replica| sealing.iter().any(|key| !replica.keys.contains(*key));
+        self.1.set(i64::try_from(live.iter().filter(lacks).count()).unwrap_or(i64::MAX));
         self.0.clear();
         for replica in live {
             self.0.get_or_create(&Version { version: replica.version.clone() }).inc();
@@ -127,7 +135,7 @@ impl ReplicaRecord {
                 live.extend(Replica::read(&entry.value));
             }
         }
-        self.metrics.set(live.iter());
+        self.metrics.set(&live);
         Ok(())
     }
 

@@ -40,6 +40,21 @@ async fn hv_10_a_replica_is_dead_after_thirty_seconds_without_a_renewal_and_remo
     );
 }
 
+#[test]
+fn a_replica_without_a_key_with_which_another_one_seals_is_counted() {
+    let with = |keys: &[&str], seals: &str| {
+        let mut replica = Replica::of_this_process("a".to_owned());
+        replica.keys = keys.iter().map(|&key| key.to_owned()).collect();
+        replica.seals = [seals.to_owned()].into();
+        replica
+    };
+    let metrics = ReplicaMetrics::default();
+    metrics.set(&[with(&["new", "old"], "new"), with(&["old"], "old")]);
+    assert_eq!(metrics.1.get(), 1);
+    metrics.set(&[with(&["new", "old"], "new"), with(&["old", "new"], "old")]);
+    assert_eq!(metrics.1.get(), 0);
+}
+
 #[tokio::test]
 async fn hv_10_a_replica_that_ends_in_order_removes_its_record() {
     let directory = tempfile::tempdir().unwrap();

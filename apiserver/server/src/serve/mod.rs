@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain};
-use apiserver_http::{ApiServer, AuditLog, Check, Identity, Parts, Settings, Supervisor, TokenEndpoint};
+use apiserver_http::{
+    ApiServer, AuditLog, Check, DownloadEndpoint, Identity, Parts, Settings, Supervisor, TokenEndpoint,
+};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
@@ -47,6 +49,7 @@ use crate::join::{self, JoinTokens};
 use crate::machines::{MachineAuthorizer, MachineObjects};
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::replicas::ReplicaRecord;
+use crate::report::{self, ReportService};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::start_hooks::StartHooks;
 use crate::storage_maintenance::SpaceMetrics;
@@ -148,7 +151,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let replica = upkeep.start(address.to_string(), &supervisor);
+    let replica = upkeep.start(address.to_string(), server.objects(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor);
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -289,7 +292,7 @@ impl Started {
         let mut settings = settings(configuration, &data, metrics, &force)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
-        settings.download_endpoint = Some(BackupService::shared(configuration, &data, &store, &encryption));
+        settings.download_endpoints = downloads(configuration, &data, &store, &encryption, &authority_store)?;
         settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
         let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
@@ -403,6 +406,19 @@ fn issuer(
     let listen = configuration.listen.as_deref().unwrap_or(LISTEN);
     let url = settings.issuer(&configuration.server_names, listen);
     Ok(TokenIssuer::new(Arc::clone(store), encryption.encryption(), &url, settings.longest()?))
+}
+
+/// Returns the endpoints whose response is a file.
+fn downloads(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    store: &Arc<dyn Store>,
+    encryption: &EncryptionKeys,
+    authorities: &AuthorityStore,
+) -> anyhow::Result<Vec<Arc<dyn DownloadEndpoint>>> {
+    let source = report::Source::new(configuration, Arc::clone(store), authorities.clone())?;
+    let backups = BackupService::shared(configuration, data, store, encryption);
+    Ok(vec![backups, Arc::new(ReportService::new(source))])
 }
 
 /// Authorizer of requests on the direct endpoint, with the file that configures it, if there is one. Without a file, our

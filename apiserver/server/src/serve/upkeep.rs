@@ -1,4 +1,4 @@
-//! Upkeep of the store: the record of this replica, the stored form, and the rewrite of values.
+//! Upkeep of the store: the record of this replica, the stored form, the rewrite of values, and the phases of objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver_http::Supervisor;
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::Registry;
+use apiserver_machinery::store::ObjectStore;
 use prometheus_client::registry::Registry as Metrics;
 use storage_contract::Store;
 use tokio::task::JoinSet;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
 use crate::encryption_keys::EncryptionKeys;
+use crate::phases::{self, PhaseMetrics};
 use crate::replicas::{ReplicaMetrics, ReplicaRecord};
 use crate::rewrite::{RewriteMetrics, Rewriter};
 use crate::stored_form::StoredForm;
@@ -23,12 +25,11 @@ pub(crate) struct Upkeep {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     form: StoredForm,
-    /// False for the embedded store, whose form does not change.
-    has_forms: bool,
     /// Time for which all replicas must run a release before its stored form is committed.
     delay: Duration,
     replica_metrics: ReplicaMetrics,
     rewrite_metrics: RewriteMetrics,
+    phase_metrics: PhaseMetrics,
 }
 
 impl Upkeep {
@@ -44,20 +45,34 @@ impl Upkeep {
     ) -> anyhow::Result<Self> {
         let (store, encryption) = (Arc::clone(store), encryption.encryption());
         Ok(Self {
-            form: StoredForm::new(Arc::clone(&store), Arc::clone(&encryption), metrics),
-            has_forms: configuration.storage.etcd.is_some(),
+            form: StoredForm::new(
+                Arc::clone(&store),
+                Arc::clone(&encryption),
+                configuration.storage.etcd.is_some(),
+                metrics,
+            ),
             delay: configuration.form_delay()?,
             replica_metrics: ReplicaMetrics::registered(metrics),
             rewrite_metrics: RewriteMetrics::registered(metrics),
+            phase_metrics: PhaseMetrics::registered(metrics),
             store,
             encryption,
         })
     }
 
-    /// Follows the stored form, and returns the keeper of the record of this replica, which has this address.
+    /// Follows the stored form and the phases of objects, and returns the keeper of the record of this replica, which has
+    /// this address.
     ///
     /// The server shuts down if this release cannot read the form.
-    pub(super) fn start(&self, address: String, supervisor: &Supervisor) -> ReplicaRecord {
+    pub(super) fn start(
+        &self,
+        address: String,
+        objects: &Arc<ObjectStore>,
+        supervisor: &Supervisor,
+    ) -> ReplicaRecord {
+        let phases =
+            phases::follow(Arc::clone(objects), self.phase_metrics.clone(), supervisor.shutdown().clone());
+        supervisor.spawn("phases of objects", phases);
         supervisor.spawn("stored form", self.form.clone().follow(supervisor.shutdown().clone()));
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         ReplicaRecord::new(store, encryption, address, self.replica_metrics.clone())
@@ -68,9 +83,7 @@ impl Upkeep {
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         let rewriter = Rewriter::new(store, encryption, Some(registry), self.rewrite_metrics.clone());
         running.spawn(rewriter.run(term.clone()));
-        if self.has_forms {
-            running.spawn(self.form.clone().commit(self.delay, term.clone()));
-        }
+        running.spawn(self.form.clone().commit(self.delay, term.clone()));
     }
 
     /// Returns the reason why the server has ended, if it is an error.

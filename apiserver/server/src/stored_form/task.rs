@@ -32,7 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(5 * 60);
 pub(crate) struct StoredForm {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
+    /// True if replicas agree on a form. The embedded store has one form for each release.
+    is_agreed: bool,
     committed: Gauge,
+    newest: Gauge,
     strays: Counter,
     /// Unreadable form for which the process ends; 0: none.
     given_up: Arc<AtomicU64>,
@@ -54,16 +57,27 @@ pub(crate) fn check(store: Arc<dyn Store>) -> Check {
 }
 
 impl StoredForm {
-    pub(crate) fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>, registry: &mut Registry) -> Self {
-        let committed = Gauge::default();
+    /// Creates the form of a store, with its metrics in a registry. `is_agreed`: replicas agree on the form.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        encryption: Arc<Encryption>,
+        is_agreed: bool,
+        registry: &mut Registry,
+    ) -> Self {
+        let (committed, newest) = (Gauge::default(), Gauge::default());
         registry.register("capstan_store_form", "Committed stored form", committed.clone());
+        registry.register(
+            "capstan_store_newest_form",
+            "Newest stored form that this server can commit, or the committed one",
+            newest.clone(),
+        );
         let strays = Counter::default();
         registry.register(
             "capstan_stray_writes",
             "Values in a stored form that no server on this store writes",
             strays.clone(),
         );
-        Self { store, encryption, committed, strays, given_up: Arc::default() }
+        Self { store, encryption, is_agreed, committed, newest, strays, given_up: Arc::default() }
     }
 
     /// Applies each change of the form, until `shutdown`. If the release cannot read the form for five minutes, it cancels
@@ -93,7 +107,10 @@ impl StoredForm {
         let form = self.store.form();
         self.encryption.derive_keys(form.writes() >= Form::DERIVED_KEYS);
         self.strays.inc_by(self.store.stray_writes().saturating_sub(self.strays.get()));
-        self.committed.set(i64::try_from(form.committed).unwrap_or(i64::MAX));
+        let newest = if self.is_agreed { Form::NEWEST.max(form.committed) } else { form.committed };
+        for (gauge, number) in [(&self.committed, form.committed), (&self.newest, newest)] {
+            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+        }
     }
 
     /// Returns the error of a process that has ended because it cannot read the store.
@@ -125,7 +142,7 @@ impl StoredForm {
 
     async fn pass(&self, delay: SignedDuration) -> anyhow::Result<()> {
         let form = self.store.form();
-        if form.to.is_some() || form.committed >= Form::NEWEST {
+        if !self.is_agreed || form.to.is_some() || form.committed >= Form::NEWEST {
             return Ok(());
         }
         let live = replicas::live(self.store.as_ref()).await?;
@@ -220,7 +237,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = storage_embedded::EmbeddedStore::open(&directory.path().join("store")).unwrap();
         let store: Arc<dyn Store> = Arc::new(Newer(store));
-        let form = StoredForm::new(store, Arc::default(), &mut Registry::default());
+        let form = StoredForm::new(store, Arc::default(), true, &mut Registry::default());
         assert!(!(check(Arc::clone(&form.store)).is_well)() && form.result().is_ok());
         let shutdown = CancellationToken::new();
         form.clone().follow_with(shutdown.clone(), Duration::from_millis(400)).await;

@@ -26,6 +26,7 @@ mod outage;
 mod process;
 mod quotas;
 mod recorded_admission;
+mod report;
 mod revocation;
 mod roles;
 mod rolling_restart;

@@ -152,6 +152,7 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
         "apiserver/server/src/backup/schedule.rs",
         "apiserver/server/src/election/metrics.rs",
         "apiserver/server/src/storage_history.rs",
+        "apiserver/server/src/storage_maintenance/space.rs",
         "controllers/infrastructure-openstack/src/metrics.rs",
     ];
     let others = others.map(read).concat();
@@ -194,6 +195,7 @@ fn metrics_of(document: &Value) -> BTreeSet<String> {
                         .filter(|word| {
                             [
                                 "apiserver_",
+                                "authorization_",
                                 "etcd_",
                                 "process_",
                                 "workqueue_",

@@ -1,8 +1,12 @@
 //! Manifests and Helm chart: a real host cluster accepts each shape, and Capstan serves it from the rendered files.
 
+mod components;
 mod etcd;
+mod permissions;
 mod pod;
+mod release;
 mod rendered;
+mod schemas;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -11,6 +15,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
+use self::components::DIRECT;
 use self::etcd::Members;
 use self::pod::Pod;
 use self::rendered::{Objects, Shape};
@@ -21,33 +26,20 @@ use crate::run;
 /// Port in the manifests. The lab uses a free one instead.
 const PORT: &str = "7443";
 
-/// Capstan's user in the host cluster.
-const USER: &str = "system:serviceaccount:capstan-system:capstan";
-
-/// Rights of Capstan's user in the host cluster: verb, resource, namespace, and whether it has the right.
-const RIGHTS: [(&str, &str, &str, bool); 13] = [
-    ("watch", "namespaces", "default", true),
-    ("get", "secrets", "default", true),
-    ("create", "secrets", "default", true),
-    ("create", "events", "default", true),
-    ("create", "subjectaccessreviews.authorization.k8s.io", "default", true),
-    ("create", "tokenreviews.authentication.k8s.io", "default", true),
-    ("get", "configmaps/extension-apiserver-authentication", "kube-system", true),
-    ("get", "/.well-known/openid-configuration", "default", true),
-    ("list", "secrets", "default", false),
-    ("delete", "secrets", "default", false),
-    ("get", "configmaps", "default", false),
-    ("create", "pods", "default", false),
-    ("delete", "namespaces", "default", false),
-];
-
 /// Scenario of this part.
 type Scenario = (&'static str, fn(&Packaged<'_>) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 6] = [
+const SCENARIOS: [Scenario; 10] = [
     ("Helm renders the same objects as kustomize for each shape, and refuses unknown values", same_objects),
+    (
+        "Helm renders the same objects as kustomize for each shape with each component",
+        components::same_objects,
+    ),
     ("a kube-apiserver accepts each overlay, and each Pod under the restricted policy", accepted),
-    ("Capstan's ServiceAccount has the permissions that Capstan needs, and no more", permissions),
+    ("a kube-apiserver accepts each component of each overlay, strictly", components::accepted),
+    ("kubeconform finds no unknown field and no wrong type, by the schemas of the host", schemas::conform),
+    ("a release of the chart moves from one replica to three and back", release::upgraded),
+    ("Capstan's ServiceAccount has the permissions that Capstan needs, and no more", permissions::exact),
     ("Capstan serves the host from the files of overlay embedded", embedded),
     ("three replicas serve the host from the files of overlay ha-etcd, with TLS to three members", ha_etcd),
     ("three replicas serve the host from the files of overlay external-etcd", external_etcd),
@@ -70,6 +62,7 @@ pub(super) fn run(lab: &Lab) -> anyhow::Result<()> {
     run::shown(Command::new("cp").arg("-a").arg(run::root()?.join("manifests")).arg(&manifests))?;
     let mut keys = Command::new(&lab.tools.capstan);
     run::output(keys.args(["keys", "create", "--etcd", "--output"]).arg(manifests.join("keys")))?;
+    components::prepare(&lab.tools.capstan, &manifests)?;
     let packaged = Packaged { lab, manifests, etcd: RefCell::new(None) };
     for (name, scenario) in SCENARIOS {
         super::one(lab, name, || scenario(&packaged))?;
@@ -79,7 +72,8 @@ pub(super) fn run(lab: &Lab) -> anyhow::Result<()> {
 
 impl Packaged<'_> {
     fn overlay(&self, shape: &Shape) -> anyhow::Result<Objects> {
-        rendered::kustomize(&self.lab.tools.kubectl, &self.manifests, shape)
+        let overlay = self.manifests.join("overlays").join(shape.overlay);
+        rendered::kustomize(&self.lab.tools.kubectl, &overlay)
     }
 
     /// Applies objects in the host as the docs say.
@@ -118,7 +112,7 @@ fn accepted(packaged: &Packaged<'_>) -> anyhow::Result<()> {
     packaged.apply("namespace", &namespace, &[])?;
     for shape in rendered::SHAPES {
         let objects = packaged.overlay(&shape)?;
-        packaged.apply("all", &objects, &["--dry-run=server"])?;
+        packaged.apply("all", &objects, &["--dry-run=server", "--validate=strict"])?;
         for mut pod in objects.pods() {
             let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
             create_pod(packaged.lab, &pod).with_context(|| format!("{} {name}", shape.overlay))?;
@@ -138,25 +132,15 @@ fn create_pod(lab: &Lab, pod: &Value) -> anyhow::Result<()> {
     lab.kubectl("admin", &["create", "--dry-run=server", "-f", &file]).map(drop)
 }
 
-fn permissions(packaged: &Packaged<'_>) -> anyhow::Result<()> {
-    let objects = packaged.overlay(&rendered::EMBEDDED)?;
-    let access = objects.only(&["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "RoleBinding"]);
-    packaged.apply("access", &access, &[])?;
-    let can = |verb: &str, resource: &str, namespace: &str| {
-        let question = ["auth", "can-i", verb, resource, "-n", namespace, "--as", USER];
-        anyhow::Ok(packaged.lab.try_kubectl("admin", &question)?.1.trim() == "yes")
-    };
-    until("the roles are in force", || can("get", "secrets", "default"))?;
-    for (verb, resource, namespace, expected) in RIGHTS {
-        let found = can(verb, resource, namespace)?;
-        ensure!(found == expected, "{verb} {resource} in {namespace}: allowed is {found}");
-    }
-    Ok(())
-}
-
 fn embedded(packaged: &Packaged<'_>) -> anyhow::Result<()> {
-    let replicas = serve(packaged, &rendered::EMBEDDED, 1)?;
+    let objects = components::kustomize(packaged, &rendered::EMBEDDED, &[&DIRECT])?;
+    let replicas = serve(packaged, &rendered::EMBEDDED, objects, 1)?;
     write_and_read(packaged, "embedded")?;
+    // The part of the configuration is in force.
+    let direct = format!("capstan.example.org:{}", packaged.lab.capstan_port);
+    let (url, ca) = (format!("https://{direct}/readyz"), packaged.keys().join("pki/ca.crt"));
+    let resolved = ["--resolve", &format!("{direct}:127.0.0.1")];
+    ensure!(answers_ok(&url, Some(&ca), &resolved)?, "the certificate has no name of component direct");
     drop(replicas);
     Ok(())
 }
@@ -165,14 +149,14 @@ fn ha_etcd(packaged: &Packaged<'_>) -> anyhow::Result<()> {
     let objects = packaged.overlay(&rendered::HA)?;
     let members = Members::start(packaged.lab, &objects).context("the etcd of overlay ha-etcd")?;
     *packaged.etcd.borrow_mut() = Some(members);
-    let replicas = serve(packaged, &rendered::HA, 3)?;
+    let replicas = serve(packaged, &rendered::HA, objects, 3)?;
     write_and_read(packaged, "ha")?;
     // A replica on etcd serves for 30 s after SIGTERM.
     replicas.into_iter().try_for_each(Process::kill)
 }
 
 fn external_etcd(packaged: &Packaged<'_>) -> anyhow::Result<()> {
-    let replicas = serve(packaged, &rendered::EXTERNAL, 3)?;
+    let replicas = serve(packaged, &rendered::EXTERNAL, packaged.overlay(&rendered::EXTERNAL)?, 3)?;
     // Both shapes use the same etcd here.
     packaged.lab.kubectl("admin", &["get", "clusters.cluster.x-k8s.io", "ha", "-n", "default"])?;
     write_and_read(packaged, "external")?;
@@ -182,9 +166,13 @@ fn external_etcd(packaged: &Packaged<'_>) -> anyhow::Result<()> {
 }
 
 /// Applies an overlay, and starts Capstan from its args, env and mounted files. Waits until the host serves all APIs.
-fn serve(packaged: &Packaged<'_>, shape: &Shape, replicas: u16) -> anyhow::Result<Vec<Process>> {
+fn serve(
+    packaged: &Packaged<'_>,
+    shape: &Shape,
+    mut objects: Objects,
+    replicas: u16,
+) -> anyhow::Result<Vec<Process>> {
     let lab = packaged.lab;
-    let mut objects = packaged.overlay(shape)?;
     objects.replace_text(PORT, &lab.capstan_port.to_string())?;
     // The lab has no network of Pods.
     let outside = json!({"type": "ExternalName", "externalName": "127.0.0.1"});
@@ -241,7 +229,7 @@ fn start(
     let ca = packaged.keys().join("pki/ca.crt");
     until("the readiness probe succeeds", || {
         process.check().with_context(|| log_of(lab, &log))?;
-        answers_ok(&url, Some(&ca))
+        answers_ok(&url, Some(&ca), &[])
     })
     .with_context(|| log_of(lab, &log))?;
     Ok(process)
@@ -253,8 +241,9 @@ fn log_of(lab: &Lab, log: &Path) -> String {
 }
 
 /// Reports whether a URL answers with 200.
-fn answers_ok(url: &str, ca: Option<&Path>) -> anyhow::Result<bool> {
+fn answers_ok(url: &str, ca: Option<&Path>, options: &[&str]) -> anyhow::Result<bool> {
     let mut command = Command::new("curl");
+    command.args(options);
     command.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"]);
     if let Some(ca) = ca {
         command.arg("--cacert").arg(ca);

@@ -32,7 +32,7 @@ mount --bind -o ro "$config" "$root/etc/capstan"
 exec setpriv --no-new-privs --inh-caps=-all -- chroot --userspec=65532:65532 --groups= "$root" "$@"
 "#;
 
-/// File name of the emulator in the root of a layer for another architecture.
+/// File name of the emulator in the root of a layer for another architecture. No program has run with it so far.
 const EMULATOR: &str = "qemu";
 
 /// Runs all checks.

@@ -13,7 +13,7 @@ use crate::{prerequisites, run};
 pub(crate) enum Architecture {
     /// x86-64.
     Amd64,
-    /// AArch64.
+    /// AArch64. No program for it was built so far.
     Arm64,
 }
 
@@ -89,7 +89,8 @@ pub(crate) fn of_package(profile: Profile) -> anyhow::Result<PathBuf> {
     build(run::cargo(&["build"])?, &run::host()?, profile)
 }
 
-/// Returns the command that builds with the compiler and the linker of Zig, which has the C library of each target.
+/// Returns the command that builds with the compiler and the linker of Zig, which has the C library of each target. It was
+/// not used for a release so far: the C code of a dependency may need flags that only a build shows.
 fn zig_build() -> anyhow::Result<Command> {
     let tools = prerequisites::zig()?;
     let mut command = run::cargo(&["zigbuild"])?;

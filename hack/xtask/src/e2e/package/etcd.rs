@@ -40,7 +40,7 @@ impl Members {
         }
         for port in metrics {
             let url = format!("http://127.0.0.1:{port}{}", pod.probe("readinessProbe")?);
-            until("a member is ready", || answers_ok(&url, None))
+            until("a member is ready", || answers_ok(&url, None, &[]))
                 .with_context(|| format!("the logs of the members are beside {}", lab.keep_logs()))?;
         }
         Ok(Self { _processes: processes, clients })

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{prerequisites, run};
 
@@ -37,24 +37,33 @@ const FILES: [(&str, &str); 8] = [
 /// Endpoints in the config of overlay `external-etcd`.
 const ENDPOINTS: &str = "etcd.endpoints={https://etcd-0.example.org:2379,https://etcd-1.example.org:2379,https://etcd-2.example.org:2379}";
 
+/// Name of the ConfigMap with the configuration. Kustomize appends a hash of the content.
+const CONFIG: &str = "capstan-config";
+
 /// Rendered objects.
 pub(super) struct Objects(Vec<Value>);
 
 /// Renders an overlay with kubectl.
-pub(super) fn kustomize(kubectl: &Path, manifests: &Path, shape: &Shape) -> anyhow::Result<Objects> {
+pub(super) fn kustomize(kubectl: &Path, overlay: &Path) -> anyhow::Result<Objects> {
     let mut command = Command::new(kubectl);
-    let text = run::output(command.arg("kustomize").arg(manifests.join("overlays").join(shape.overlay)))?;
+    let text = run::output(command.arg("kustomize").arg(overlay))?;
     Objects::parse(&text)
 }
 
-/// Checks the chart with the values of a shape, and renders it.
-pub(super) fn helm(manifests: &Path, shape: &Shape, more: &[&str]) -> anyhow::Result<Objects> {
+/// Returns the words for Helm with the values of a shape.
+pub(super) fn values(manifests: &Path, shape: &Shape) -> Vec<String> {
     let mut values =
         vec!["--set".to_owned(), format!("mode={}", shape.mode), "--set".to_owned(), ENDPOINTS.to_owned()];
     for (value, file) in FILES {
         values.push("--set-file".to_owned());
         values.push(format!("{value}={}", manifests.join("keys").join(file).display()));
     }
+    values
+}
+
+/// Checks the chart with the values of a shape, and renders it.
+pub(super) fn helm(manifests: &Path, shape: &Shape, more: &[&str]) -> anyhow::Result<Objects> {
+    let mut values = values(manifests, shape);
     values.extend(more.iter().map(|&word| word.to_owned()));
     let chart = manifests.join("chart");
     for words in [&["lint", "--strict"][..], &["template", "capstan"]] {
@@ -86,6 +95,21 @@ impl Objects {
     /// Returns the objects of these kinds.
     pub(super) fn only(&self, kinds: &[&str]) -> Self {
         Self(self.0.iter().filter(|object| kinds.contains(&kind(object))).cloned().collect())
+    }
+
+    /// Returns the objects without those of these kinds.
+    pub(super) fn without_kinds(&self, kinds: &[&str]) -> Self {
+        Self(self.0.iter().filter(|object| !kinds.contains(&kind(object))).cloned().collect())
+    }
+
+    /// Returns the objects without those of this name.
+    pub(super) fn without_name(&self, named: &str) -> Self {
+        Self(self.0.iter().filter(|object| name(object) != named).cloned().collect())
+    }
+
+    /// Returns the objects that others do not have in the same form.
+    pub(super) fn differing(&self, others: &Self) -> Self {
+        Self(self.0.iter().filter(|object| !others.0.contains(object)).cloned().collect())
     }
 
     /// Returns the object with this kind and name.
@@ -135,9 +159,10 @@ impl Objects {
     /// release by a flag, and it rolls Pods after a change of the config by an annotation instead of a new name.
     pub(super) fn normalized(&self) -> anyhow::Result<Normalized> {
         let mut all = BTreeMap::new();
-        let config = self.0.iter().find(|object| kind(object) == "ConfigMap").map(name).unwrap_or_default();
+        let is_config = |object: &&Value| kind(object) == "ConfigMap" && name(object).starts_with(CONFIG);
+        let config = self.0.iter().find(is_config).map(name).unwrap_or_default();
         for object in self.0.iter().filter(|object| kind(object) != "Namespace") {
-            let text = object.to_string().replace(&format!("\"{config}\""), "\"capstan-config\"");
+            let text = object.to_string().replace(&format!("\"{config}\""), &format!("\"{CONFIG}\""));
             let mut object: Value = serde_json::from_str(&text)?;
             if let Some(template) =
                 object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut)
@@ -145,6 +170,9 @@ impl Objects {
                 template.remove("annotations");
             }
             let is_config = kind(&object) == "ConfigMap";
+            if is_config && name(&object) == CONFIG {
+                merge_parts(object.get_mut("data").and_then(Value::as_object_mut))?;
+            }
             for value in object
                 .get_mut("data")
                 .and_then(Value::as_object_mut)
@@ -162,6 +190,31 @@ impl Objects {
             ensure!(all.insert(key.clone(), object).is_none(), "{key} is rendered twice");
         }
         Ok(Normalized(all))
+    }
+}
+
+/// Merges the parts of a configuration over it, as the server does. The chart has merged them already.
+fn merge_parts(data: Option<&mut Map<String, Value>>) -> anyhow::Result<()> {
+    let data = data.context("the ConfigMap has no data")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut config: Value = serde_saphyr::from_str(&data.get("config.yaml").map(text).unwrap_or_default())?;
+    let names: Vec<String> = data.keys().filter(|name| name.ends_with(".conf")).cloned().collect();
+    for name in names {
+        let part = data.remove(&name).as_ref().map(text).unwrap_or_default();
+        merge(&mut config, serde_saphyr::from_str(&part)?);
+    }
+    data.insert("config.yaml".to_owned(), json!(config.to_string()));
+    Ok(())
+}
+
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (name, value) in over {
+                merge(base.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
     }
 }
 
