@@ -152,7 +152,7 @@ impl ObjectStore {
         if let Err(error) = admitted(kind, namespace.name).validate(&object, options).await {
             return Err(error.after(warnings));
         }
-        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, dry_run).await {
+        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, options).await {
             Ok(lock) => lock,
             Err(error) => return Err(error.after(warnings)),
         };

@@ -267,8 +267,7 @@ impl ObjectStore {
         if let Err(error) = admitted.validate(&new, how.options).await {
             return Err(error.after(warnings));
         }
-        let reserved =
-            self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options.dry_run).await;
+        let reserved = self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options).await;
         let lock = match reserved {
             Ok(lock) => lock,
             Err(error) => return Err(error.after(warnings)),
