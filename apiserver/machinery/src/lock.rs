@@ -14,27 +14,47 @@ pub(crate) const HELD: Duration = Duration::from_secs(5);
 pub struct Lock {
     pub(crate) key: Key,
     pub(crate) revision: Revision,
-    pub(crate) taken: Instant,
+    pub(crate) validity: Validity,
 }
+
+/// Time for which a lock can be relied on, from when it was taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Validity(pub(crate) Instant);
 
 impl Lock {
     /// Checks that the holder may still rely on the lock. The holder calls it right before the write that the lock
     /// guards.
     ///
     /// # Errors
-    /// 503 if the work took so long that another client may take the lock over.
+    /// As [`Validity::check`].
     pub fn check(&self) -> ApiResult<()> {
-        if self.taken.elapsed() < HELD {
+        self.validity.check()
+    }
+
+    /// Returns the time for which the holder may rely on the lock. A write that may wait, for example for another lock,
+    /// has it among its options and checks it last.
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+}
+
+impl Validity {
+    /// Checks that the lock can still be relied on.
+    ///
+    /// # Errors
+    /// 503 if the work took so long that another client may take the lock over.
+    pub fn check(self) -> ApiResult<()> {
+        if self.0.elapsed() < HELD {
             return Ok(());
         }
         Err(ApiError::unavailable("storage is too slow to decide this safely; nothing was changed"))
     }
 
-    /// Checks a lock that only some writes need.
+    /// Checks all locks that a write relies on.
     ///
     /// # Errors
-    /// As [`Lock::check`].
-    pub(crate) fn check_if_any(lock: Option<&Self>) -> ApiResult<()> {
-        lock.map_or(Ok(()), Self::check)
+    /// As [`Validity::check`].
+    pub(crate) fn check_all(locks: impl IntoIterator<Item = Self>) -> ApiResult<()> {
+        locks.into_iter().try_for_each(Self::check)
     }
 }

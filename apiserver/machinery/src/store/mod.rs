@@ -28,7 +28,7 @@ use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
 pub use crate::field_validation::FieldValidation;
-pub use crate::lock::Lock;
+pub use crate::lock::{Lock, Validity};
 pub use cached::json::CachedJson;
 pub use cached::object::{CachedObject, EventKind};
 pub use kind::Kind;
@@ -68,6 +68,8 @@ pub struct WriteOptions {
     pub permissions: Option<Arc<dyn Permissions>>,
     /// Admission of the client's request; `None` if no configuration can apply, and for writes of the server itself.
     pub admission: Option<Arc<dyn RequestAdmission>>,
+    /// Lock of the caller that the creation of an object relies on. It is checked last, because the write may wait.
+    pub lock: Option<Validity>,
 }
 
 /// Source of an object that is about to be stored.

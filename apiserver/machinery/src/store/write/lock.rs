@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use storage_contract::{Key, Revision, StoreError};
 
-use crate::lock::Lock;
+use crate::lock::{Lock, Validity};
 use crate::resource::ROOT;
 use crate::status::{ApiError, ApiResult};
 use crate::store::ObjectStore;
@@ -39,7 +39,7 @@ impl ObjectStore {
             let taken = Instant::now();
             let holder = seen.filter(|(_, since)| since.elapsed() >= ABANDONED).map(|(holder, _)| holder);
             if let Some(revision) = self.try_lock(&key, holder).await? {
-                return Ok(Lock { key, revision, taken });
+                return Ok(Lock { key, revision, validity: Validity(taken) });
             }
             let entry = self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?;
             seen = entry.map(|entry| match seen {
@@ -85,15 +85,17 @@ mod tests {
 
     use super::*;
     use crate::encryption::Encryption;
+    use crate::lock::HELD;
     use crate::resource::Registry;
-    use crate::store::OwnNamespaces;
+    use crate::resource::tests::gadget;
+    use crate::store::{OwnNamespaces, WriteOptions};
 
     /// Returns two servers on one store.
     fn servers(directory: &tempfile::TempDir) -> [Arc<ObjectStore>; 2] {
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         [(), ()].map(|()| {
             Arc::new(ObjectStore::open(
-                Arc::new(Registry::default()),
+                Arc::new(Registry::new(vec![gadget()])),
                 store.clone(),
                 Arc::new(Encryption::default()),
                 Arc::new(OwnNamespaces),
@@ -142,5 +144,23 @@ mod tests {
         let key = dead.key.clone();
         objects.unlock(dead).await;
         assert_eq!(objects.try_lock(&key, None).await, Ok(None), "only the holder gives it back");
+    }
+
+    #[tokio::test]
+    async fn an_object_is_not_created_under_a_lock_that_may_be_another_clients_by_now() {
+        let directory = tempfile::tempdir().unwrap();
+        let [objects, _] = servers(&directory);
+        while !objects.is_ready() {
+            tokio::task::yield_now().await;
+        }
+        let kind = objects.kind_of("toys.example.com", "gadgets").unwrap();
+        let create = async |age: Duration| {
+            let taken = Instant::now().checked_sub(age).unwrap();
+            let options = WriteOptions { lock: Some(Validity(taken)), ..WriteOptions::default() };
+            let object = serde_json::json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}});
+            objects.create(kind, "default", object, options).await.map(|_| ()).map_err(|error| error.code)
+        };
+        assert_eq!(create(HELD).await, Err(503));
+        assert_eq!(create(Duration::ZERO).await, Ok(()), "nothing was created before");
     }
 }

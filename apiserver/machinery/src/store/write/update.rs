@@ -272,7 +272,7 @@ impl ObjectStore {
             Ok(lock) => lock,
             Err(error) => return Err(error.after(warnings)),
         };
-        let swapped = match Lock::check_if_any(lock.as_ref()) {
+        let swapped = match lock.as_ref().map_or(Ok(()), Lock::check) {
             Ok(()) => self.swap(kind, key, current, new, how).await,
             Err(error) => Err(error),
         };
