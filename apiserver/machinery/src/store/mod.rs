@@ -23,6 +23,7 @@ use self::write::field_managers::FieldManagers;
 use crate::admission::Permissions;
 use crate::admission_control::RequestAdmission;
 use crate::encryption::Encryption;
+use crate::lock::Queues;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
@@ -92,6 +93,7 @@ pub struct ObjectStore {
     field_managers: FieldManagers,
     own_writes: Arc<own_writes::OwnWrites>,
     remaining: remaining::Remaining,
+    queues: Queues,
 }
 
 impl ObjectStore {
@@ -114,8 +116,8 @@ impl ObjectStore {
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, supervisor, shutdown);
         let field_managers = FieldManagers::new(&registry);
-        let remaining = remaining::Remaining::default();
-        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining }
+        let (remaining, queues) = (remaining::Remaining::default(), Queues::default());
+        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining, queues }
     }
 
     /// Returns the registered kinds.
