@@ -4,7 +4,7 @@ use apiserver_schema::KindSchema;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::lock::Lock;
+use crate::lock::{Lock, Validity};
 use crate::protobuf::Field;
 use crate::status::{ApiResult, ResourceNames};
 
@@ -43,7 +43,8 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
     async fn list(&self, group: &str, plural: &str, namespace: &str, selector: &str)
     -> ApiResult<Vec<Value>>;
 
-    /// Creates an object and returns it as stored. With `dry_run`, returns it as it would be stored.
+    /// Creates an object and returns it as stored. With `dry_run`, returns it as it would be stored. If the object may
+    /// only be created under a lock, `lock` is checked right before it is stored.
     async fn create(
         &self,
         group: &str,
@@ -51,6 +52,7 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
         namespace: &str,
         object: Value,
         dry_run: bool,
+        lock: Option<Validity>,
     ) -> ApiResult<Value>;
 
     /// Takes the lock of this name when its present holder, on any server, has released it. An action needs a lock if

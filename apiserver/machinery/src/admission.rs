@@ -61,6 +61,11 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns true if the caller is one of the server's own controllers.
+    fn is_internal(&self) -> bool {
+        false
+    }
+
     /// Returns the caller.
     fn caller(&self) -> Caller;
 

@@ -1,5 +1,7 @@
 //! Strategy of a kind: its defaults and rules between decoding a request and storing the object.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use crate::admission::{Creation, GrantingWrite, UsedObject};
 use crate::metadata::subdomain_errors;
 use crate::protobuf;
-use crate::quota::Amounts;
+use crate::quota::{Amounts, QuotaOwner};
 use crate::related::{ObjectReader, Verdict};
 use crate::resource::Registry;
 use crate::status::ApiResult;
@@ -178,9 +180,20 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Returns the amounts that the object uses of quotas, besides the number of objects. Their names begin with one of
-    /// [`Strategy::quota_prefixes`]. The object may not have been validated.
+    /// [`Strategy::quota_prefixes`]. The object may not have been validated, and an owner may account for it.
     fn quota_usage(&self, _object: &Value) -> Amounts {
         Amounts::default()
+    }
+
+    /// Returns the kinds whose objects account for the objects of this kind that they control. They use amounts of the
+    /// same names.
+    fn quota_owners(&self) -> &'static [QuotaOwner] {
+        &[]
+    }
+
+    /// Returns the reason to refuse a new object because the limits of these names cannot be checked for it.
+    fn quota_obstacle(&self, _object: &Value, _limited: &BTreeSet<&str>) -> Option<String> {
+        None
     }
 
     /// Returns the beginnings of the names of the amounts that objects of the kind may use.

@@ -127,6 +127,7 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
             manager: SERVER.to_owned(),
             permissions: None,
             admission: None,
+            lock: None,
         };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}

@@ -192,6 +192,10 @@ impl Permissions for UserPermissions {
         self.requires_use
     }
 
+    fn is_internal(&self) -> bool {
+        self.user.is_internal()
+    }
+
     fn caller(&self) -> Caller {
         let user = &self.user;
         Caller {

@@ -7,7 +7,8 @@ use apiserver_machinery::admission_control::RequestAdmission;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult, ResourceNames};
 use apiserver_machinery::store::{
-    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, WriteOptions,
+    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, Validity,
+    WriteOptions,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -74,6 +75,7 @@ impl Objects for StoredObjects {
         namespace: &str,
         object: Value,
         dry_run: bool,
+        lock: Option<Validity>,
     ) -> ApiResult<Value> {
         let field_validation = FieldValidation::Strict;
         let options = WriteOptions {
@@ -82,6 +84,7 @@ impl Objects for StoredObjects {
             manager: SERVER.to_owned(),
             permissions: None,
             admission: self.admission.clone(),
+            lock,
         };
         self.store.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
     }

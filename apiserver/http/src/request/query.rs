@@ -107,6 +107,7 @@ impl Query {
             manager,
             permissions: None,
             admission: None,
+            lock: None,
         })
     }
 }

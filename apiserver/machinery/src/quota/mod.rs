@@ -2,6 +2,7 @@
 
 mod amounts;
 mod quantity;
+mod tally;
 
 use serde_json::Value;
 
@@ -10,6 +11,8 @@ use crate::resource::Resource;
 
 pub use amounts::Amounts;
 pub use quantity::{canonical, is_whole, whole};
+pub use tally::QuotaOwner;
+pub(crate) use tally::{Tally, decisive, may_own, owner_kind, owners_first};
 
 /// Group and plural of ResourceQuota.
 pub const RESOURCE_QUOTA: (&str, &str) = ("", "resourcequotas");
@@ -56,13 +59,11 @@ impl Quota {
     }
 }
 
-/// Returns the amounts that one object uses. The resource is that of its stored version.
-pub fn usage(stored: &Resource, object: &Value) -> Amounts {
-    let mut usage = stored.strategy.quota_usage(object);
-    for name in names_of_count(stored) {
-        usage.add(&name, 1);
-    }
-    usage
+/// Returns the numbers of objects that one object of a kind uses.
+pub(crate) fn counts(stored: &Resource) -> Amounts {
+    let mut counts = Amounts::default();
+    names_of_count(stored).iter().for_each(|name| counts.add(name, 1));
+    counts
 }
 
 /// Returns the names of the number of a kind's objects.

@@ -23,12 +23,13 @@ use self::write::field_managers::FieldManagers;
 use crate::admission::Permissions;
 use crate::admission_control::RequestAdmission;
 use crate::encryption::Encryption;
+use crate::lock::Queues;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
 pub use crate::field_validation::FieldValidation;
-pub use crate::lock::Lock;
+pub use crate::lock::{Lock, Validity};
 pub use cached::json::CachedJson;
 pub use cached::object::{CachedObject, EventKind};
 pub use cached::unreadable::Unreadable;
@@ -69,6 +70,8 @@ pub struct WriteOptions {
     pub permissions: Option<Arc<dyn Permissions>>,
     /// Admission of the client's request; `None` if no configuration can apply, and for writes of the server itself.
     pub admission: Option<Arc<dyn RequestAdmission>>,
+    /// Lock of the caller that the creation of an object relies on. It is checked last, because the write may wait.
+    pub lock: Option<Validity>,
 }
 
 /// Source of an object that is about to be stored.
@@ -91,6 +94,7 @@ pub struct ObjectStore {
     field_managers: FieldManagers,
     own_writes: Arc<own_writes::OwnWrites>,
     remaining: remaining::Remaining,
+    queues: Queues,
 }
 
 impl ObjectStore {
@@ -113,8 +117,8 @@ impl ObjectStore {
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, supervisor, shutdown);
         let field_managers = FieldManagers::new(&registry);
-        let remaining = remaining::Remaining::default();
-        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining }
+        let (remaining, queues) = (remaining::Remaining::default(), Queues::default());
+        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining, queues }
     }
 
     /// Returns the registered kinds.

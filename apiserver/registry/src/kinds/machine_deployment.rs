@@ -24,7 +24,7 @@ pub(crate) struct MachineDeploymentStrategy;
 #[async_trait]
 impl Strategy for MachineDeploymentStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::replicas(object, &[], false)
+        quota_usage::replicas(object, false)
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

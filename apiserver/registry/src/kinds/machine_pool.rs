@@ -19,7 +19,7 @@ pub(crate) struct MachinePoolStrategy;
 
 impl Strategy for MachinePoolStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::replicas(object, &[], false)
+        quota_usage::replicas(object, false)
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

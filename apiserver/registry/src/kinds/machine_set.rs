@@ -1,6 +1,6 @@
 //! MachineSet: strategy and validation.
 
-use apiserver_machinery::quota::Amounts;
+use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
 use serde_json::Value;
@@ -18,7 +18,11 @@ pub(crate) struct MachineSetStrategy;
 
 impl Strategy for MachineSetStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::replicas(object, &["MachineDeployment"], false)
+        quota_usage::replicas(object, false)
+    }
+
+    fn quota_owners(&self) -> &'static [QuotaOwner] {
+        &quota_usage::OF_SETS
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

@@ -1,5 +1,7 @@
 //! OpenStackMachine: strategy and validation.
 
+use std::collections::BTreeSet;
+
 use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
@@ -16,7 +18,11 @@ pub(crate) struct OpenStackMachineStrategy;
 
 impl Strategy for OpenStackMachineStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::server(object, &[])
+        quota_usage::server(object)
+    }
+
+    fn quota_obstacle(&self, object: &Value, limited: &BTreeSet<&str>) -> Option<String> {
+        quota_usage::unknown_flavor(object, limited)
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

@@ -1,7 +1,9 @@
 //! OpenStackServer: strategy and validation.
 
+use std::collections::BTreeSet;
+
 use apiserver_machinery::admission::UsedObject;
-use apiserver_machinery::quota::Amounts;
+use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -16,7 +18,15 @@ pub(crate) struct OpenStackServerStrategy;
 
 impl Strategy for OpenStackServerStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::server(object, &["OpenStackMachine"])
+        quota_usage::server(object)
+    }
+
+    fn quota_owners(&self) -> &'static [QuotaOwner] {
+        &quota_usage::OF_SERVERS
+    }
+
+    fn quota_obstacle(&self, object: &Value, limited: &BTreeSet<&str>) -> Option<String> {
+        quota_usage::unknown_flavor(object, limited)
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

@@ -101,7 +101,8 @@ impl Server {
         texts.collect()
     }
 
-    async fn send(&self, user: User, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    /// Sends a request of a user.
+    pub(crate) async fn send(&self, user: User, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let answer = self.answer(user, method, path, body).await;
         let code = answer.status().as_u16();
         let bytes = answer.into_body();

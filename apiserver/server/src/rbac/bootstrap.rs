@@ -45,6 +45,7 @@ async fn make(objects: &ObjectStore, kind: Kind<'_>, plural: &str, wanted: &Valu
         manager: SERVER.to_owned(),
         permissions: None,
         admission: None,
+        lock: None,
     };
     let written = match objects.find(GROUP, plural, "", name).await {
         Ok(Some(found)) => {

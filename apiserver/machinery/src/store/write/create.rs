@@ -8,7 +8,7 @@ use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
 use super::{identity, insert, used_objects};
-use crate::lock::Lock;
+use crate::lock::{Lock, Validity};
 use crate::metadata;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -152,7 +152,7 @@ impl ObjectStore {
         if let Err(error) = admitted(kind, namespace.name).validate(&object, options).await {
             return Err(error.after(warnings));
         }
-        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, dry_run).await {
+        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, options).await {
             Ok(lock) => lock,
             Err(error) => return Err(error.after(warnings)),
         };
@@ -162,7 +162,7 @@ impl ObjectStore {
                 None => Ok(WrittenObject::of_serialized(object)),
             }
         } else {
-            match Lock::check_if_any(lock.as_ref()) {
+            match Validity::check_all(lock.iter().map(Lock::validity).chain(options.lock)) {
                 Ok(()) => self.insert(kind, &key, namespace, object, origin).await,
                 Err(error) => Err(error),
             }

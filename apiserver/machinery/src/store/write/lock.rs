@@ -2,7 +2,7 @@
 //! the same store, for the duration of one request.
 //!
 //! A lock is a key that exists. A holder that dies leaves the key behind. A waiter takes the lock over when the key has
-//! been unchanged for [`ABANDONED`] by the waiter's own clock. The holder, by its own clock, stops relying on its lock
+//! been unchanged for [`ABANDONED`] by the clock of the waiter's process. The holder, by its own clock, stops relying on its lock
 //! long before that.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use storage_contract::{Key, Revision, StoreError};
 
-use crate::lock::Lock;
+use crate::lock::{Lock, Validity};
 use crate::resource::ROOT;
 use crate::status::{ApiError, ApiResult};
 use crate::store::ObjectStore;
@@ -22,8 +22,11 @@ const ABANDONED: Duration = Duration::from_secs(15);
 /// Longest wait: long enough to take over an abandoned lock and to respond in time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Interval between two reads of a lock: about as long as a lock is held.
+/// First interval between two reads of a lock: about as long as a lock is held. The intervals double.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest interval between two reads of a lock. A free lock is found by one of a hundred reads at least.
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
 impl ObjectStore {
     /// Takes the lock of this name (a path of one or more segments) when it is free.
@@ -34,21 +37,25 @@ impl ObjectStore {
         let key =
             Key::new(format!("{ROOT}locks/{name}")).map_err(|error| ApiError::internal(error.to_string()))?;
         let begun = Instant::now();
-        let mut seen: Option<(Revision, Instant)> = None;
+        let busy = || ApiError::unavailable("others are changing the same thing, please try again");
+        let turn = tokio::time::timeout(PATIENCE, self.queues.enter(name)).await;
+        let (mut turn, mut pause) = (turn.map_err(|_| busy())?, PAUSE);
         while begun.elapsed() < PATIENCE {
             let taken = Instant::now();
-            let holder = seen.filter(|(_, since)| since.elapsed() >= ABANDONED).map(|(holder, _)| holder);
+            let holder = turn.filter(|(_, since)| since.elapsed() >= ABANDONED).map(|(holder, _)| holder);
             if let Some(revision) = self.try_lock(&key, holder).await? {
-                return Ok(Lock { key, revision, taken });
+                *turn = None;
+                return Ok(Lock { key, revision, validity: Validity(taken), _turn: turn });
             }
             let entry = self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?;
-            seen = entry.map(|entry| match seen {
+            *turn = entry.map(|entry| match *turn {
                 Some((revision, since)) if revision == entry.modified => (revision, since),
                 _ => (entry.modified, Instant::now()),
             });
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        Err(ApiError::unavailable("others are changing the same thing, please try again"))
+        Err(busy())
     }
 
     /// Tries once to take a free lock, or the one that a dead `holder` left. If the answer is lost, the lock has no
@@ -80,20 +87,76 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use async_trait::async_trait;
+    use storage_contract::{Entry, KeyRange, ListOptions, Page, Store, StoreResult, Unchanged, WatchStream};
     use storage_embedded::EmbeddedStore;
+    use tokio::task::JoinSet;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::encryption::Encryption;
+    use crate::lock::HELD;
     use crate::resource::Registry;
-    use crate::store::OwnNamespaces;
+    use crate::resource::tests::gadget;
+    use crate::store::{OwnNamespaces, WriteOptions};
+
+    /// A store that counts the creations that it is sent.
+    #[derive(Debug)]
+    struct Counted {
+        store: EmbeddedStore,
+        creates: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Store for Counted {
+        async fn create_while(
+            &self,
+            key: &Key,
+            value: Bytes,
+            unchanged: Option<&Unchanged>,
+        ) -> StoreResult<Revision> {
+            self.creates.fetch_add(1, Ordering::SeqCst);
+            self.store.create_while(key, value, unchanged).await
+        }
+
+        async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
+            self.store.update(key, expected, value).await
+        }
+
+        async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
+            self.store.delete(key, expected).await
+        }
+
+        async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
+            self.store.get(key).await
+        }
+
+        async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
+            self.store.list(range, options).await
+        }
+
+        async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+            self.store.watch(range, from).await
+        }
+
+        async fn compact(&self, revision: Revision) -> StoreResult<()> {
+            self.store.compact(revision).await
+        }
+
+        async fn current_revision(&self) -> StoreResult<Revision> {
+            self.store.current_revision().await
+        }
+    }
 
     /// Returns two servers on one store.
     fn servers(directory: &tempfile::TempDir) -> [Arc<ObjectStore>; 2] {
-        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        servers_on(Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap()))
+    }
+
+    fn servers_on(store: Arc<dyn Store>) -> [Arc<ObjectStore>; 2] {
         [(), ()].map(|()| {
             Arc::new(ObjectStore::open(
-                Arc::new(Registry::default()),
+                Arc::new(Registry::new(vec![gadget()])),
                 store.clone(),
                 Arc::new(Encryption::default()),
                 Arc::new(OwnNamespaces),
@@ -142,5 +205,63 @@ mod tests {
         let key = dead.key.clone();
         objects.unlock(dead).await;
         assert_eq!(objects.try_lock(&key, None).await, Ok(None), "only the holder gives it back");
+    }
+
+    #[tokio::test]
+    async fn only_the_first_client_of_a_process_polls_and_with_growing_pauses() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(&directory.path().join("store")).unwrap();
+        let store = Arc::new(Counted { store, creates: AtomicUsize::new(0) });
+        let [objects, other] = servers_on(Arc::<Counted>::clone(&store));
+        let held = other.lock("a").await.unwrap();
+        let before = store.creates.load(Ordering::SeqCst);
+        let mut waiting = JoinSet::new();
+        for _ in 0..50 {
+            let objects = Arc::clone(&objects);
+            waiting.spawn(async move {
+                let lock = objects.lock("a").await.unwrap();
+                objects.unlock(lock).await;
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let creates = store.creates.load(Ordering::SeqCst) - before;
+        other.unlock(held).await;
+        waiting.join_all().await;
+        assert!((2..15).contains(&creates), "{creates} calls of 50 clients in 0.4 s");
+    }
+
+    #[tokio::test]
+    async fn the_next_client_of_a_process_knows_since_when_the_holder_has_been_silent() {
+        let directory = tempfile::tempdir().unwrap();
+        let [objects, other] = servers(&directory);
+        let dead = other.lock("a").await.unwrap();
+        let mut turn = objects.queues.enter("a").await;
+        let next = {
+            let objects = Arc::clone(&objects);
+            tokio::spawn(async move { objects.lock("a").await.map(|_| ()) })
+        };
+        tokio::task::yield_now().await;
+        *turn = Instant::now().checked_sub(ABANDONED).map(|since| (dead.revision, since));
+        drop(turn);
+        let taken = tokio::time::timeout(ABANDONED / 3, next).await;
+        assert_eq!(taken.expect("it does not wait as long again").unwrap(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn an_object_is_not_created_under_a_lock_that_may_be_another_clients_by_now() {
+        let directory = tempfile::tempdir().unwrap();
+        let [objects, _] = servers(&directory);
+        while !objects.is_ready() {
+            tokio::task::yield_now().await;
+        }
+        let kind = objects.kind_of("toys.example.com", "gadgets").unwrap();
+        let create = async |age: Duration| {
+            let taken = Instant::now().checked_sub(age).unwrap();
+            let options = WriteOptions { lock: Some(Validity(taken)), ..WriteOptions::default() };
+            let object = serde_json::json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}});
+            objects.create(kind, "default", object, options).await.map(|_| ()).map_err(|error| error.code)
+        };
+        assert_eq!(create(HELD).await, Err(503));
+        assert_eq!(create(Duration::ZERO).await, Ok(()), "nothing was created before");
     }
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::quota_usage::Change;
 use super::update::Target;
 use crate::lock::Lock;
 use crate::object;
 use crate::quota::{self, Amounts, Quota, RESOURCE_QUOTA};
-use crate::selectors::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, ApiResult};
-use crate::store::{Freshness, Kind, ListRequest, Listing, ObjectStore, RevisionMatch};
+use crate::store::{Freshness, Kind, ObjectStore, WriteOptions};
 
 impl ObjectStore {
     /// Checks that the quotas of the namespace allow an object to be created or changed. Returns the lock under which it
@@ -27,28 +27,33 @@ impl ObjectStore {
         namespace: &str,
         (new, old): (&Value, Option<&Value>),
         target: Target,
-        dry_run: bool,
+        options: &WriteOptions,
     ) -> ApiResult<Option<Lock>> {
         if !kind.resource.namespaced || target != Target::Object || !self.may_have_quotas() {
             return Ok(None);
         }
-        let mut requested = quota::usage(kind.stored, kind.as_stored(new)?.as_ref());
-        if let Some(old) = old {
-            requested = requested.growth(&quota::usage(kind.stored, kind.as_stored(old)?.as_ref()));
-        }
-        if requested.is_empty() {
+        let (stored_new, stored_old) =
+            (kind.as_stored(new)?, old.map(|old| kind.as_stored(old)).transpose()?);
+        let change = Change { stored: kind.stored, new: &stored_new, old: stored_old.as_deref() };
+        let is_internal = options.permissions.as_ref().is_none_or(|caller| caller.is_internal());
+        let touched = touched(change, is_internal);
+        if touched.is_empty() {
             return Ok(None);
         }
         let quotas = self.quotas(namespace).await?;
-        let requested = requested.only(|name| quotas.iter().any(|quota| quota.hard.get(name).is_some()));
-        if requested.is_empty() {
+        let limited: BTreeSet<&str> = quotas.iter().flat_map(|quota| quota.hard.names()).collect();
+        if let Some(why) = obstacle(change, is_internal, &limited) {
+            return Err(refused(kind, change.new, &why));
+        }
+        let names: BTreeSet<&str> = touched.names().filter(|name| limited.contains(name)).collect();
+        if names.is_empty() {
             return Ok(None);
         }
-        let lock = match dry_run {
+        let lock = match options.dry_run {
             true => None,
             false => Some(self.lock(&format!("quota/{namespace}")).await?),
         };
-        match self.check_quotas(kind, namespace, new, &quotas, &requested).await {
+        match self.check_quotas(kind, namespace, change, &quotas, &names).await {
             Ok(()) => Ok(lock),
             Err(error) => {
                 self.release(lock).await;
@@ -57,29 +62,26 @@ impl ObjectStore {
         }
     }
 
-    /// Gives a lock of [`ObjectStore::reserve`] back, once the object is stored or refused.
-    pub(crate) async fn release(&self, lock: Option<Lock>) {
-        if let Some(lock) = lock {
-            self.unlock(lock).await;
-        }
-    }
-
     async fn check_quotas(
         &self,
         kind: Kind<'_>,
         namespace: &str,
-        new: &Value,
+        change: Change<'_>,
         quotas: &[Quota],
-        requested: &Amounts,
+        names: &BTreeSet<&str>,
     ) -> ApiResult<()> {
-        let names: BTreeSet<&str> = requested.names().collect();
-        let used = self.quota_usage(namespace, &names).await?;
-        match quotas.iter().find_map(|quota| quota.refusal(requested, &used)) {
+        let (used, later) = self.quota_usage_with(namespace, names, Some(change)).await?;
+        let requested = later.growth(&used);
+        match quotas.iter().find_map(|quota| quota.refusal(&requested, &used)) {
             None => Ok(()),
-            Some(why) => {
-                let resource = kind.resource;
-                Err(ApiError::forbidden(&resource.group, &resource.plural, object::name(new), &why))
-            }
+            Some(why) => Err(refused(kind, change.new, &why)),
+        }
+    }
+
+    /// Gives a lock of [`ObjectStore::reserve`] back, once the object is stored or refused.
+    pub(crate) async fn release(&self, lock: Option<Lock>) {
+        if let Some(lock) = lock {
+            self.unlock(lock).await;
         }
     }
 
@@ -98,48 +100,41 @@ impl ObjectStore {
         };
         listing.items.iter().map(quota).collect()
     }
+}
 
-    /// Returns the amounts of these names that the objects of a namespace use. Names that no kind uses are absent.
-    ///
-    /// # Errors
-    /// 500 if an object cannot be decoded; 503.
-    pub async fn quota_usage(&self, namespace: &str, names: &BTreeSet<&str>) -> ApiResult<Amounts> {
-        let (mut used, mut freshness) = (Amounts::default(), Freshness::Consistent);
-        for stored in self.registry.stored().iter().filter(|stored| stored.namespaced) {
-            let own: Vec<&str> = names.iter().copied().filter(|name| quota::may_use(stored, name)).collect();
-            let Some(kind) = self.kind_of(&stored.group, &stored.plural).filter(|_| !own.is_empty()) else {
-                continue;
-            };
-            let listing = self.in_namespace(kind, namespace, freshness).await?;
-            freshness = Freshness::AtLeast(listing.revision);
-            own.iter().for_each(|name| used.add(name, 0));
-            let (counts, others): (Vec<&str>, Vec<&str>) =
-                own.iter().copied().partition(|name| quota::is_count(name));
-            for name in counts {
-                used.add(name, i64::try_from(listing.items.len()).unwrap_or(i64::MAX));
-            }
-            for item in listing.items.iter().filter(|_| !others.is_empty()) {
-                let object = item.to_value()?;
-                used.add_all(&stored.strategy.quota_usage(&object).only(|name| others.contains(&name)));
-            }
-        }
-        Ok(used)
+/// Returns the amounts of which a write may use more. Only a count of the namespace shows whether an owner accounts for
+/// the object. A controller needs none: it writes objects of owners that exist, and their amounts were checked.
+fn touched(change: Change<'_>, is_internal: bool) -> Amounts {
+    let Change { stored, new, old } = change;
+    let own = match is_accounted(change, is_internal) {
+        true => Amounts::default(),
+        false => stored.strategy.quota_usage(new),
+    };
+    let Some(old) = old else {
+        let mut amounts = quota::counts(stored);
+        amounts.add_all(&own);
+        return amounts;
+    };
+    // Another client can take an object away from its owner, or what it owns from the object.
+    if !is_internal && quota::decisive(new) != quota::decisive(old) {
+        return own;
     }
+    own.growth(&stored.strategy.quota_usage(old))
+}
 
-    async fn in_namespace(
-        &self,
-        kind: Kind<'_>,
-        namespace: &str,
-        freshness: Freshness,
-    ) -> ApiResult<Listing> {
-        let request = ListRequest {
-            namespace: namespace.to_owned(),
-            labels: LabelSelector::default(),
-            fields: FieldSelector::default(),
-            limit: 0,
-            token: None,
-            revision: RevisionMatch::AtLeast(freshness),
-        };
-        self.list(kind, &request).await
+/// Returns true if a controller writes an object for which an owner accounts.
+fn is_accounted(change: Change<'_>, is_internal: bool) -> bool {
+    is_internal && quota::owner_kind(change.stored, change.new).is_some()
+}
+
+fn obstacle(change: Change<'_>, is_internal: bool, limited: &BTreeSet<&str>) -> Option<String> {
+    if change.old.is_some() || is_accounted(change, is_internal) {
+        return None;
     }
+    change.stored.strategy.quota_obstacle(change.new, limited)
+}
+
+fn refused(kind: Kind<'_>, new: &Value, why: &str) -> ApiError {
+    let resource = kind.resource;
+    ApiError::forbidden(&resource.group, &resource.plural, object::name(new), why)
 }

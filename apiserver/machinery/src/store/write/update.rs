@@ -267,13 +267,12 @@ impl ObjectStore {
         if let Err(error) = admitted.validate(&new, how.options).await {
             return Err(error.after(warnings));
         }
-        let reserved =
-            self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options.dry_run).await;
+        let reserved = self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options).await;
         let lock = match reserved {
             Ok(lock) => lock,
             Err(error) => return Err(error.after(warnings)),
         };
-        let swapped = match Lock::check_if_any(lock.as_ref()) {
+        let swapped = match lock.as_ref().map_or(Ok(()), Lock::check) {
             Ok(()) => self.swap(kind, key, current, new, how).await,
             Err(error) => Err(error),
         };

@@ -33,7 +33,7 @@ pub(crate) struct KubeadmControlPlaneStrategy;
 #[async_trait]
 impl Strategy for KubeadmControlPlaneStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
-        quota_usage::replicas(object, &[], true)
+        quota_usage::replicas(object, true)
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::object;
-use apiserver_machinery::quota::Amounts;
+use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
@@ -40,6 +40,10 @@ pub(crate) struct MachineStrategy;
 impl Strategy for MachineStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::machine(object)
+    }
+
+    fn quota_owners(&self) -> &'static [QuotaOwner] {
+        &quota_usage::OF_MACHINES
     }
 
     fn quota_prefixes(&self) -> &'static [&'static str] {

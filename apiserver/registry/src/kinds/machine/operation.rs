@@ -158,9 +158,8 @@ async fn create(
         let why = format!("machineoperation \"{}\" is not finished", object::name(running));
         return Err(conflict(call, machine, &why)?);
     }
-    lock.map_or(Ok(()), Lock::check)?;
-    let operation = request.operation(machine, call);
-    let object = call.objects.create(group, plural, call.namespace, operation, call.dry_run).await?;
+    let (operation, lock) = (request.operation(machine, call), lock.map(Lock::validity));
+    let object = call.objects.create(group, plural, call.namespace, operation, call.dry_run, lock).await?;
     Ok(ActionResponse { object, created: true })
 }
 
