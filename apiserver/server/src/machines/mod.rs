@@ -61,7 +61,7 @@ async fn get(
     for freshness in [Freshness::Any, Freshness::Consistent] {
         match objects.get(kind, namespace, name, freshness).await {
             Ok(found) => {
-                let found = found.to_value().map_err(|error| error.message)?;
+                let found = found.to_value().map_err(|error| error.to_string())?;
                 if is_expected(&found) {
                     return Ok(Some(found));
                 }

@@ -126,7 +126,7 @@ impl Usage {
         let [before, after] = &mut self.tallies;
         let mut new = change.map(|change| change.new);
         for item in items {
-            let object = item.to_value().map_err(ApiError::internal)?;
+            let object = item.to_value()?;
             before.add(stored, &object, may_own);
             let is_changed = |new: &mut &Value| object::name(new) == object::name(&object);
             after.add(stored, new.take_if(is_changed).unwrap_or(&object), may_own);
