@@ -62,6 +62,8 @@ pub enum Realm {
     Keystone,
     /// Tokens of this issuer, which the authentication file names.
     Issuer(Arc<str>),
+    /// Tokens that a webhook has reviewed.
+    Webhook,
 }
 
 impl Realm {
@@ -73,6 +75,7 @@ impl Realm {
             Self::Machine => "machine".to_owned(),
             Self::Keystone => "keystone".to_owned(),
             Self::Issuer(url) => format!("{ISSUER}{url}"),
+            Self::Webhook => "webhook".to_owned(),
         }
     }
 
@@ -83,6 +86,7 @@ impl Realm {
             "host" => Some(Self::Host),
             "machine" => Some(Self::Machine),
             "keystone" => Some(Self::Keystone),
+            "webhook" => Some(Self::Webhook),
             _ => name.strip_prefix(ISSUER).map(|url| Self::Issuer(url.into())),
         }
     }

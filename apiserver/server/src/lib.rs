@@ -57,6 +57,7 @@ mod storage_maintenance;
 mod stored_form;
 mod subject;
 mod tls;
+mod token_webhook;
 mod upgrade;
 mod version;
 

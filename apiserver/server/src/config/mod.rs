@@ -16,6 +16,7 @@ mod parts;
 mod service_accounts;
 mod shutdown;
 mod tls;
+mod token_webhook;
 mod tracing;
 
 use std::path::{Path, PathBuf};
