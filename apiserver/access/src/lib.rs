@@ -6,6 +6,7 @@
 mod authenticator;
 mod authorizer;
 mod certificate;
+mod certificate_key;
 mod peer;
 mod policy;
 pub mod rbac;
@@ -21,6 +22,7 @@ pub use authenticator::{
 };
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
+pub use certificate_key::rsa_key_bits;
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};

@@ -10,11 +10,11 @@ use apiserver_machinery::resource::Resource;
 use apiserver_types::Cluster;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
-use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
+use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists, Severity,
+    SecretSource, ServedKind, ServerLists, Severity, is_object_name,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -47,14 +47,22 @@ pub(crate) struct ControllerParts {
     pub(crate) rate: RequestRate,
     /// Settings of the operator.
     pub(crate) settings: Arc<ControllerSettings>,
-    /// Metrics of the calls to clouds.
-    pub(crate) cloud_metrics: CloudMetrics,
+    /// Connections to clouds.
+    pub(crate) cloud: CloudParts,
     /// Metrics of the election.
     pub(crate) election_metrics: ElectionMetrics,
     /// Scheduled backups.
     pub(crate) backups: Option<Arc<Backups>>,
     /// Upkeep of the store.
     pub(crate) upkeep: Upkeep,
+}
+
+/// Settings and metrics of the connections to clouds.
+pub(crate) struct CloudParts {
+    /// Metrics of the calls.
+    pub(crate) metrics: CloudMetrics,
+    /// Endpoints that the credentials of users may name.
+    pub(crate) allowed: AllowedEndpoints,
 }
 
 /// Runs the controllers here whenever this server is elected. `shared_store`: the history of the store, if other
@@ -210,10 +218,10 @@ impl<'a> Shared<'a> {
     fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
-        let connector = OpenStackConnector::new().with_permit(term.permit());
+        let connector = OpenStackConnector::new(parts.cloud.allowed.clone()).with_permit(term.permit());
         Self {
             clients,
-            connector: Arc::new(connector.with_metrics(parts.cloud_metrics.clone())),
+            connector: Arc::new(connector.with_metrics(parts.cloud.metrics.clone())),
             servers: Arc::default(),
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),
@@ -258,6 +266,9 @@ impl fmt::Debug for Secrets {
 #[async_trait]
 impl SecretSource for Secrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
         self.0.secret(namespace, name).await
     }
 

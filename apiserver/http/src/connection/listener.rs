@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apiserver_access::{Peer, PeerCertificate};
 use apiserver_executor::{InlineExecutor, Spawner};
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::chain;
 use crate::connection::drain_on_drop::DrainOnDrop;
+use crate::connection::handshake_budget::HandshakeBudget;
 use crate::connection::http1_error_body::Http1ErrorBody;
 use crate::connection::http2_driver::Http2Driver;
 use crate::connection::in_flight_body::InFlight;
@@ -91,24 +92,18 @@ async fn accept(
     grace: Duration,
 ) {
     let connections = TaskTracker::new();
+    let mut budget = HandshakeBudget::default();
     let ending = CancellationToken::new();
     let shutdown_delay = delayed(&server, &shutdown);
     tokio::pin!(shutdown_delay);
     loop {
         let (stream, from) = tokio::select! {
             () = &mut shutdown_delay => break,
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection; retrying");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
+            accepted = next(&server, &listener, &mut budget) => accepted,
         };
         let (server, tls, ending) = (Arc::clone(&server), Arc::clone(&tls), ending.clone());
         connections.spawn(async move {
-            if let Err(reason) = connection(server, stream, from.ip(), &tls, ending).await {
+            if let Err(reason) = connection(server, stream, from, &tls, ending).await {
                 tracing::debug!(reason, "connection closed");
             }
         });
@@ -119,6 +114,27 @@ async fn accept(
     connections.close();
     if tokio::time::timeout(grace, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "grace period is over; dropping open connections");
+    }
+}
+
+/// Accepts the next connection of an address that has handshakes left. Others are closed before they cost more.
+async fn next(
+    server: &ApiServer,
+    listener: &TcpListener,
+    budget: &mut HandshakeBudget,
+) -> (TcpStream, IpAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) if budget.admits(from.ip(), Instant::now()) => return (stream, from.ip()),
+            Ok((_, address)) => {
+                server.telemetry.metrics.handshake_refused();
+                tracing::debug!(%address, "connection refused: its address has opened too many");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; retrying");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
 }
 

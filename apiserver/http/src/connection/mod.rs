@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod drain_on_drop;
+pub(crate) mod handshake_budget;
 pub(crate) mod http1_error_body;
 pub(crate) mod http2_driver;
 pub(crate) mod in_flight_body;

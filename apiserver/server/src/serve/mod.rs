@@ -39,7 +39,7 @@ use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
-use crate::controllers::ControllerParts;
+use crate::controllers::{CloudParts, ControllerParts};
 use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
 use crate::etcd_files::EtcdFiles;
@@ -103,7 +103,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authority_store,
         authorities,
         queues,
-        cloud_metrics,
+        cloud,
         upkeep,
         election_metrics,
         bootstrap_data,
@@ -142,7 +142,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         bootstrap_data,
         rate: configuration.controllers.workload_client.rate(),
         settings: Arc::new(configuration.controllers.settings()?),
-        cloud_metrics,
+        cloud,
         election_metrics,
         backups,
         upkeep: upkeep.clone(),
@@ -238,7 +238,7 @@ struct Started {
     authority_store: AuthorityStore,
     authorities: AuthorityKeeper,
     queues: Queues,
-    cloud_metrics: CloudMetrics,
+    cloud: CloudParts,
     upkeep: Upkeep,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
@@ -259,7 +259,7 @@ impl Started {
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
-        let cloud_metrics = CloudMetrics::registered(&mut metrics);
+        let cloud = CloudParts::new(configuration, &mut metrics)?;
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
@@ -318,7 +318,7 @@ impl Started {
             authority_store,
             authorities,
             queues,
-            cloud_metrics,
+            cloud,
             upkeep,
             election_metrics,
             bootstrap_data,
@@ -369,6 +369,13 @@ fn refuse_a_lost_authority(configuration: &ServerConfiguration, known: &Known) -
             bail!("the server's own CA: {error}")
         }
         _ => Ok(()),
+    }
+}
+
+impl CloudParts {
+    fn new(configuration: &ServerConfiguration, metrics: &mut Registry) -> anyhow::Result<Self> {
+        let allowed = configuration.cloud.allowed(listen(configuration)?)?;
+        Ok(Self { metrics: CloudMetrics::registered(metrics), allowed })
     }
 }
 
@@ -567,6 +574,7 @@ fn settings(
         audit: configuration.audit.open(data)?,
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,
+        requires_secret_read: configuration.identities.require_secret_read,
         shutdown_delay: configuration.shutdown_delay()?,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),

@@ -51,6 +51,7 @@ pub(super) struct AccessMetrics {
     decisions: [(&'static str, Outcome); DECISIONS.len()],
     lifetimes: Histogram,
     handshake_errors: Count,
+    refused_handshakes: Count,
 }
 
 /// Number of results, and their time.
@@ -88,6 +89,7 @@ impl AccessMetrics {
         let (decisions, decision_durations) = (Counters::default(), durations());
         let (users, lifetimes, handshake_errors) =
             (Counters::default(), Histogram::new(LIFETIMES), Count::default());
+        let refused_handshakes = Count::default();
         registry.register(
             "authentication_attempts",
             "Requests by whether it is known whose they are",
@@ -119,6 +121,11 @@ impl AccessMetrics {
             "Connections that never became one",
             handshake_errors.clone(),
         );
+        registry.register(
+            "capstan_tls_handshakes_refused",
+            "Connections that were closed before their handshake, because their address had opened too many",
+            refused_handshakes.clone(),
+        );
         let user = |username| (username, users.get_or_create_owned(&UserLabels { username }));
         let decision = |word| (word, Outcome::of(&decisions, &decision_durations, word));
         Self {
@@ -129,6 +136,7 @@ impl AccessMetrics {
             decisions: DECISIONS.map(decision),
             lifetimes,
             handshake_errors,
+            refused_handshakes,
         }
     }
 
@@ -161,6 +169,10 @@ impl AccessMetrics {
 
     pub(super) fn handshake_failed(&self) {
         self.handshake_errors.inc();
+    }
+
+    pub(super) fn handshake_refused(&self) {
+        self.refused_handshakes.inc();
     }
 }
 
@@ -200,6 +212,7 @@ mod tests {
         metrics.decided("no-opinion", took);
         metrics.certificate(left_until(0));
         metrics.handshake_failed();
+        metrics.handshake_refused();
         let mut encoded = String::new();
         encode(&mut encoded, &registry).unwrap();
         let text = prometheus(&encoded);
@@ -213,6 +226,7 @@ mod tests {
             "apiserver_client_certificate_expiration_seconds_bucket{le=\"0\"} 1\n",
             "apiserver_client_certificate_expiration_seconds_bucket{le=\"2.592e+06\"} 1\n",
             "apiserver_tls_handshake_errors_total 1\n",
+            "capstan_tls_handshakes_refused_total 1\n",
         ] {
             assert!(text.contains(line), "{line}{text}");
         }

@@ -105,6 +105,11 @@ impl Metrics {
         self.access.handshake_failed();
     }
 
+    /// Counts a connection that was closed before its handshake.
+    pub(crate) fn handshake_refused(&self) {
+        self.access.handshake_refused();
+    }
+
     pub(crate) fn waited(&self, level: &'static str, wait: Duration) {
         self.flow_control.waited(level, wait);
     }
