@@ -69,7 +69,7 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
-        self.1.images(query, image::images(&self.0, query)).await
+        Box::pin(self.1.images(query, image::images(&self.0, query))).await
     }
 
     async fn image_import_methods(&self) -> CloudResult<Vec<String>> {
@@ -89,7 +89,7 @@ impl Cloud for OpenStackCloud {
     }
 
     async fn flavors(&self) -> CloudResult<Vec<Flavor>> {
-        self.1.flavors(compute::flavors(&self.0)).await
+        Box::pin(self.1.flavors(compute::flavors(&self.0))).await
     }
 
     async fn flavor_extra_specs(&self, flavor: &str) -> CloudResult<BTreeMap<String, String>> {

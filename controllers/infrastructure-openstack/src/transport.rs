@@ -138,7 +138,8 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             let kept = keep_allowed(&allowed, name.as_str(), found)?;
-            Ok(Box::new(kept.into_iter()) as Addrs)
+            let addresses: Addrs = Box::new(kept.into_iter());
+            Ok(addresses)
         })
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn may_own(owner: &Resource, stored: &Resource) -> bool {
 }
 
 /// Returns the kinds in an order in which owners come before what they own.
-pub(crate) fn owners_first<'a>(mut kinds: Vec<&'a Resource>) -> Vec<&'a Resource> {
+pub(crate) fn owners_first(mut kinds: Vec<&Resource>) -> Vec<&Resource> {
     let mut ordered = Vec::with_capacity(kinds.len());
     while !kinds.is_empty() {
         let has_owner = |kind: &&Resource| kinds.iter().any(|owner| may_own(owner, kind));

@@ -9,7 +9,7 @@ use crate::object;
 use crate::quota::{self, Amounts, Tally};
 use crate::resource::Resource;
 use crate::selectors::{FieldSelector, LabelSelector};
-use crate::status::{ApiError, ApiResult};
+use crate::status::ApiResult;
 use crate::store::{CachedObject, Freshness, Kind, ListRequest, Listing, ObjectStore, RevisionMatch};
 
 /// Write that is about to happen, with the objects in their stored version.

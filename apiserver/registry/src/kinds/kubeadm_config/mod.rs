@@ -39,13 +39,10 @@ pub(crate) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldErr
     validate_disks(spec, path, errors);
     validate_tokens(spec, path, errors);
     let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
-    if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
+    if user.is_some_and(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
         let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
-        errors.push(FieldError::invalid(
-            at,
-            &json!(HIDDEN),
-            "only one of authProvider or exec must be defined",
-        ));
+        let detail = "only one of authProvider or exec must be defined";
+        errors.push(FieldError::invalid(at, &json!(HIDDEN), detail));
     }
 }
 
