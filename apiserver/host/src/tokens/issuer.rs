@@ -53,7 +53,7 @@ impl HostIssuer {
             return true;
         }
         self.ask().await;
-        self.known().map_or(kept.is_none(), |known| known == issuer)
+        self.known().map_or_else(|| kept.is_none(), |known| known == issuer)
     }
 
     fn known(&self) -> Option<String> {

@@ -68,7 +68,7 @@ fn network(address: IpAddr) -> IpAddr {
             let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_BITS);
             IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & mask))
         }
-        four => four,
+        four @ IpAddr::V4(_) => four,
     }
 }
 

@@ -160,7 +160,8 @@ fn with_plugin(plugin: &Arc<Plugin>, seed: Option<u8>) -> Encryption {
             SealedSeed { key_id: "k".to_owned(), ciphertext: vec![byte], annotations: BTreeMap::new() };
         seeds.replace(&[byte; SEED], sealed, std::time::Instant::now());
     }
-    let provider = KmsProvider::new("vault".to_owned(), Arc::clone(plugin) as Arc<dyn KmsPlugin>, seeds);
+    let plugin: Arc<dyn KmsPlugin> = plugin.clone();
+    let provider = KmsProvider::new("vault".to_owned(), plugin, seeds);
     Encryption::new(rules(vec![Provider::Kms(Arc::new(provider))]))
 }
 

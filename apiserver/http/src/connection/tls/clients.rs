@@ -146,7 +146,7 @@ mod tests {
         };
         let [small, large, too_large] = [2048, 8192, 8200].map(certificate);
         assert_eq!(rsa_key_bits(&too_large), Some(8200));
-        assert!(is_accepted(&small, &[]) && is_accepted(&large, &[small.clone()]));
+        assert!(is_accepted(&small, &[]) && is_accepted(&large, std::slice::from_ref(&small)));
         assert!(!is_accepted(&too_large, &[]) && !is_accepted(&small, &[too_large]));
         let unreadable = CertificateDer::from(vec![1, 2, 3]);
         assert!(is_accepted(&unreadable, &[]), "it is classified after the handshake");

@@ -150,14 +150,15 @@ mod tests {
 
     /// Returns two servers on one store.
     fn servers(directory: &tempfile::TempDir) -> [Arc<ObjectStore>; 2] {
-        servers_on(Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap()))
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        servers_on(&store)
     }
 
-    fn servers_on(store: Arc<dyn Store>) -> [Arc<ObjectStore>; 2] {
+    fn servers_on(store: &Arc<dyn Store>) -> [Arc<ObjectStore>; 2] {
         [(), ()].map(|()| {
             Arc::new(ObjectStore::open(
                 Arc::new(Registry::new(vec![gadget()])),
-                store.clone(),
+                Arc::clone(store),
                 Arc::new(Encryption::default()),
                 Arc::new(OwnNamespaces),
                 &apiserver_executor::Supervisor::default(),
@@ -212,7 +213,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(&directory.path().join("store")).unwrap();
         let store = Arc::new(Counted { store, creates: AtomicUsize::new(0) });
-        let [objects, other] = servers_on(Arc::<Counted>::clone(&store));
+        let counted: Arc<dyn Store> = store.clone();
+        let [objects, other] = servers_on(&counted);
         let held = other.lock("a").await.unwrap();
         let before = store.creates.load(Ordering::SeqCst);
         let mut waiting = JoinSet::new();
