@@ -39,6 +39,13 @@ pub struct Disagreement {
     pub at: i64,
 }
 
+impl Disagreement {
+    /// Returns true while it closes the mirror for its user and class.
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.as_second().saturating_sub(self.at) < CLOSED.as_secs()
+    }
+}
+
 /// Disagreements so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -53,10 +60,12 @@ impl Findings {
         Self { accepted, ..Self::default() }
     }
 
-    /// Returns true if a question is new, and notes that its second answer is pending.
-    pub(super) fn begin(&mut self, attributes: &Attributes) -> bool {
+    /// Returns true if a question is new, and notes that its second answer is pending. A closed mirror has no questions:
+    /// nothing would change.
+    pub(super) fn begin(&mut self, attributes: &Attributes, now: Timestamp) -> bool {
         let name = question(attributes);
-        let is_new = !self.known.contains_key(&name) && self.pending.len() < MOST_PENDING;
+        let is_known = self.known.get(&name).is_some_and(|found| found.is_recent(now));
+        let is_new = !is_known && self.pending.len() < MOST_PENDING && !self.is_closed();
         is_new && self.pending.insert(name)
     }
 
@@ -80,6 +89,10 @@ impl Findings {
         if found.at < self.accepted.as_second() || self.is_closed() {
             return;
         }
+        // Another replica may have kept an earlier answer to the same question.
+        if self.known.get(&found.question).is_some_and(|known| known.at >= found.at) {
+            return;
+        }
         if self.known.len() >= MOST_KEPT
             && let Some(oldest) = self.known.iter().min_by_key(|(_, found)| found.at).map(|(name, _)| name)
         {
@@ -91,24 +104,41 @@ impl Findings {
 
     /// Returns true if the mirror is closed for all, until an operator accepts the disagreements.
     pub(super) fn is_closed(&self) -> bool {
-        let mut times: Vec<i64> = self.known.values().map(|found| found.at).collect();
-        times.sort_unstable();
-        times.windows(MOST + 1).any(|window| match window {
-            [first, .., last] => last.saturating_sub(*first) <= WINDOW.as_secs(),
-            _ => false,
-        })
+        !closing(self.known.values()).is_empty()
+    }
+
+    /// Returns the names of those kept disagreements that close nothing any more: old ones, except those that close the
+    /// mirror for all, and those that an operator has accepted.
+    pub(super) fn expired(&self, kept: &HashMap<String, Disagreement>, now: Timestamp) -> Vec<String> {
+        let is_accepted = |found: &Disagreement| found.at < self.accepted.as_second();
+        let closing = closing(kept.values().filter(|found| !is_accepted(found)));
+        let is_over = |found: &Disagreement| {
+            is_accepted(found) || !(found.is_recent(now) || closing.contains(found.question.as_str()))
+        };
+        kept.iter().filter(|(_, found)| is_over(found)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns true if the mirror is closed for a user and a class.
     pub(super) fn suspects(&self, user: &str, class: Class, now: Timestamp) -> bool {
-        let is_recent = |found: &Disagreement| now.as_second() - found.at < CLOSED.as_secs();
         let is_known = self
             .known
             .values()
-            .any(|found| found.user == user && found.class == class.name() && is_recent(found));
+            .any(|found| found.user == user && found.class == class.name() && found.is_recent(now));
         let prefix = prefix(user, class);
         is_known || self.pending.iter().any(|question| question.starts_with(&prefix))
     }
+}
+
+/// Returns the questions of the disagreements that close the mirror for all: those of each window that has too many.
+fn closing<'a>(found: impl Iterator<Item = &'a Disagreement>) -> HashSet<&'a str> {
+    let mut found: Vec<&Disagreement> = found.collect();
+    found.sort_unstable_by_key(|found| found.at);
+    let has_too_many = |window: &&[&Disagreement]| match window {
+        [first, .., last] => last.at.saturating_sub(first.at) <= WINDOW.as_secs(),
+        _ => false,
+    };
+    let windows = found.windows(MOST + 1).filter(has_too_many);
+    windows.flatten().map(|found| found.question.as_str()).collect()
 }
 
 fn prefix(user: &str, class: Class) -> String {
@@ -147,15 +177,25 @@ mod tests {
         Timestamp::from_second(1_000_000 + seconds).unwrap()
     }
 
+    fn found(number: i64, seconds: i64) -> Disagreement {
+        Disagreement {
+            user: "alice".to_owned(),
+            class: "read".to_owned(),
+            question: number.to_string(),
+            at: at(seconds).as_second(),
+        }
+    }
+
     #[test]
     fn a_disagreement_closes_the_mirror_for_its_user_and_class() {
         let mut findings = Findings::default();
         let question = asks("alice", "get", "team");
-        assert!(findings.begin(&question) && !findings.begin(&question), "it is asked once more, and once");
+        let begin = |findings: &mut Findings, seconds| findings.begin(&question, at(seconds));
+        assert!(begin(&mut findings, 0) && !begin(&mut findings, 0), "it is asked once more, and once");
         assert!(findings.suspects("alice", Class::Read, at(0)), "until the second answer");
         assert_eq!(findings.end(&question, false, at(0)), None);
         assert!(!findings.suspects("alice", Class::Read, at(0)), "the host had not read its newest objects");
-        assert!(findings.begin(&question));
+        assert!(begin(&mut findings, 0));
         let found = findings.end(&question, true, at(0)).unwrap();
         findings.add(found);
         let day = CLOSED.as_secs();
@@ -169,17 +209,12 @@ mod tests {
         ] {
             assert_eq!(findings.suspects(user, class, at(seconds)), expected, "{user} {class:?} {seconds}");
         }
-        assert!(!findings.begin(&question), "it is known");
+        assert!(!begin(&mut findings, day - 1), "it is known");
+        assert!(begin(&mut findings, day), "the mirror would decide again");
     }
 
     #[test]
     fn many_disagreements_in_an_hour_close_the_mirror_until_they_are_accepted() {
-        let found = |number: i64, seconds| Disagreement {
-            user: "alice".to_owned(),
-            class: "read".to_owned(),
-            question: number.to_string(),
-            at: at(seconds).as_second(),
-        };
         for (pause, expected) in [(360, true), (361, false)] {
             let mut findings = Findings::default();
             (0..=10).for_each(|number| findings.add(found(number, number * pause)));
@@ -195,5 +230,37 @@ mod tests {
         let mut many = Findings::default();
         (0..1000).for_each(|number| many.add(found(number, number * 400)));
         assert_eq!(many.known.len(), MOST_KEPT);
+    }
+
+    #[test]
+    fn a_closed_mirror_sends_no_question_a_second_time() {
+        let mut findings = Findings::default();
+        (0..=9).for_each(|number| findings.add(found(number, 0)));
+        assert!(findings.begin(&asks("alice", "get", "team"), at(0)));
+        findings.add(found(10, 0));
+        assert!(
+            !findings.begin(&asks("bob", "get", "team"), at(0)),
+            "it would cost the host a review, for nothing"
+        );
+    }
+
+    #[test]
+    fn only_disagreements_that_close_something_are_kept() {
+        let day = CLOSED.as_secs();
+        let kept = |found: Vec<Disagreement>| found.into_iter().map(|it| (it.question.clone(), it)).collect();
+        let expired = |accepted, found| {
+            let mut names = Findings::accepting(at(accepted)).expired(&kept(found), at(day));
+            names.sort();
+            names
+        };
+        assert_eq!(expired(0, vec![found(1, 0), found(2, 1), found(3, day)]), ["1"]);
+        let mut many: Vec<_> = (10..=20).map(|number| found(number, number - 10)).collect();
+        many.push(found(30, -4000));
+        assert_eq!(
+            expired(-5000, many.clone()),
+            ["30"],
+            "the others close the mirror until they are accepted"
+        );
+        assert_eq!(expired(1, many), ["10", "30"], "ten close it for their user and class only");
     }
 }

@@ -186,7 +186,7 @@ impl HostMirror {
         match decision {
             Decision::Allow if !allows => self.0.health.metrics().count_disagreement("narrower"),
             Decision::Deny(_) | Decision::NoOpinion(_)
-                if allows && lock(&self.0.findings).begin(attributes) =>
+                if allows && lock(&self.0.findings).begin(attributes, Timestamp::now()) =>
             {
                 lock(&self.0.pending).push((Instant::now() + SECOND_ANSWER, attributes.clone()));
             }
@@ -206,6 +206,11 @@ impl HostMirror {
     pub async fn confirm(&self, host: &dyn Authorizer) -> Vec<Disagreement> {
         let mut confirmed = Vec::new();
         while let Some(attributes) = self.due() {
+            // It was closed after the question.
+            if lock(&self.0.findings).is_closed() {
+                lock(&self.0.findings).end(&attributes, false, Timestamp::now());
+                continue;
+            }
             let decision = host.authorize(&attributes).await;
             let is_denied = matches!(decision, Decision::Deny(_) | Decision::NoOpinion(_));
             let is_confirmed = is_denied && self.allows(&attributes) == Some(true);
@@ -234,6 +239,11 @@ impl HostMirror {
             "the host cluster denies what its RBAC allows, so it has another authorizer: the copy of its RBAC does not \
              decide about this user and class for 24 hours"
         );
+    }
+
+    /// Returns the names of those disagreements in the store that close nothing any more.
+    pub fn expired(&self, kept: &HashMap<String, Disagreement>) -> Vec<String> {
+        lock(&self.0.findings).expired(kept, Timestamp::now())
     }
 
     /// Adds a disagreement that this or another replica has confirmed.
