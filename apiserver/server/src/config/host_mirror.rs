@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use crate::cli;
 
+/// Difference of two clocks that is no error.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5 * 60);
+
 /// Source of the permissions of the host's users.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,10 +50,14 @@ impl MirrorSettings {
                 }
             }
         }
-        if let Some(text) = &self.accepted_at
-            && text.parse::<Timestamp>().is_err()
-        {
-            bail!("host.mirror.acceptedAt: {text:?} is not a time such as 2027-01-31T12:00:00Z");
+        let Some(text) = &self.accepted_at else { return Ok(()) };
+        let Ok(accepted) = text.parse::<Timestamp>() else {
+            bail!("host.mirror.acceptedAt: {text:?} is not a time such as 2026-01-31T12:00:00Z");
+        };
+        if accepted > Timestamp::now() + CLOCK_DIFFERENCE {
+            bail!(
+                "host.mirror.acceptedAt: {text:?} is in the future, so that no disagreement would count: set it to now"
+            );
         }
         Ok(())
     }
@@ -80,7 +87,7 @@ mod tests {
     #[test]
     fn a_bound_can_be_shorter_and_not_longer() {
         let read = |text: &str| serde_saphyr::from_str::<MirrorSettings>(text).unwrap();
-        let short = read("{read: 1h, act: 0s, acceptedAt: '2027-01-31T12:00:00Z'}");
+        let short = read("{read: 1h, act: 0s, acceptedAt: '2026-01-31T12:00:00Z'}");
         short.check().unwrap();
         let expected = [3600, 4 * 3600, 0].map(Duration::from_secs);
         let Bounds { read: reads, write, act } = short.bounds();
@@ -90,6 +97,7 @@ mod tests {
             ("read: 25h", "host.mirror.read: "),
             ("write: soon", "host.mirror.write: "),
             ("acceptedAt: now", "host.mirror.acceptedAt: "),
+            ("acceptedAt: '2999-01-31T12:00:00Z'", "host.mirror.acceptedAt: "),
         ] {
             let error = read(bad).check().unwrap_err().to_string();
             assert!(error.starts_with(field), "{error}");

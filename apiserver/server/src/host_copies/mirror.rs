@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use apiserver_host::{Disagreement, KeptKeys};
+use apiserver_host::{Disagreement, HostMirror, KeptKeys};
 use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -78,6 +78,7 @@ impl HostCopies {
         }
         stored.keys = keys;
         if stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE) {
+            self.remove_expired(&mirroring.mirror()).await?;
             self.values.write(HEARTBEAT, MIRROR, &Timestamp::now().as_second()).await?;
             stored.heartbeat = Some(Instant::now());
         }
@@ -91,6 +92,15 @@ impl HostCopies {
         if let Err(error) = self.values.write(DISAGREEMENTS, &name, found).await {
             tracing::warn!("a disagreement with the host cluster cannot be kept in the store: {error:#}");
         }
+    }
+
+    /// Removes the disagreements that close nothing any more: each question of each user leaves one.
+    pub(super) async fn remove_expired(&self, mirror: &HostMirror) -> anyhow::Result<()> {
+        let kept: HashMap<String, Disagreement> = self.values.list(DISAGREEMENTS).await?;
+        for name in mirror.expired(&kept) {
+            self.values.remove(DISAGREEMENTS, &name).await?;
+        }
+        Ok(())
     }
 
     /// Returns the disagreements that any replica has found.

@@ -1,6 +1,6 @@
 //! Tests of the copies in the store.
 
-use apiserver_host::{HostHealth, HostNamespaces, HostPin, SecretCopies};
+use apiserver_host::{Bounds, Disagreement, HostHealth, HostMirror, HostNamespaces, HostPin, SecretCopies};
 use apiserver_machinery::encryption::{Provider, Rules};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
@@ -121,4 +121,19 @@ async fn the_copies_have_a_bounded_size() {
     let (namespace, name) = &names[0];
     secrets.write(&secret(name)).await;
     assert!(secrets.read(namespace, name).await.is_some(), "a change takes no additional room");
+}
+
+#[tokio::test]
+async fn disagreements_that_close_nothing_any_more_are_removed_from_the_store() {
+    let (_directory, copies) = copies();
+    let now = Timestamp::now().as_second();
+    for (question, age) in [("new", 3600), ("old", 25 * 3600)] {
+        let (user, class) = ("alice".to_owned(), "read".to_owned());
+        let found = Disagreement { user, class, question: question.to_owned(), at: now - age };
+        copies.keep_disagreement(&found).await;
+    }
+    let mirror = HostMirror::new(HostHealth::default(), Bounds::default(), Timestamp::UNIX_EPOCH);
+    copies.remove_expired(&mirror).await.unwrap();
+    let kept: Vec<_> = copies.disagreements().await.into_iter().map(|found| found.question).collect();
+    assert_eq!(kept, ["new"]);
 }
