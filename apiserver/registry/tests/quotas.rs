@@ -4,6 +4,8 @@
 
 mod server;
 
+use std::collections::BTreeSet;
+
 use apiserver_access::User;
 use serde_json::{Value, json};
 use server::Server;
@@ -143,4 +145,20 @@ async fn flavors_count_by_name_and_an_unknown_id_is_refused() {
     }
     create(&server, SERVERS, &of(SERVERS, "d", json!({"flavorID": "7"})), 201).await;
     create(&server, SERVERS, &of(SERVERS, "e", json!({"flavorID": "7", "flavor": "small"})), 403).await;
+}
+
+#[tokio::test]
+async fn only_objects_that_count_make_a_new_count_necessary() {
+    let server = start(&json!({"capstan.dev/machines": "5"})).await;
+    let names = BTreeSet::from(["capstan.dev/machines".to_owned()]);
+    let before = server.objects().quota_changes(&names);
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}});
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
+    create(&server, leases, &lease, 201).await;
+    // A consistent read: the cache shows the Lease.
+    assert_eq!(server.admin("GET", leases, &Value::Null).await.0, 200);
+    assert_eq!(server.objects().quota_changes(&names), before);
+    create(&server, MACHINES, &machine("a"), 201).await;
+    assert_eq!(server.admin("GET", MACHINES, &Value::Null).await.0, 200);
+    assert_ne!(server.objects().quota_changes(&names), before);
 }

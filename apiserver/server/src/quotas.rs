@@ -26,8 +26,8 @@ pub(crate) const RULES: &[PolicyRule] = &[
     PolicyRule { groups: &[""], resources: &["resourcequotas/status"], verbs: &["update"] },
 ];
 
-/// Interval of the passes, in which something has changed. A pass counts all objects in namespaces with quotas, so more
-/// passes would cost a large server much.
+/// Interval of the passes in which an object that counts has changed. A pass counts all objects in namespaces with
+/// quotas, so more passes would cost a large server much.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Interval after which all quotas are counted again, whatever has changed.
@@ -51,16 +51,20 @@ impl QuotaStatus {
     }
 
     async fn follow(&self) {
-        let (mut counted, mut outage): (Option<(Revision, Instant)>, _) = (None, Outage::default());
+        let (mut names, mut outage) = (BTreeSet::new(), Outage::default());
+        let mut counted: Option<(Vec<Revision>, Instant)> = None;
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;
-            let revision = self.server.objects().cached_revision();
-            if counted.is_some_and(|(last, when)| last == revision && when.elapsed() < RECOUNT) {
+            // Leases change all the time, and no quota counts them.
+            let changes = self.server.objects().quota_changes(&names);
+            if counted.as_ref().is_some_and(|(last, at)| *last == changes && at.elapsed() < RECOUNT) {
                 continue;
             }
             match self.pass().await {
-                Ok(()) => counted = Some((revision, Instant::now())),
+                Ok(limited) if limited == names => counted = Some((changes, Instant::now())),
+                // The changes are not those of the kinds that count now.
+                Ok(limited) => (names, counted) = (limited, None),
                 Err(error) if outage.should_log() => {
                     tracing::warn!(error, "cannot write the status of quotas; retrying");
                 }
@@ -69,20 +73,22 @@ impl QuotaStatus {
         }
     }
 
-    async fn pass(&self) -> Result<(), String> {
+    /// Writes the status of all quotas. Returns the names of the amounts that they limit.
+    async fn pass(&self) -> Result<BTreeSet<String>, String> {
+        let mut names = BTreeSet::new();
         let quotas: Api<ResourceQuota> = Api::all(self.client.clone());
         let mut namespaces: BTreeMap<String, Vec<ResourceQuota>> = BTreeMap::new();
         for quota in quotas.list(&ListParams::default()).await.map_err(|error| error.to_string())? {
             namespaces.entry(quota.namespace().unwrap_or_default()).or_default().push(quota);
         }
         for (namespace, quotas) in namespaces {
-            self.count(&namespace, quotas).await?;
+            names.append(&mut self.count(&namespace, quotas).await?);
         }
-        Ok(())
+        Ok(names)
     }
 
-    /// Counts the objects of a namespace, and writes the status of its quotas.
-    async fn count(&self, namespace: &str, objects: Vec<ResourceQuota>) -> Result<(), String> {
+    /// Counts the objects of a namespace, and writes the status of its quotas. Returns the names of the amounts.
+    async fn count(&self, namespace: &str, objects: Vec<ResourceQuota>) -> Result<BTreeSet<String>, String> {
         let quota = |object: &ResourceQuota| serde_json::to_value(object).map(|object| Quota::of(&object));
         let quotas: Vec<Quota> =
             objects.iter().map(quota).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
@@ -102,7 +108,7 @@ impl QuotaStatus {
                 other => other.map(|_| ()).map_err(|error| error.to_string())?,
             }
         }
-        Ok(())
+        Ok(names.into_iter().map(str::to_owned).collect())
     }
 }
 

@@ -132,6 +132,12 @@ impl<T: Send + Sync + 'static> Cache<T> {
         self.position.borrow().revision
     }
 
+    /// Returns the revision of the last visible change below `prefixes[index]`, or of the list that its history began
+    /// with.
+    pub fn last_change(&self, index: usize) -> Option<Revision> {
+        Some(self.extents.get(index)?.borrow().revision)
+    }
+
     /// Waits until every write up to `revision` is visible. Returns `false` if `limit` passed first.
     pub async fn wait_for(&self, revision: Revision, limit: Duration) -> bool {
         let mut position = self.position.subscribe();

@@ -73,6 +73,12 @@ impl Server {
         server
     }
 
+    /// Returns the objects.
+    #[allow(dead_code, reason = "not every test reads them itself")]
+    pub(crate) fn objects(&self) -> &ObjectStore {
+        self.server.objects()
+    }
+
     /// Sends a request of the administrator.
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.send(User::authenticated("admin", []), method, path, body).await

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use storage_contract::Revision;
 
 use crate::object;
 use crate::quota::{self, Amounts, Tally};
@@ -37,6 +38,17 @@ impl ObjectStore {
     /// 500 if an object cannot be decoded; 503.
     pub async fn quota_usage(&self, namespace: &str, names: &BTreeSet<&str>) -> ApiResult<Amounts> {
         Ok(self.quota_usage_with(namespace, names, None).await?.0)
+    }
+
+    /// Returns the revisions of the last visible changes of the ResourceQuotas, and of each kind that uses amounts of these
+    /// names. If they are equal later, the same is used in all namespaces.
+    pub fn quota_changes(&self, names: &BTreeSet<String>) -> Vec<Revision> {
+        let decides = |stored: &Resource| {
+            (&*stored.group, &*stored.plural) == quota::RESOURCE_QUOTA
+                || names.iter().any(|name| quota::may_use(stored, name))
+        };
+        let kinds = self.registry.stored().iter().enumerate().filter(|(_, stored)| decides(stored));
+        kinds.filter_map(|(index, _)| self.cache.last_change(index)).collect()
     }
 
     /// Returns the amounts that are used now, and after a change. It decodes each object that uses such an amount once.
