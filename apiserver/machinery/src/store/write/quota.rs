@@ -116,7 +116,7 @@ fn touched(change: Change<'_>, is_internal: bool) -> Amounts {
         return amounts;
     };
     // Another client can take an object away from its owner, or what it owns from the object.
-    if !is_internal && quota::decisive(new) != quota::decisive(old) {
+    if !is_internal && !own.is_empty() && quota::decisive(new) != quota::decisive(old) {
         return own;
     }
     own.growth(&stored.strategy.quota_usage(old))
