@@ -95,7 +95,7 @@ impl Call {
         Self { method: "POST", body, ..Self::get(title, who, path, expected) }
     }
 
-    fn review(title: &'static str, who: Who, attributes: Value, expected: Answers) -> Self {
+    fn review(title: &'static str, who: Who, attributes: &Value, expected: Answers) -> Self {
         let body = json!({"spec": {"resourceAttributes": attributes}});
         let call = Self::get(title, who, SELF_REVIEWS, expected);
         Self { method: "POST", body, reads: Reads::Review, ..call }
@@ -158,13 +158,13 @@ fn of_host_accounts(scene: &Scene) -> Vec<Call> {
         Call::review(
             "host's service account: review of its own read",
             account(),
-            asks("get", "cluster.x-k8s.io", "machines"),
+            &asks("get", "cluster.x-k8s.io", "machines"),
             HOST_READ,
         ),
         Call::review(
             "host's service account: review of its own impersonation",
             account(),
-            asks("impersonate", "", "users"),
+            &asks("impersonate", "", "users"),
             SENSITIVE,
         ),
     ]

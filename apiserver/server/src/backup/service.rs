@@ -222,10 +222,8 @@ mod tests {
         let key = key_file::read(&file).unwrap();
         let mut configuration = ServerConfiguration::default();
         configuration.backup.key_file = Some(file);
-        let (store, keys) = (
-            Arc::new(store) as Arc<dyn Store>,
-            EncryptionKeys::new(encryption::load(None, directory).unwrap()),
-        );
+        let store: Arc<dyn Store> = Arc::new(store);
+        let keys = EncryptionKeys::new(encryption::load(None, directory).unwrap());
         (BackupService::new(&configuration, directory, &store, &keys), key)
     }
 
