@@ -289,7 +289,7 @@ impl Started {
         let tls = sources.open()?;
         tls.register(&mut metrics);
         let issuer = issuer(configuration, &store, &encryption)?;
-        let mut settings = settings(configuration, &data, metrics, &force)?;
+        let mut settings = settings(configuration, &data, metrics, &force, &encryption)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
         settings.download_endpoints = downloads(configuration, &data, &store, &encryption, &authority_store)?;
@@ -576,9 +576,11 @@ fn settings(
         requires_use: configuration.identities.require_use,
         requires_secret_read: configuration.identities.require_secret_read,
         shutdown_delay: configuration.shutdown_delay()?,
+    encryption: &EncryptionKeys,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),
         metrics,
         ..Settings::default()
     })
 }
+        check_reasons: vec![encryption.check_reason()],
