@@ -27,6 +27,8 @@ pub(crate) struct Upkeep {
     form: StoredForm,
     /// Time for which all replicas must run a release before its stored form is committed.
     delay: Duration,
+    /// Time with a form that this release cannot read after which the server exits.
+    timeout: Duration,
     replica_metrics: ReplicaMetrics,
     rewrite_metrics: RewriteMetrics,
     phase_metrics: PhaseMetrics,
@@ -52,6 +54,7 @@ impl Upkeep {
                 metrics,
             ),
             delay: configuration.form_delay()?,
+            timeout: configuration.form_timeout()?,
             replica_metrics: ReplicaMetrics::registered(metrics),
             rewrite_metrics: RewriteMetrics::registered(metrics),
             phase_metrics: PhaseMetrics::registered(metrics),
@@ -73,7 +76,8 @@ impl Upkeep {
         let phases =
             phases::follow(Arc::clone(objects), self.phase_metrics.clone(), supervisor.shutdown().clone());
         supervisor.spawn("phases of objects", phases);
-        supervisor.spawn("stored form", self.form.clone().follow(supervisor.shutdown().clone()));
+        let form = self.form.clone().follow(supervisor.shutdown().clone(), self.timeout);
+        supervisor.spawn("stored form", form);
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         ReplicaRecord::new(store, encryption, address, self.replica_metrics.clone())
     }
