@@ -6,6 +6,7 @@ use storage_contract::{Entry, Form, Revision, Store, StoreError};
 use storage_etcd::{EtcdConfiguration, EtcdStore, Replacement};
 
 use super::restore::{Verified, describe_copy, describe_nothing};
+use super::restored::Restored;
 use super::{Setup, file, now};
 
 /// Source of entries that can be read more than once.
@@ -60,7 +61,9 @@ impl Entries for Scan<'_> {
 pub(super) async fn restore(setup: &Setup, backup: &Verified, replace: bool) -> anyhow::Result<String> {
     let configuration = setup.etcd()?;
     let target = configuration.endpoints.join(", ");
-    let new = NewData { by: backup.identity(), after: backup.header.revision, form: backup.header.form };
+    let restored = Some(Restored::now(backup.identity()));
+    let (after, form) = (backup.header.revision, backup.header.form);
+    let new = NewData { by: backup.identity(), after, form, restored };
     match fill(&configuration, backup, new, replace).await {
         Err(error) if !replace && is_refused(&error) && has_all(&configuration, backup).await => {
             Ok(describe_nothing(&target))
@@ -91,9 +94,12 @@ pub(super) struct NewData {
     pub(super) after: Revision,
     /// Their newest stored form.
     pub(super) form: u64,
+    /// The restore, which is recorded; `None` for a migration.
+    pub(super) restored: Option<Restored>,
 }
 
-/// Replaces the data of an etcd by those of a source, or continues that. Returns the prefix of the former data.
+/// Replaces the data of an etcd by those of a source, or continues that. A restore is recorded. Returns the prefix of the
+/// former data.
 pub(super) async fn fill(
     configuration: &EtcdConfiguration,
     source: &impl Source,
@@ -101,7 +107,7 @@ pub(super) async fn fill(
     replace: bool,
 ) -> anyhow::Result<(Copied, Option<String>)> {
     let aside = replace.then(|| format!("/capstan-replaced-{}/", now()));
-    let NewData { by, after, form } = new;
+    let NewData { by, after, form, restored } = new;
     // The embedded store has one form, but may have values of a newer one, from an etcd.
     let form = form.max(form_of_values(source).await?);
     let mut replacement = Replacement { by, aside, after, form, moved: false };
@@ -114,6 +120,9 @@ pub(super) async fn fill(
         store = EtcdStore::replace(configuration.clone(), &mut replacement).await?;
     }
     let copied = copy(source, &store).await?;
+    if let Some(restored) = restored {
+        restored.write(&store).await?;
+    }
     store.advance_replacement().await?;
     Ok((copied, replacement.aside))
 }

@@ -50,7 +50,7 @@ async fn to_etcd(
     let source = if arguments.force { EmbeddedStore::open_migrated(path)? } else { open_embedded(path)? };
     let (revision, target) = (source.current_revision().await?, configuration.endpoints.join(", "));
     let by = format!("the migration of {} at revision {revision}", path.display());
-    let new = NewData { by, after: revision, form: source.form().committed };
+    let new = NewData { by, after: revision, form: source.form().committed, restored: None };
     let entries: &dyn Store = &source;
     let text = match etcd::fill(configuration, &entries, new, arguments.replace).await {
         Ok((copied, aside)) => describe_copy(copied, &target, aside.as_deref()),
@@ -88,7 +88,7 @@ async fn fill_embedded(source: &EtcdStore, path: &Path, replace: bool) -> anyhow
     if !replace && embedded::has_all(path, &entries).await {
         return Ok(describe_nothing(&target));
     }
-    let (copied, aside) = embedded::fill(path, &entries, revision, replace).await?;
+    let (copied, aside) = embedded::fill(path, &entries, None, revision, replace).await?;
     let aside = aside.map(|path| path.display().to_string());
     Ok(describe_copy(copied, &target, aside.as_deref()))
 }

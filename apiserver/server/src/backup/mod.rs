@@ -11,6 +11,7 @@ mod migrate;
 mod remote;
 mod restore;
 mod retention;
+mod restored;
 mod schedule;
 mod service;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) use self::metrics::BackupMetrics;
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::Backups;
+pub(crate) use self::restored::LastRestore;
 pub(crate) use self::service::BackupService;
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
 use crate::config::{Backup, Destination, ServerConfiguration};
