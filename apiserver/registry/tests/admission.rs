@@ -314,7 +314,7 @@ fn strategies_do_not_depend_on_the_status_unless_declared() {
     let stored = registry.resources().iter().filter(|resource| resource.conversion.is_none());
     let (reading, ignoring): (Vec<_>, Vec<_>) = stored.partition(|resource| resource.strategy.reads_status());
     let reading: Vec<&str> = reading.iter().map(|resource| resource.kind.as_str()).collect();
-    assert_eq!(reading, ["OpenStackCluster", "Namespace", "CertificateSigningRequest"]);
+    assert_eq!(reading, ["OpenStackCluster", "Namespace", "ResourceQuota", "CertificateSigningRequest"]);
     for resource in ignoring {
         let sample = objects.iter().find(|object| object["kind"] == *resource.kind).cloned();
         let minimal = json!({"kind": resource.kind, "metadata": {"name": "a"}, "spec": {"replicas": 1}});

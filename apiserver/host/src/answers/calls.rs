@@ -18,15 +18,16 @@ type Answers = [u16; WIDTH];
 const READ: Answers = [200; WIDTH];
 const UNKNOWN: Answers = [401; WIDTH];
 
-/// Answers to a user of the host, by the class of the call.
-const HOST_READ: Answers = [200, 200, 200, 200, 200, 200, 503, 503, 503, 503, 200, 401];
-const HOST_WRITE: Answers = [200, 200, 200, 200, 503, 503, 503, 503, 503, 503, 200, 401];
-const HOST_CREATE: Answers = [201, 201, 201, 201, 503, 503, 503, 503, 503, 503, 201, 401];
+/// Answers to a user of the host, by the class of the call. A host that has just become silent still counts as up, and
+/// only it decides then.
+const HOST_READ: Answers = [200, 200, 503, 200, 200, 200, 503, 503, 503, 503, 200, 401];
+const HOST_WRITE: Answers = [200, 200, 503, 200, 503, 503, 503, 503, 503, 503, 200, 401];
+const HOST_CREATE: Answers = [201, 201, 503, 201, 503, 503, 503, 503, 503, 503, 201, 401];
 const SENSITIVE: Answers = [200, 200, 503, 503, 503, 503, 503, 503, 503, 503, 503, 401];
 
 /// A refusal counts at any age, as long as the token itself can be verified.
-const NO_RIGHT: Answers = [403, 403, 403, 403, 403, 403, 503, 503, 503, 503, 403, 401];
-const BAD_TOKEN: Answers = [401, 401, 401, 401, 401, 401, 503, 503, 503, 503, 401, 401];
+const NO_RIGHT: Answers = [403, 403, 503, 403, 403, 403, 503, 503, 503, 503, 403, 401];
+const BAD_TOKEN: Answers = [401, 401, 503, 401, 401, 401, 503, 503, 503, 503, 401, 401];
 
 /// Only the host knows the token.
 const ONLY_HOST: Answers = [200, 200, 503, 503, 503, 503, 503, 503, 503, 503, 503, 401];

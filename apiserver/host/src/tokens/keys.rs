@@ -128,7 +128,7 @@ impl HostKeys {
 
     /// Reads the keys for a token whose key is unknown, unless that was tried a short time ago.
     pub(super) async fn read_for_unknown_key(&self) {
-        if !self.0.health.state().believes_absence() {
+        if !self.0.health.state().believes_reviews() {
             return;
         }
         let mut attempt = self.0.attempt.lock().await;
