@@ -6,7 +6,7 @@ use std::sync::Arc;
 use apiserver_cli::ConnectionArguments;
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use storage_backup::{BackupKey, ROOT};
+use storage_backup::{BackupKey, RESTORED, ROOT};
 use storage_contract::{Entry, Key, KeyRange, ListOptions, Revision, Store};
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
@@ -120,8 +120,10 @@ impl Installation {
     }
 }
 
+/// Returns the values without the record of a restore, which has its time.
 fn values(entries: &[Entry]) -> Vec<(String, Bytes)> {
-    entries.iter().map(|entry| (entry.key.to_string(), entry.value.clone())).collect()
+    let entries = entries.iter().filter(|entry| entry.key.as_str() != RESTORED);
+    entries.map(|entry| (entry.key.to_string(), entry.value.clone())).collect()
 }
 
 fn files(directory: &Path) -> Vec<String> {

@@ -149,6 +149,7 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     // A server with an etcd, a host cluster, backups or a call to a cloud has these, too.
     let others = [
         "apiserver/host/src/metrics.rs",
+        "apiserver/server/src/backup/metrics.rs",
         "apiserver/server/src/backup/schedule.rs",
         "apiserver/server/src/election/metrics.rs",
         "apiserver/server/src/storage_history.rs",
