@@ -1,6 +1,6 @@
 //! Addresses that a session may connect to: a guard against credentials that name a service of the server's own network.
 //!
-//! The address of Keystone comes from a Secret, and those of the other services from that Keystone. Whoever writes the
+//! The address of Keystone comes from a Secret, and those of the other services from that Keystone. A user who writes the
 //! Secret could otherwise reach the metadata service of Capstan's machine, or a service that listens on loopback only.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -75,7 +75,7 @@ fn belongs(machine: &Value, question: &Question<'_>) -> bool {
     match (group, plural) {
         (GROUP, "machines") => name == object::name(machine),
         (GROUP, "clusters") => name == text("spec.clusterName"),
-        // It has the join token, which nobody needs once the node is there.
+        // It has the join token, which is of no use once the node is there.
         ("", "secrets") => {
             text("status.nodeRef.name").is_empty() && name == text("spec.bootstrap.dataSecretName")
         }
