@@ -116,7 +116,7 @@ pub(crate) enum Command {
     ///
     /// Example: capstan backup key /etc/capstan/backup.key
     /// Example: capstan backup --config /etc/capstan/config.yaml --to /var/backups/capstan
-    /// Example: capstan backup --kubeconfig admin.kubeconfig --to 's3://backups/prod?endpoint=https://rgw.example'
+    /// Example: capstan backup --kubeconfig admin.kubeconfig --to swift://backups/prod
     #[command(verbatim_doc_comment)]
     Backup(BackupArguments),
     /// Check a backup, or write its objects to a store
