@@ -21,6 +21,9 @@ use crate::health::{HostHealth, HostState, Listed};
 /// than the watch. Upstream's number.
 const WATCH_DELAY: Duration = Duration::from_millis(50);
 
+/// Longest wait for the host's answer about a namespace: a request is waiting.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Longest time since the host was up in which a create in a known namespace is accepted.
 const BOUND: Duration = Duration::from_secs(7 * 86_400);
 
@@ -210,7 +213,11 @@ impl NamespaceSource for HostNamespaces {
             return Ok(Some(known));
         }
         let api: Api<Namespace> = Api::all(self.client.clone());
-        match api.get_opt(name).await {
+        let Ok(found) = tokio::time::timeout(PATIENCE, api.get_opt(name)).await else {
+            tracing::warn!(namespace = name, "the host does not answer in time about a namespace");
+            return Err(self.unknown(name));
+        };
+        match found {
             Ok(None) if !self.health.state().believes_absence() => Err(self.unknown(name)),
             Ok(found) => Ok(found.as_ref().map(relevant_fields)),
             Err(error) => {

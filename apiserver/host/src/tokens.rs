@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::audiences::Audiences;
-use crate::health::HostHealth;
+use crate::health::{HostHealth, HostState};
 use crate::in_flight::{InFlight, Overloaded};
 use crate::mirror::HostMirror;
 use crate::retry;
@@ -37,11 +37,15 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of users that a warning is remembered of.
 const MOST_WARNED: usize = 1024;
 
-/// Longest wait for a review, if the token can be verified without the host.
+/// Longest wait for a review.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Group that may do everything on the direct endpoint.
 const MASTERS: &str = "system:masters";
+
+/// Error if the host does not answer in time.
+const LATE: &str = "the host cluster does not answer in time who this token belongs to: try again, or use a client \
+    certificate of this endpoint (`capstan kubeconfig` makes one)";
 
 /// Error if the host does not know a token before it is known to have read its objects.
 const UNPROVEN: &str = "the host cluster has just returned, and may not know all its tokens yet: try again";
@@ -142,12 +146,16 @@ impl HostTokens {
 #[async_trait]
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        let state = self.health.state();
+        // Another cluster has other users.
+        if state == HostState::Other {
+            return Ok(None);
+        }
         let hash = self.hasher.hash(token);
         if let Some(user) = self.reviews.get(&hash) {
             return Ok(user);
         }
         let offline = self.offline.as_ref().filter(|it| !self.issuer.reviews_unknown || it.has_issued(token));
-        let state = self.health.state();
         if let Some(offline) = offline.filter(|_| state.is_cut_off()) {
             return offline.review(token, &self.audiences, state).await;
         }
@@ -179,7 +187,12 @@ impl HostTokens {
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match retry::with_retries(|| api.create(&parameters, &review)).await {
+        let asking = retry::with_retries(|| api.create(&parameters, &review));
+        let Ok(answer) = tokio::time::timeout(PATIENCE, asking).await else {
+            tracing::warn!("the host did not review a bearer token in time");
+            return Err(ReviewFailed(LATE.to_owned()));
+        };
+        match answer {
             Ok(answer) => {
                 let user = self.user(audiences.as_deref(), answer.status.unwrap_or_default());
                 if user.is_none() && !self.health.state().believes_reviews() {

@@ -9,6 +9,9 @@ use crate::audiences::tests::{jwt, token};
 use crate::fake::{Fake, status};
 use crate::health::HostState;
 
+/// Longest time of a review: the wait in the queue, and the wait for the host.
+const LONGEST: Duration = Duration::from_secs(4);
+
 fn review(status: &Value) -> (u16, Value) {
     let spec = json!({"token": "t"});
     (
@@ -84,7 +87,9 @@ async fn guessed_tokens_at_a_slow_host_wait_in_a_bounded_queue() {
     }));
     let all = all.await;
     let overloaded: Vec<_> = all.iter().filter(|(error, _)| error.contains("too many")).collect();
-    assert_eq!(overloaded.len(), MOST_WAITING + 1, "all but those in flight");
+    // The first ones are given up when the wait of the others ends, so that some of these are sent then.
+    assert!(overloaded.len() > MOST_WAITING - AT_ONCE, "all but those in flight: {}", overloaded.len());
+    assert!(all.iter().all(|(_, took)| *took <= LONGEST), "a slow host is given up");
     assert_eq!(overloaded.iter().filter(|(_, took)| took.is_zero()).count(), 1, "the queue is full");
     assert!(overloaded.iter().all(|(_, took)| *took <= Duration::from_secs(2)));
 }
