@@ -249,7 +249,7 @@ impl Drop for Pending<'_> {
 }
 
 /// Returns the error of a request to a host that is cut off.
-fn cut_off() -> kube::Error {
+pub(crate) fn cut_off() -> kube::Error {
     let text = "the host cluster does not answer";
     kube::Error::Api(Status::failure(text, "ServiceUnavailable").with_code(503).boxed())
 }

@@ -2,6 +2,8 @@
 //! groups ([`manifests()`]), its front proxy ([`front_proxy()`]), the users of bearer tokens ([`HostTokens`]), permissions ([`HostAuthorizer`]) and their mirror ([`HostMirror`]), namespaces
 //! ([`HostNamespaces`]), Secrets ([`HostSecrets`]), and copies of Capstan's Events ([`HostEvents`]).
 
+#[cfg(test)]
+mod answers;
 mod audiences;
 mod authorizer;
 mod connection;
