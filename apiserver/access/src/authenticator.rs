@@ -110,6 +110,11 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     ) -> Result<Option<(User, Vec<String>)>, ReviewFailed> {
         Ok(None)
     }
+
+    /// Returns true if this source may have issued a token. No other source gets to see such a token.
+    async fn may_have_issued(&self, _token: &str) -> bool {
+        true
+    }
 }
 
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
@@ -121,6 +126,7 @@ pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
     tokens: Option<Arc<dyn TokenSource>>,
     keystone: Option<Arc<dyn TokenSource>>,
+    webhook: Option<Issuer>,
     issuers: Issuers,
     certificates: Option<Arc<dyn CertificateObserver>>,
     /// Only paths of requests without credentials. `None` allows all.
@@ -138,6 +144,13 @@ impl Authenticator {
     #[must_use]
     pub fn with_keystone(self, keystone: Option<Arc<dyn TokenSource>>) -> Self {
         Self { keystone, ..self }
+    }
+
+    /// Accepts tokens that a webhook knows. It gets those that name no issuer of this authenticator, and that the host
+    /// cluster cannot have issued. Without this, the host cluster gets them, if there is one.
+    #[must_use]
+    pub fn with_webhook(self, webhook: Option<Issuer>) -> Self {
+        Self { webhook, ..self }
     }
 
     /// Reports the client certificates in use.
@@ -246,7 +259,7 @@ impl Authenticator {
 
     async fn user_of_token(&self, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
         let (token, source, realm) = match credential {
-            Credential::Token(token) => match self.issuers.of(&token) {
+            Credential::Token(token) => match self.issuer_of(&token).await {
                 Some(issuer) => return of_issuer(&issuer, &token).await,
                 None => (token, self.tokens.clone(), Realm::Host),
             },
@@ -259,6 +272,19 @@ impl Authenticator {
             return Err(Unauthenticated::Refused);
         }
         Ok(finished(user, realm))
+    }
+
+    /// Returns the issuer of a token, or the webhook. `None` leaves the token to the host cluster.
+    async fn issuer_of(&self, token: &str) -> Option<Issuer> {
+        if let Some(issuer) = self.issuers.of(token) {
+            return Some(issuer);
+        }
+        let webhook = self.webhook.as_ref()?;
+        let is_of_host = match &self.tokens {
+            Some(host) => host.may_have_issued(token).await,
+            None => false,
+        };
+        (!is_of_host).then(|| webhook.clone())
     }
 
     /// Returns true for a service account of the namespace in which the server has its own. The host's account of the
@@ -277,8 +303,8 @@ async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenti
             tracing::warn!(
                 issuer = issuer.url,
                 user = name,
-                "a token is refused: names that begin with \"system:\" belong to Kubernetes. Set a prefix in \
-                 claimMappings.username"
+                "a token is refused: names that begin with \"system:\" belong to Kubernetes. Set a prefix: in \
+                 claimMappings.username of the issuer, or in authentication.webhook.prefix"
             );
             Unauthenticated::Refused
         })?;
@@ -287,10 +313,10 @@ async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenti
 }
 
 /// Returns the user of a realm. It removes the groups that no certificate, header or token can claim: those of the
-/// server's own identities, and the one of machines. A host cannot set the attributes of this server.
+/// server's own identities, and the one of machines. Neither a host nor a webhook can set the attributes of this server.
 fn finished(mut user: User, realm: Realm) -> Arc<User> {
     user.groups.retain(|group| !group.starts_with("system:capstan:") && group != "system:machines");
-    if realm == Realm::Host {
+    if matches!(realm, Realm::Host | Realm::Webhook) {
         user.extra.retain(|key, _| !key.starts_with(user::OWN_EXTRA) || key == user::UNVERIFIED);
     }
     Arc::new(user.in_realm(realm))

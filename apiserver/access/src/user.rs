@@ -54,6 +54,8 @@ pub enum Realm {
     Keystone,
     /// Tokens of this issuer, which the authentication file names.
     Issuer(Arc<str>),
+    /// Tokens that a webhook has reviewed.
+    Webhook,
 }
 
 impl Realm {
@@ -64,6 +66,7 @@ impl Realm {
             Self::Host => "host".to_owned(),
             Self::Keystone => "keystone".to_owned(),
             Self::Issuer(url) => format!("{ISSUER}{url}"),
+            Self::Webhook => "webhook".to_owned(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Realm {
             "own" => Some(Self::Own),
             "host" => Some(Self::Host),
             "keystone" => Some(Self::Keystone),
+            "webhook" => Some(Self::Webhook),
             _ => name.strip_prefix(ISSUER).map(|url| Self::Issuer(url.into())),
         }
     }

@@ -42,6 +42,7 @@ pub use prober::{HostPin, Prober};
 pub use secrets::{HostSecrets, SecretCopies};
 pub use tokens::{HostKeys, HostTokens, KeptKeys};
 pub use webhook::{
-    AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, WebhookAuthorizer, WebhookSettings,
+    AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, TokenWebhookError,
+    TokenWebhookSettings, WebhookAuthorizer, WebhookSettings, WebhookTokens,
 };
 pub use write_back::{SecretWriteBack, WriteBackReport};

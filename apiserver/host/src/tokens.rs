@@ -159,7 +159,7 @@ impl TokenSource for HostTokens {
         if let Some(offline) = offline.filter(|_| state.is_cut_off()) {
             return offline.review(token, &self.audiences, state).await;
         }
-        if !self.issuer.may_have_issued(token).await {
+        if !self.issuer.may_review(token).await {
             return Ok(None);
         }
         let Some(offline) = offline else { return self.ask(token, hash).await };
@@ -167,6 +167,11 @@ impl TokenSource for HostTokens {
             Ok(Ok(user)) => Ok(user),
             Ok(Err(_)) | Err(_) => offline.review(token, &self.audiences, self.health.state()).await,
         }
+    }
+
+    async fn may_have_issued(&self, token: &str) -> bool {
+        let kept = self.offline.as_ref().and_then(OfflineTokens::issuer);
+        self.issuer.may_have_issued(token, kept.as_deref()).await
     }
 }
 

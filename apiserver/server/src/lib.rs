@@ -53,6 +53,7 @@ mod storage_maintenance;
 mod stored_form;
 mod subject;
 mod tls;
+mod token_webhook;
 mod version;
 
 use std::ffi::OsString;

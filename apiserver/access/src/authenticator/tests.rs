@@ -103,7 +103,8 @@ fn identity_headers_of_other_clients_are_ignored() {
 
 #[test]
 fn each_realm_has_a_name_and_an_identity_has_that_of_its_realm() {
-    for realm in [Realm::Own, Realm::Host, Realm::Keystone, Realm::Issuer("https://a".into())] {
+    for realm in [Realm::Own, Realm::Host, Realm::Keystone, Realm::Issuer("https://a".into()), Realm::Webhook]
+    {
         assert_eq!(Realm::of_name(&realm.name()), Some(realm.clone()));
         assert_eq!(User::authenticated("a", []).in_realm(realm.clone()).extra[REALM], [realm.name()]);
     }
@@ -438,4 +439,63 @@ fn the_hosts_service_accounts_of_our_own_namespace_are_refused() {
         let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
         assert_eq!(found.is_ok(), is_known, "{namespace}");
     }
+}
+
+/// Host that issues the tokens of `https://host`, and refuses all. It notes what it was shown.
+#[derive(Debug, Default)]
+struct IssuingHost(std::sync::Mutex<Vec<String>>);
+
+#[async_trait]
+impl TokenSource for IssuingHost {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        self.0.lock().unwrap().push(token.to_owned());
+        Ok(None)
+    }
+
+    async fn may_have_issued(&self, token: &str) -> bool {
+        use base64::Engine;
+        let payload = token.split('.').nth(1).unwrap_or_default();
+        let payload = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();
+        String::from_utf8_lossy(&payload).contains("https://host")
+    }
+}
+
+/// Webhook that knows each token, and gives attributes of this server.
+#[derive(Debug)]
+struct Webhook(&'static str);
+
+#[async_trait]
+impl TokenSource for Webhook {
+    async fn review(&self, _: &str) -> Result<Option<User>, ReviewFailed> {
+        let mut user = User::authenticated(self.0, ["dev".to_owned(), "system:masters".to_owned()]);
+        user.extra.insert(BREAK_GLASS.to_owned(), vec!["forged".to_owned()]);
+        Ok(Some(user))
+    }
+}
+
+#[test]
+fn a_webhook_sees_only_tokens_that_no_other_source_can_have_issued() {
+    let host = Arc::new(IssuingHost::default());
+    let of = |realm, name| Issuer { url: "webhook".to_owned(), realm, verifier: Arc::new(Webhook(name)) };
+    let with = |webhook: Issuer| {
+        let host: Arc<dyn TokenSource> = Arc::<IssuingHost>::clone(&host);
+        let authenticator = Authenticator::new(RequestHeaders::default(), Some(host));
+        let known =
+            Issuer { url: "https://a".to_owned(), realm: Realm::Own, verifier: Arc::new(Verifier("a:")) };
+        authenticator.with_issuer(known).with_webhook(Some(webhook))
+    };
+    let authenticator = with(of(Realm::Webhook, "carol"));
+    let user = of_issuer(&authenticator, "https://other", "x").unwrap();
+    assert_eq!((user.name.as_str(), user.realm.clone()), ("carol", Realm::Webhook));
+    assert_eq!(user.groups, ["dev", "system:authenticated"], "reserved groups");
+    assert_eq!(user.extra[REALM], ["webhook"]);
+    assert!(!user.extra.contains_key(BREAK_GLASS), "{:?}", user.extra);
+    assert_eq!(of_issuer(&authenticator, "https://a", "x").unwrap().name, "a:x");
+    assert!(host.0.lock().unwrap().is_empty(), "the host sees no token of others");
+    assert_eq!(of_issuer(&authenticator, "https://host", "x"), Err(Unauthenticated::Refused));
+    assert_eq!(host.0.lock().unwrap().len(), 1, "the host's own token goes to the host alone");
+    let reserved = with(of(Realm::Webhook, "system:admin"));
+    assert_eq!(of_issuer(&reserved, "https://other", "x"), Err(Unauthenticated::Refused));
+    let shared = of_issuer(&with(of(Realm::Host, "alice")), "https://other", "x").unwrap();
+    assert_eq!((shared.realm.clone(), shared.is_in("system:masters")), (Realm::Host, false));
 }

@@ -36,22 +36,24 @@ impl HostIssuer {
         Self { client, reviews_unknown: false, known: Mutex::default(), asked: tokio::sync::Mutex::default() }
     }
 
+    /// Returns true if the host may have issued a token, or reviews tokens of all issuers.
+    pub(super) async fn may_review(&self, token: &str) -> bool {
+        self.reviews_unknown || self.may_have_issued(token, None).await
+    }
+
     /// Returns true if the host may have issued a token. While the issuer is unknown, each JWT with an issuer may be the
-    /// host's.
-    pub(super) async fn may_have_issued(&self, token: &str) -> bool {
-        if self.reviews_unknown {
-            return true;
-        }
+    /// host's. `kept` is the issuer that the host had earlier.
+    pub(super) async fn may_have_issued(&self, token: &str, kept: Option<&str>) -> bool {
         let claims = jwt::claims(token);
         let Some(issuer) = claims.as_ref().and_then(|claims| claims.get("iss")).and_then(Value::as_str)
         else {
             return false;
         };
-        if issuer == LEGACY || self.known().as_deref() == Some(issuer) {
+        if issuer == LEGACY || kept == Some(issuer) || self.known().as_deref() == Some(issuer) {
             return true;
         }
         self.ask().await;
-        self.known().is_none_or(|known| known == issuer)
+        self.known().map_or(kept.is_none(), |known| known == issuer)
     }
 
     fn known(&self) -> Option<String> {

@@ -66,6 +66,11 @@ enum Unverified {
 }
 
 impl OfflineTokens {
+    /// Returns the issuer that the host had when its keys were read.
+    pub(super) fn issuer(&self) -> Option<String> {
+        self.keys.known().map(|known| known.kept.issuer)
+    }
+
     /// Returns true if a token names the host as its issuer. Any other one only the host can verify.
     pub(super) fn has_issued(&self, token: &str) -> bool {
         let named = jwt::claims(token);

@@ -1,4 +1,4 @@
-//! Authorizers outside of the host cluster: webhooks that answer SubjectAccessReviews.
+//! Webhooks outside of the host cluster, which answer SubjectAccessReviews and TokenReviews.
 
 mod authorizer;
 mod client;
@@ -6,6 +6,10 @@ mod conditions;
 mod config;
 #[cfg(test)]
 mod tests;
+mod tokens;
+#[cfg(test)]
+mod tokens_tests;
 
 pub use authorizer::WebhookAuthorizer;
 pub use config::{AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, WebhookSettings};
+pub use tokens::{TokenWebhookError, TokenWebhookSettings, WebhookTokens};

@@ -6,14 +6,17 @@ use anyhow::bail;
 use apiserver_oidc::{Algorithm, IssuerSettings};
 use serde::Deserialize;
 
+use super::token_webhook::TokenWebhook;
 use crate::cli;
 
-/// Settings of the users of issuers.
+/// Settings of the users of issuers and of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Authentication {
     /// Settings of single issuers of the authentication file. Default: none.
     pub(crate) issuers: Vec<OfIssuer>,
+    /// Webhook that identifies users by other tokens. Default: none.
+    pub(crate) webhook: Option<TokenWebhook>,
 }
 
 /// Settings of one issuer.
@@ -34,6 +37,7 @@ pub(crate) struct OfIssuer {
 
 impl Authentication {
     pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.webhook.as_ref().map_or(Ok(()), TokenWebhook::check)?;
         for (index, issuer) in self.issuers.iter().enumerate() {
             if self.issuers.iter().take(index).any(|before| before.url == issuer.url) {
                 bail!("authentication.issuers[{index}].url: {:?} has settings already", issuer.url);

@@ -15,6 +15,7 @@ mod limits;
 mod service_accounts;
 mod shutdown;
 mod tls;
+mod token_webhook;
 mod tracing;
 
 use std::path::{Path, PathBuf};

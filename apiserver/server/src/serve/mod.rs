@@ -52,7 +52,7 @@ use crate::storage_maintenance::SpaceMetrics;
 use crate::tls::{Sources, TlsFiles};
 use crate::{
     compaction, controllers, encryption, pki, revocations, storage_history, storage_maintenance, stored_form,
-    version,
+    token_webhook, version,
 };
 use upkeep::Upkeep;
 
@@ -111,7 +111,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let own = issuer.as_issuer(Arc::clone(&objects));
     let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
     let (uses, recorded_uses) = CertificateUses::new(authority_store);
-    let authenticator = authenticator(configuration, host.as_deref())?.with_issuer(own);
+    let authenticator = authenticator(configuration, host.as_deref(), &supervisor).await?.with_issuer(own);
     let authenticator = Arc::new(authenticator.with_observer(uses));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = audit_with_policy(configuration, &settings, &supervisor)?;
@@ -373,11 +373,16 @@ fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
 }
 
-fn authenticator(configuration: &ServerConfiguration, host: Option<&Host>) -> anyhow::Result<Authenticator> {
+async fn authenticator(
+    configuration: &ServerConfiguration,
+    host: Option<&Host>,
+    supervisor: &Supervisor,
+) -> anyhow::Result<Authenticator> {
     let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
     let authenticator = Authenticator::new(headers, host.map(Host::tokens).transpose()?);
     let keystone = configuration.keystone.as_ref().map(Keystone::tokens).transpose()?;
-    Ok(authenticator.with_keystone(keystone))
+    let webhook = token_webhook::open(configuration, supervisor).await?;
+    Ok(authenticator.with_keystone(keystone).with_webhook(webhook))
 }
 
 /// Returns the endpoint by which nodes join, if `capstan init` or `capstan join` has made this one.

@@ -33,6 +33,7 @@ mod service_manager;
 mod storage_maintenance;
 mod stored_form;
 mod token_client;
+mod token_webhook;
 mod traces;
 mod webhook_server;
 mod webhooks;

@@ -72,7 +72,8 @@ pub(crate) struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Starts a server that answers with a function of the path and the request of the review.
+    /// Starts a server that answers with a function of the path and the request of the review, or the review of another
+    /// kind.
     pub(crate) async fn start(answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -113,7 +114,8 @@ async fn serve(
     let (head, body) = request.into_parts();
     let review: Value = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
     let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
-    let request = review["request"].clone();
+    // A review of another kind has no request.
+    let request = review.get("request").unwrap_or(&review).clone();
     let authorization = head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     let call = Call {
         path: path.clone(),
