@@ -55,6 +55,24 @@ impl Loss {
     }
 }
 
+/// Kind of the objects that wait to be written to the host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Outbox {
+    /// Copies of Events.
+    Events,
+    /// Copies of Secrets of clusters.
+    Secrets,
+}
+
+impl Outbox {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Secrets => "secrets",
+        }
+    }
+}
+
 /// Metrics of the connection to the host. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct HostMetrics {
@@ -64,6 +82,8 @@ pub struct HostMetrics {
     mirror_age: Family<MirrorLabels, Gauge>,
     disagreements: Family<KindLabels, Counter>,
     stale: Family<ClassLabels, Counter>,
+    outbox_objects: Family<KindLabels, Gauge>,
+    outbox_oldest: Family<KindLabels, Gauge>,
 }
 
 impl HostMetrics {
@@ -89,7 +109,36 @@ impl HostMetrics {
             metrics.dropped_events.clone(),
         );
         metrics.register_mirror(registry);
+        metrics.register_outbox(registry);
         metrics
+    }
+
+    fn register_outbox(&self, registry: &mut Registry) {
+        for outbox in [Outbox::Events, Outbox::Secrets] {
+            self.set_outbox(outbox, 0, Duration::ZERO);
+        }
+        registry.register(
+            "capstan_host_outbox_objects",
+            "Objects that wait to be written to the host cluster, by kind; 0 on a server that does not run the controllers",
+            self.outbox_objects.clone(),
+        );
+        registry.register(
+            "capstan_host_outbox_oldest_seconds",
+            "Time for which the oldest of these objects has waited",
+            self.outbox_oldest.clone(),
+        );
+    }
+
+    pub(crate) fn set_outbox(&self, outbox: Outbox, objects: usize, oldest: Duration) {
+        let labels = KindLabels { kind: outbox.name() };
+        self.outbox_objects.get_or_create(&labels).set(i64::try_from(objects).unwrap_or(i64::MAX));
+        self.outbox_oldest.get_or_create(&labels).set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn outbox(&self, outbox: Outbox) -> (i64, i64) {
+        let labels = KindLabels { kind: outbox.name() };
+        (self.outbox_objects.get_or_create(&labels).get(), self.outbox_oldest.get_or_create(&labels).get())
     }
 
     fn register_mirror(&self, registry: &mut Registry) {

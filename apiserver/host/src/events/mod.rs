@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::HostHealth;
-use crate::metrics::Loss;
+use crate::metrics::{Loss, Outbox};
 use crate::ttl_cache::TtlCache;
 use copy::Verdict;
 use queue::{Key, Queue, Record};
@@ -34,6 +34,9 @@ const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
 /// Least time between two requests: a host that is back must not get all Events at once.
 const SEND_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Interval at which the length of the queue is published: that of most monitoring systems is longer.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Lost Events per log line: enough to notice, not enough to flood the log.
 const LOG_EVERY: u64 = 100;
@@ -90,6 +93,17 @@ impl HostEvents {
             () = shutdown.cancelled() => {}
             () = self.follow() => {}
             () = self.send_all() => {}
+            () = self.report_backlog() => {}
+        }
+        self.health.metrics().set_outbox(Outbox::Events, 0, Duration::ZERO);
+    }
+
+    /// Publishes the length of the queue, for ever.
+    async fn report_backlog(&self) {
+        loop {
+            let (objects, oldest) = self.queue().backlog(Instant::now());
+            self.health.metrics().set_outbox(Outbox::Events, objects, oldest);
+            tokio::time::sleep(REPORT_INTERVAL).await;
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Record {
     failures: u32,
     /// Time of the next attempt.
     due: Instant,
+    /// Time since which the Event waits.
+    since: Instant,
 }
 
 /// Events of one namespace, in the order in which they came.
@@ -66,7 +68,7 @@ impl Queue {
         }
         let records = self.namespace(&namespace);
         records.order.push_back(name.clone());
-        records.records.insert(name, Record { event, failures: 0, due: now });
+        records.records.insert(name, Record { event, failures: 0, due: now, since: now });
         self.added(&namespace)
     }
 
@@ -90,12 +92,19 @@ impl Queue {
         self.namespaces.values().flat_map(|it| it.records.values()).map(|record| record.due).min()
     }
 
+    /// Returns the number of Events, and the time for which the oldest one waits.
+    pub(super) fn backlog(&self, now: Instant) -> (usize, Duration) {
+        let records = self.namespaces.values().flat_map(|it| it.records.values());
+        let oldest = records.map(|record| now.saturating_duration_since(record.since)).max();
+        (self.count, oldest.unwrap_or_default())
+    }
+
     /// Puts a record back that failed. A newer state of its Event that is queued waits as long. Returns the number of
     /// Events that were dropped for it.
     pub(super) fn put_back(&mut self, (namespace, name): Key, record: Record) -> u64 {
         let records = self.namespace(&namespace);
         if let Some(newer) = records.records.get_mut(&name) {
-            (newer.failures, newer.due) = (record.failures, record.due);
+            (newer.failures, newer.due, newer.since) = (record.failures, record.due, record.since);
             return 0;
         }
         records.order.push_front(name.clone());
@@ -209,6 +218,7 @@ mod tests {
         old.fail(now);
         assert_eq!(queue.put_back(taken, old), 0);
         assert!(queue.pop(now).is_none(), "the newer state waits, too");
+        assert_eq!(queue.backlog(now + FIRST_PAUSE), (1, FIRST_PAUSE));
         assert_eq!(rest(&mut queue, now + FIRST_PAUSE), ["n/a=2"]);
         queue.push(key("n", "a"), event(1), now);
         let (taken, old) = queue.pop(now).unwrap();
@@ -217,5 +227,6 @@ mod tests {
         }
         assert_eq!(queue.put_back(taken, old), 1, "it was the oldest");
         assert_eq!(rest(&mut queue, now), ["n/b=1", "n/c=1"]);
+        assert_eq!(queue.backlog(now), (0, Duration::ZERO));
     }
 }

@@ -124,7 +124,11 @@ async fn events_wait_until_the_host_is_up_and_losses_are_counted() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(host.requests().is_empty());
     assert_eq!(health.metrics().dropped_events(Loss::Full), 1);
+    let (waiting, oldest) = health.metrics().outbox(Outbox::Events);
+    assert_eq!(waiting, i64::try_from(MOST_OF_NAMESPACE).unwrap());
+    assert!((50..=60).contains(&oldest), "{oldest}");
     health.set(HostState::Up);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(host.requests().len(), MOST_OF_NAMESPACE);
+    assert_eq!(health.metrics().outbox(Outbox::Events), (0, 0));
 }

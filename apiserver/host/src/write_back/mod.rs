@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::HostHealth;
+use crate::metrics::Outbox;
 pub(crate) use decide::OWNER;
 use decide::{CLUSTER_NAME, Step, decide, has_copies, is_wanted};
 
@@ -33,6 +34,9 @@ const COMPARE: Duration = Duration::from_secs(600);
 
 /// Least time between two Secrets: a host that is back must not get all of them at once.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Interval at which the number of waiting Secrets is published.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Pause after a failure of the watch.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
@@ -51,6 +55,8 @@ pub trait WriteBackReport: Send + Sync + 'static {
 #[derive(Debug, Clone)]
 struct Waiting {
     due: Instant,
+    /// Time since which the host lacks a change.
+    since: Option<Instant>,
     failures: u32,
     /// The last refusal that was reported.
     reported: Option<String>,
@@ -93,6 +99,19 @@ impl SecretWriteBack {
             () = shutdown.cancelled() => {}
             () = self.follow() => {}
             () = self.write_all() => {}
+            () = self.report_backlog() => {}
+        }
+        self.health.metrics().set_outbox(Outbox::Secrets, 0, Duration::ZERO);
+    }
+
+    /// Publishes the number of changed Secrets that the host does not have yet, for ever.
+    async fn report_backlog(&self) {
+        loop {
+            let ages: Vec<Duration> =
+                self.waiting().values().filter_map(|it| Some(it.since?.elapsed())).collect();
+            let oldest = ages.iter().max().copied().unwrap_or_default();
+            self.health.metrics().set_outbox(Outbox::Secrets, ages.len(), oldest);
+            tokio::time::sleep(REPORT_INTERVAL).await;
         }
     }
 
@@ -105,7 +124,7 @@ impl SecretWriteBack {
                 // Each Machine has a Secret with bootstrap data, which is never copied.
                 Ok(Event::Apply(secret) | Event::InitApply(secret)) if has_copies(&secret) => {
                     let key = (secret.namespace().unwrap_or_default(), secret.name_any());
-                    self.waiting().entry(key).or_insert_with(Waiting::now).due = Instant::now();
+                    self.waiting().entry(key).or_insert_with(Waiting::now).change();
                     self.filled.notify_one();
                 }
                 Ok(Event::Delete(secret)) => {
@@ -146,7 +165,9 @@ impl SecretWriteBack {
     async fn compare(&self, key: &Key, mut waiting: Waiting) {
         let began = waiting.due;
         match self.write(key, &mut waiting).await {
-            Ok(()) => (waiting.due, waiting.failures) = (Instant::now() + COMPARE, 0),
+            Ok(()) => {
+                (waiting.due, waiting.failures, waiting.since) = (Instant::now() + COMPARE, 0, None);
+            }
             Err(error) => {
                 tracing::debug!(%error, namespace = key.0, secret = key.1, "a copy cannot be written; retrying");
                 let pause = FIRST_PAUSE.saturating_mul(1 << waiting.failures.min(16)).min(LONGEST_PAUSE);
@@ -156,8 +177,10 @@ impl SecretWriteBack {
         let mut all = self.waiting();
         // A change or a deletion may have come during the comparison.
         if let Some(current) = all.get_mut(key) {
-            let due = if current.due == began { waiting.due } else { current.due };
-            *current = Waiting { due, ..waiting };
+            let is_unchanged = current.due == began;
+            let (due, since) =
+                if is_unchanged { (waiting.due, waiting.since) } else { (current.due, current.since) };
+            *current = Waiting { due, since, ..waiting };
         }
     }
 
@@ -224,7 +247,13 @@ impl SecretWriteBack {
 
 impl Waiting {
     fn now() -> Self {
-        Self { due: Instant::now(), failures: 0, reported: None }
+        Self { due: Instant::now(), since: None, failures: 0, reported: None }
+    }
+
+    /// Notes a change, which is compared at once.
+    fn change(&mut self) {
+        self.due = Instant::now();
+        self.since.get_or_insert(self.due);
     }
 }
 

@@ -63,7 +63,9 @@ fn writes(host: &Fake) -> Vec<String> {
     host.requests().into_iter().filter(|request| !request.starts_with("GET ")).collect()
 }
 
-const A_WHILE: Duration = Duration::from_secs(5);
+const SECOND: Duration = Duration::from_secs(1);
+
+const A_WHILE: Duration = Duration::from_secs(6);
 
 #[tokio::test(start_paused = true)]
 async fn ho_30_the_policy_of_the_cluster_selects_the_copies() {
@@ -104,12 +106,15 @@ async fn ho_32_nothing_is_sent_while_the_host_is_not_up_and_all_afterwards() {
         Some(if request.starts_with("POST") { (201, body.clone()) } else { status(404) })
     });
     let health = HostHealth::in_state(HostState::Down);
-    run(&own, &host, &health, A_WHILE).await;
+    let backlog = || health.metrics().outbox(Outbox::Secrets);
+    run(&own, &host, &health, REPORT_INTERVAL * 3 - SECOND).await;
     assert_eq!(host.requests(), Vec::<String>::new());
+    assert_eq!(backlog(), (1, 10), "one Secret waits for ten seconds");
     // The next leader knows what is owed, because the Secret is in the store.
     health.set(HostState::Up);
     run(&own, &host, &health, A_WHILE).await;
     assert_eq!(writes(&host), ["POST /api/v1/namespaces/n/secrets"]);
+    assert_eq!(backlog(), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
