@@ -2,6 +2,7 @@
 
 mod etcd;
 mod files;
+mod host;
 mod server;
 #[cfg(test)]
 mod tests;

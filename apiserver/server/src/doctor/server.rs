@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use anyhow::Context;
 use jiff::Timestamp;
 
+use super::host::{self, value};
 use super::{Finding, Level, Node, PATIENCE};
 use crate::pki::{self, Authority};
 use crate::serve;
@@ -36,7 +37,11 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
     };
     let mut findings = ready;
     match client.get("/metrics").await {
-        Ok((200, text)) => findings.extend(metrics(&text, interval(node), Timestamp::now().as_second())),
+        Ok((200, text)) => {
+            let now = Timestamp::now().as_second();
+            findings.extend(host::judge(&text, node.configuration.host.as_ref(), now));
+            findings.extend(metrics(&text, interval(node), now));
+        }
         Ok((code, _)) => {
             findings.push(Finding::new(Level::Warning, "metrics", format!("cannot be read: code {code}")));
         }
@@ -97,17 +102,9 @@ pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
     vec![Finding::new(Level::Error, url, message)]
 }
 
-/// Judges the metrics of the host cluster and of the backups.
+/// Judges the metrics of the backups.
 pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let state = text.lines().find_map(|line| {
-        let (label, value) = line.strip_prefix("capstan_host_state{state=\"")?.split_once("\"} ")?;
-        (value.trim() == "1").then_some(label)
-    });
-    if let Some(state) = state {
-        let level = if state == "up" { Level::Ok } else { Level::Warning };
-        findings.push(Finding::new(level, "host cluster", format!("is in the state {state}")));
-    }
     let Some(interval) = interval else {
         findings.push(Finding::new(
             Level::Warning,
@@ -135,12 +132,6 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
         }
     });
     findings
-}
-
-/// Returns the whole number of a metric without labels.
-fn value(text: &str, name: &str) -> Option<i64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    line.split('.').next()?.trim().parse().ok()
 }
 
 /// Returns the interval of scheduled backups, in seconds.
