@@ -27,6 +27,7 @@ use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
+use crate::host_mirror::announce;
 use crate::quotas::QuotaStatus;
 use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
@@ -116,6 +117,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (authorities::IDENTITY, authorities::RULES),
         (certificate_signer::IDENTITY, certificate_signer::RULES),
         (certificate_uses::IDENTITY, certificate_uses::RULES),
+        (announce::IDENTITY, announce::RULES),
         (quotas::IDENTITY, quotas::RULES),
     ];
     let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);

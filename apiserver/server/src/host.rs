@@ -225,6 +225,11 @@ impl Host {
         Arc::new(OfRealm { realm: Realm::Host, authorizer })
     }
 
+    /// Returns the mirror of the host's permissions, if there is one.
+    pub(crate) fn mirror(&self) -> Option<&Mirroring> {
+        self.mirror.as_ref()
+    }
+
     /// Returns the authorizer of the direct endpoint. It refuses credentials to tokens that the host has not verified.
     pub(crate) fn cautious(&self, authorizer: Arc<dyn Authorizer>) -> Arc<dyn Authorizer> {
         if self.mirror.is_some() { Arc::new(Cautious(authorizer)) } else { authorizer }

@@ -1,5 +1,6 @@
 //! Mirror of the host cluster's RBAC and service accounts, as far as the configuration wants one.
 
+pub(crate) mod announce;
 mod objects;
 mod watches;
 
@@ -10,13 +11,15 @@ use std::time::Duration;
 
 use apiserver_access::Authorizer;
 use apiserver_access::rbac::Snapshot;
-use apiserver_host::{HostAuthorizer, HostConnection, HostHealth, HostKeys, HostMirror};
+use apiserver_host::{Disagreement, HostAuthorizer, HostConnection, HostHealth, HostKeys, HostMirror};
+use apiserver_http::ApiServer;
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt};
 use kube::Client;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::MirrorSettings;
 use crate::host_copies::{HostCopies, RestoredMirror};
@@ -35,6 +38,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum size of the copies of the permissions. A host with more is not mirrored. Unit: bytes.
 const MOST: usize = 64 * 1024 * 1024;
 
+/// Number of disagreements that wait for their Events. The mirror is closed long before.
+const MOST_ANNOUNCED: usize = 64;
+
 /// Copied objects by their names in the store.
 pub(crate) type Copies<T> = Arc<HashMap<String, T>>;
 
@@ -52,6 +58,7 @@ pub(crate) struct Mirroring {
     /// True while all watches go on.
     is_current: Arc<AtomicBool>,
     changes: watch::Sender<u64>,
+    confirmed: broadcast::Sender<Disagreement>,
 }
 
 impl Mirroring {
@@ -73,7 +80,17 @@ impl Mirroring {
             accounts: Arc::default(),
             is_current: Arc::default(),
             changes: watch::Sender::new(0),
+            confirmed: broadcast::Sender::new(MOST_ANNOUNCED),
         }
+    }
+
+    /// Records an Event for each disagreement with the host, until `shutdown`.
+    pub(crate) fn announce(
+        &self,
+        server: Arc<ApiServer>,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        announce::follow(self.confirmed.subscribe(), server, shutdown)
     }
 
     /// Returns the mirror that decides.
@@ -203,6 +220,8 @@ impl Mirroring {
             let host: &dyn Authorizer = &*self.host;
             for found in self.mirror.confirm(host).await {
                 self.copies.keep_disagreement(&found).await;
+                // Without a receiver, the process ends.
+                let _ = self.confirmed.send(found);
             }
             if merged.elapsed() >= MERGE_INTERVAL {
                 merged = Instant::now();

@@ -436,7 +436,8 @@ async fn direct_authorizer(
     Ok((host.map_or_else(|| Arc::clone(&chain), |host| host.cautious(Arc::clone(&chain))), file))
 }
 
-/// Spawns the task that follows the roles, the bindings and the namespaces of Keystone's projects.
+/// Spawns the tasks that follow the roles, the bindings and the namespaces of Keystone's projects, and announce where the
+/// host cluster denies what its roles allow.
 fn supervise_roles(
     configuration: &ServerConfiguration,
     policy: RbacPolicy,
@@ -449,6 +450,10 @@ fn supervise_roles(
     let namespaces = host.map(Host::known_namespaces);
     let roles = policy.follow(Arc::clone(server), projects, namespaces, supervisor.shutdown().clone());
     supervisor.spawn("roles", roles);
+    if let Some(mirror) = host.and_then(Host::mirror) {
+        let announced = mirror.announce(Arc::clone(server), supervisor.shutdown().clone());
+        supervisor.spawn("disagreements of the host cluster", announced);
+    }
 }
 
 /// Authorizer of requests through the host cluster: our own policy first, then the host's answer.
