@@ -10,7 +10,7 @@ use apiserver_machinery::resource::Resource;
 use apiserver_types::Cluster;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
-use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
+use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
@@ -46,14 +46,22 @@ pub(crate) struct ControllerParts {
     pub(crate) rate: RequestRate,
     /// Settings of the operator.
     pub(crate) settings: Arc<ControllerSettings>,
-    /// Metrics of the calls to clouds.
-    pub(crate) cloud_metrics: CloudMetrics,
+    /// Connections to clouds.
+    pub(crate) cloud: CloudParts,
     /// Metrics of the election.
     pub(crate) election_metrics: ElectionMetrics,
     /// Scheduled backups.
     pub(crate) backups: Option<Arc<Backups>>,
     /// Upkeep of the store.
     pub(crate) upkeep: Upkeep,
+}
+
+/// Settings and metrics of the connections to clouds.
+pub(crate) struct CloudParts {
+    /// Metrics of the calls.
+    pub(crate) metrics: CloudMetrics,
+    /// Endpoints that the credentials of users may name.
+    pub(crate) allowed: AllowedEndpoints,
 }
 
 /// Runs the controllers here whenever this server is elected. `shared_store`: the history of the store, if other
@@ -208,10 +216,10 @@ impl<'a> Shared<'a> {
     fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
-        let connector = OpenStackConnector::new().with_permit(term.permit());
+        let connector = OpenStackConnector::new(parts.cloud.allowed.clone()).with_permit(term.permit());
         Self {
             clients,
-            connector: Arc::new(connector.with_metrics(parts.cloud_metrics.clone())),
+            connector: Arc::new(connector.with_metrics(parts.cloud.metrics.clone())),
             servers: Arc::default(),
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),

@@ -1,7 +1,7 @@
 //! Endpoints of the services: Keystone's catalog, narrowed to one region and one interface.
 
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
-use openstack_sdk::AsyncOpenStack;
+use openstack_sdk::auth::authtoken::AuthToken;
 
 use crate::request::{Request, Service};
 
@@ -29,17 +29,15 @@ pub(crate) struct Endpoints {
 
 impl Endpoints {
     /// Reads the catalog of a token. Without a region, the only one of the compute service is used.
-    pub(crate) fn read(client: &AsyncOpenStack, region: Option<&str>, interface: &str) -> CloudResult<Self> {
+    pub(crate) fn read(token: &AuthToken, region: Option<&str>, interface: &str) -> CloudResult<Self> {
         let mut lines = Vec::new();
-        // The SDK knows the catalog of its own logins only.
-        let catalog = client.get_token_catalog().filter(|catalog| !catalog.is_empty());
-        let catalog = catalog.or_else(|| client.get_auth_info()?.token.catalog);
-        for service in catalog.unwrap_or_default() {
-            lines.extend(service.endpoints.into_iter().map(|endpoint| Line {
+        let catalog = token.auth_info.as_ref().and_then(|info| info.token.catalog.as_ref());
+        for service in catalog.into_iter().flatten() {
+            lines.extend(service.endpoints.iter().map(|endpoint| Line {
                 service_type: service.service_type.clone(),
-                interface: endpoint.interface,
-                region: endpoint.region.unwrap_or_default(),
-                url: endpoint.url,
+                interface: endpoint.interface.clone(),
+                region: endpoint.region.clone().unwrap_or_default(),
+                url: endpoint.url.clone(),
             }));
         }
         Self::choose(&lines, region, interface)

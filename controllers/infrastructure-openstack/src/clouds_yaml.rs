@@ -20,7 +20,6 @@ struct File {
 pub(crate) struct Entry {
     pub(crate) auth: Login,
     pub(crate) auth_type: Option<String>,
-    pub(crate) auth_methods: Option<Vec<String>>,
     pub(crate) profile: Option<String>,
     pub(crate) region_name: Option<String>,
     pub(crate) interface: Option<String>,
@@ -71,20 +70,30 @@ pub(crate) enum Method {
     Token,
     ApplicationCredential,
     Totp,
-    Multifactor,
     OidcAccessToken,
     OidcClientCredentials,
 }
 
 impl Method {
+    /// All methods.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Password,
+        Self::Token,
+        Self::ApplicationCredential,
+        Self::Totp,
+        Self::OidcAccessToken,
+        Self::OidcClientCredentials,
+    ];
+
     /// Returns the SDK's name of the method.
+    #[cfg(test)]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Password => "v3password",
             Self::Token => "v3token",
             Self::ApplicationCredential => "v3applicationcredential",
             Self::Totp => "v3totp",
-            Self::Multifactor => "v3multifactor",
             Self::OidcAccessToken => "v3oidcaccesstoken",
             Self::OidcClientCredentials => "v3oidcclientcredentials",
         }
@@ -149,7 +158,6 @@ impl Entry {
                 Ok(Method::ApplicationCredential)
             }
             Some("v3totp") => Ok(Method::Totp),
-            Some("v3multifactor") => Ok(Method::Multifactor),
             Some("v3oidcaccesstoken") => Ok(Method::OidcAccessToken),
             Some("v3oidcclientcredentials") => Ok(Method::OidcClientCredentials),
             Some(other) => {
@@ -177,7 +185,7 @@ impl Login {
                 ]
             }
             Method::OidcAccessToken => vec![("access_token", self.access_token.is_some())],
-            Method::Totp | Method::Multifactor | Method::OidcClientCredentials => vec![],
+            Method::Totp | Method::OidcClientCredentials => vec![],
         };
         match needed.iter().find(|(_, present)| !present) {
             Some((field, _)) => Err(missing(cloud, field)),
@@ -193,7 +201,8 @@ impl Login {
     }
 }
 
-fn missing(cloud: &str, field: &str) -> CloudError {
+/// Creates the error of a field of `auth` that is missing.
+pub(crate) fn missing(cloud: &str, field: &str) -> CloudError {
     invalid(format!("cloud {cloud:?}: auth.{field} is missing"))
 }
 
@@ -241,6 +250,10 @@ mod tests {
             (
                 "clouds: {here: {auth: {auth_url: 'http://k', application_credential_secret: hunter2}}}",
                 "auth.application_credential_id is missing",
+            ),
+            (
+                "clouds: {here: {auth_type: v3multifactor, auth: {auth_url: 'http://k'}}}",
+                r#"auth_type "v3multifactor" cannot be used by a controller"#,
             ),
             (
                 "clouds: {here: {auth_type: v3websso, auth: {auth_url: 'http://k'}}}",

@@ -12,7 +12,9 @@ use controllers_infrastructure::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{cloud::OpenStackCloud, login::log_in, metrics::CloudMetrics};
+use crate::{
+    allowed_endpoints::AllowedEndpoints, cloud::OpenStackCloud, login::log_in, metrics::CloudMetrics,
+};
 
 /// Time after which an unused session is dropped: it belongs to a deleted cluster, or to a Secret that has
 /// changed.
@@ -34,13 +36,14 @@ const REFUSAL_HOLDS_AT_MOST: Duration = Duration::from_mins(30);
 /// Credentials with their cloud, by source.
 type Accepted = HashMap<String, (Credentials, Arc<dyn Cloud>)>;
 
-/// Connector to OpenStack clouds.
+/// Connector to OpenStack clouds. By default it connects to the endpoints of [`AllowedEndpoints::default`].
 #[derive(Default)]
 pub struct OpenStackConnector {
     /// By the credentials themselves, so that a collision of hashes has no effect.
     slots: StdMutex<HashMap<Credentials, Slot>>,
     /// Last credentials of each source that the cloud accepted, with their cloud.
     accepted: StdMutex<Accepted>,
+    allowed: Arc<AllowedEndpoints>,
     permit: Option<Arc<dyn CallPermit>>,
     metrics: CloudMetrics,
 }
@@ -75,9 +78,9 @@ impl Login {
 }
 
 impl OpenStackConnector {
-    /// Creates a connector without sessions.
-    pub fn new() -> Self {
-        Self::default()
+    /// Creates a connector without sessions. Each session connects to these endpoints only.
+    pub fn new(allowed: AllowedEndpoints) -> Self {
+        Self { allowed: Arc::new(allowed), ..Self::default() }
     }
 
     /// Makes every session wait for this permit before each call that changes something.
@@ -91,7 +94,7 @@ impl OpenStackConnector {
     }
 
     async fn log_in(&self, credentials: &Credentials) -> CloudResult<OpenStackCloud> {
-        let session = log_in(credentials).await?.with_metrics(self.metrics.clone());
+        let session = log_in(credentials, &self.allowed).await?.with_metrics(self.metrics.clone());
         Ok(OpenStackCloud::new(match &self.permit {
             Some(permit) => session.with_permit(Arc::clone(permit)),
             None => session,
@@ -230,7 +233,7 @@ mod tests {
 
     #[test]
     fn r4_5_users_of_a_shared_identity_share_no_session_with_others() {
-        let connector = OpenStackConnector::new();
+        let connector = OpenStackConnector::default();
         let own = credentials("a".into());
         let shared = Credentials { identity: Some("shared".into()), ..own.clone() };
         let first = connector.slot(&shared);
@@ -240,7 +243,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sessions_are_shared_bounded_and_expire() {
-        let connector = OpenStackConnector::new();
+        let connector = OpenStackConnector::default();
         let first = connector.slot(&credentials("a".into()));
         assert!(Arc::ptr_eq(&first, &connector.slot(&credentials("a".into()))));
 
@@ -265,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failed_login_is_shared_for_a_short_time() {
-        let connector = OpenStackConnector::new();
+        let connector = OpenStackConnector::default();
         let one = connector.connect(&credentials("a".into())).await.unwrap_err();
         let two = connector.connect(&credentials("a".into())).await.unwrap_err();
         assert_eq!(one, two);

@@ -5,15 +5,19 @@ use std::{error::Error, time::Duration};
 use bytes::Bytes;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use http::{HeaderMap, Response, StatusCode, header};
-use openstack_sdk::{RestError, api::ApiError};
 
 use crate::error_text::{Words, words};
+use crate::transport::SendError;
 
 /// Returns the error for a response that is not a success.
 pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
     let status = answer.status();
     let words = words(answer.body(), &status.to_string());
     let retry_after = retry_after(answer.headers());
+    let message = match redirect(answer) {
+        Some(place) => format!("it redirects to {place:?}, and Capstan follows no redirects"),
+        None => sentence(status, &words),
+    };
     CloudError {
         class: match class(status, &words, retry_after.is_some_and(|wait| !wait.is_zero())) {
             // The 404 page of a proxy says nothing about a resource. Only Glance itself answers in HTML.
@@ -23,7 +27,7 @@ pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
         operation: operation.to_owned(),
         step: None,
         service: None,
-        message: sentence(status, &words),
+        message,
         request_id: request_id(answer.headers()),
         status: Some(status.as_u16()),
         retry_after,
@@ -41,9 +45,12 @@ pub(crate) fn unreadable(operation: &str, answer: &Response<Bytes>, why: &str) -
 
 /// Returns the error for a call without a response. Only a call that changes something has an unknown
 /// outcome; a read without a response has no effect.
-pub(crate) fn unanswered(operation: &str, read: bool, error: &ApiError<RestError>) -> CloudError {
-    let ApiError::Client { source: RestError::Communication { source } } = error else {
-        return CloudError::new(ErrorClass::Broken, operation, format!("cannot be sent: {error}"));
+pub(crate) fn unanswered(operation: &str, read: bool, error: &SendError) -> CloudError {
+    let source = match error {
+        SendError::Http(source) => source,
+        SendError::NotAllowed(why) | SendError::Invalid(why) => {
+            return CloudError::new(ErrorClass::Broken, operation, format!("cannot be sent: {why}"));
+        }
     };
     let class = if source.is_connect() || source.is_builder() || read {
         ErrorClass::Unreachable
@@ -117,6 +124,12 @@ fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
 fn sentence(status: StatusCode, words: &Words) -> String {
     let rest = words.message.strip_prefix(status.as_str()).map(str::trim_start);
     rest.filter(|rest| !rest.is_empty()).unwrap_or(&words.message).to_owned()
+}
+
+/// Returns the address that a response redirects to.
+fn redirect(answer: &Response<Bytes>) -> Option<&str> {
+    let place = answer.headers().get(header::LOCATION).filter(|_| answer.status().is_redirection());
+    place?.to_str().ok()
 }
 
 /// Parses `Retry-After` in seconds: no OpenStack service sends the date form.

@@ -1,14 +1,16 @@
 //! Provider for OpenStack: [`Cloud`](controllers_infrastructure::Cloud) over HTTP.
 //!
-//! `openstack_sdk` does the parts that are hard to get right: login, renewal of the token after a 401, the
-//! service catalog, TLS. Calls and their responses are defined here, with the fields that we use and no
+//! `openstack_sdk` has the login methods. Calls and their responses are defined here, with the fields that we use and no
 //! others, so that the SDK's generated types are not needed. No SDK type is public.
 //!
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
 //! the calls, `compute`, `network`, `image`, `quota` and `volume` implement them, `session` sends them, and
-//! `error_mapping` classifies failures.
+//! `error_mapping` classifies failures. `client` adds the token and renews it, `transport` is the HTTP client, and
+//! `allowed_endpoints` limits its connections.
 
+mod allowed_endpoints;
 mod catalog;
+mod client;
 mod cloud;
 mod clouds_yaml;
 mod compute;
@@ -18,6 +20,7 @@ mod error_text;
 mod image;
 mod load_balancer;
 mod login;
+mod login_method;
 mod lookups;
 mod metrics;
 mod network;
@@ -29,9 +32,11 @@ mod request;
 mod session;
 mod tags;
 mod time;
+mod transport;
 mod trust;
 mod volume;
 
+pub use allowed_endpoints::AllowedEndpoints;
 pub use connector::OpenStackConnector;
 pub use metrics::CloudMetrics;
 pub use object_store::ObjectStoreAccess;

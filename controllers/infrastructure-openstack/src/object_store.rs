@@ -1,7 +1,10 @@
 //! Access to Swift: the URL of an account, and a token. Its objects are streams, so the caller makes the calls.
 
+use std::sync::Arc;
+
 use controllers_infrastructure::{CloudResult, Credentials};
 
+use crate::allowed_endpoints::AllowedEndpoints;
 use crate::login::log_in;
 
 /// Access to the object store of a project.
@@ -20,12 +23,14 @@ impl std::fmt::Debug for ObjectStoreAccess {
 }
 
 impl ObjectStoreAccess {
-    /// Logs in, and looks up the object store in the catalog.
+    /// Logs in, and looks up the object store in the catalog. The credentials are the operator's, so each endpoint is
+    /// allowed.
     ///
     /// # Errors
     /// Those of a login; `Broken`, if the region has no object store.
     pub async fn log_in(credentials: &Credentials) -> CloudResult<Self> {
-        let (url, token) = log_in(credentials).await?.object_store()?;
+        let allowed = Arc::new(AllowedEndpoints::all());
+        let (url, token) = log_in(credentials, &allowed).await?.object_store()?;
         Ok(Self { url, token })
     }
 }

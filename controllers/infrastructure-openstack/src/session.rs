@@ -10,16 +10,13 @@ use apiserver_trace::{Kind, Span};
 use bytes::Bytes;
 use controllers_infrastructure::{AlwaysPermitted, CallPermit, CloudError, CloudResult, ErrorClass};
 use http::{Response, header};
-use openstack_sdk::{
-    AsyncOpenStack,
-    api::{AsyncClient, RestClient},
-};
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::catalog::Endpoints;
+use crate::client::Client;
 use crate::error_mapping::{refused, request_id, unanswered, unreadable};
 use crate::metrics::CloudMetrics;
 use crate::rate_limit::{RateLimit, Verdict};
@@ -45,7 +42,7 @@ struct Extension {
 
 /// Session of one user.
 pub(crate) struct Session {
-    client: AsyncOpenStack,
+    client: Client,
     endpoints: Endpoints,
     project: String,
     gates: [RateLimit; 5],
@@ -61,13 +58,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(
-        client: AsyncOpenStack,
-        endpoints: Endpoints,
-        credentials_expire_at: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(client: Client, endpoints: Endpoints, credentials_expire_at: Option<String>) -> Self {
         let gates = Service::ALL.map(|_| RateLimit::default());
-        let project = client.get_current_project().and_then(|project| project.id).unwrap_or_default();
+        let project = project(&client).unwrap_or_default();
         Self {
             client,
             endpoints,
@@ -117,15 +110,13 @@ impl Session {
     /// Returns the URL of the account in Swift, and a token for it.
     pub(crate) fn object_store(&self) -> CloudResult<(String, String)> {
         let url = self.endpoints.object_store()?.to_owned();
-        let token = self.client.get_auth_token().ok_or_else(|| {
-            CloudError::new(ErrorClass::Broken, crate::login::OPERATION, "the cloud has issued no token")
-        })?;
-        Ok((url, token.expose_secret().to_owned()))
+        Ok((url, self.client.token().token.expose_secret().to_owned()))
     }
 
     /// Returns begin and end of the token, in seconds since 1970; `None` without a token.
     pub(crate) fn token_times(&self) -> Option<(i64, i64)> {
-        let token = self.client.get_auth_info()?.token;
+        let known = self.client.token();
+        let token = &known.auth_info.as_ref()?.token;
         let end = token.expires_at.timestamp();
         Some((token.issued_at.map_or(self.begun, |issued| issued.timestamp()), end))
     }
@@ -202,7 +193,7 @@ impl Session {
         }
         let started = Instant::now();
         let (builder, body) = build(request, url, minor);
-        let result = traced(request, self.client.rest_async(builder, body)).await;
+        let result = traced(request, self.client.send(builder, body)).await;
         let took = started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let status = result.as_ref().ok().map(|answer| answer.status().as_u16());
@@ -282,6 +273,11 @@ impl std::fmt::Debug for Session {
         // Not the client: it knows the token and the password.
         f.debug_struct("Session").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
+}
+
+/// Returns the id of the project of the token.
+fn project(client: &Client) -> Option<String> {
+    client.token().auth_info.as_ref()?.token.project.as_ref()?.id.clone()
 }
 
 /// Returns the value under `key` of a JSON object; a missing one is `null`, which most types refuse.

@@ -4,34 +4,30 @@
 
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
 use http::header;
-use openstack_sdk::AsyncOpenStack;
-use openstack_sdk::api::AsyncClient;
-use openstack_sdk::auth::{Auth, authtoken::AuthToken};
-use openstack_sdk::config::CloudConfig;
+use openstack_sdk::auth::authtoken::AuthToken;
 use serde_json::{Value, json};
 
 use crate::clouds_yaml::Login;
 use crate::error_mapping::{refused, unanswered, unreadable};
-use crate::login::{KEYSTONE, OPERATION, failed, user_domain, versioned};
+use crate::login::{KEYSTONE, OPERATION, send, user_domain, versioned};
+use crate::transport::Transport;
 
 /// Header of Keystone with a new token.
 const TOKEN: &str = "x-subject-token";
 
-/// Returns a client with a token of the trust.
+/// Returns a token of the trust.
 pub(crate) async fn log_in(
-    probe: &AsyncOpenStack,
-    config: &CloudConfig,
+    transport: &Transport,
     auth_url: &str,
     login: &Login,
     trust: &str,
-) -> CloudResult<AsyncOpenStack> {
+) -> CloudResult<AuthToken> {
     let body = body(login, trust).to_string().into_bytes();
     let request = http::Request::builder()
         .method(http::Method::POST)
         .uri(format!("{}/auth/tokens", versioned(auth_url)))
         .header(header::CONTENT_TYPE, "application/json");
-    let answer = probe
-        .rest_async(request, body)
+    let answer = send(transport, request, body)
         .await
         .map_err(|error| unanswered(OPERATION, true, &error).of_service(KEYSTONE))?;
     if !answer.status().is_success() {
@@ -46,12 +42,7 @@ pub(crate) async fn log_in(
     };
     let auth_info = serde_json::from_slice(answer.body())
         .map_err(|error| unreadable(OPERATION, &answer, &error.to_string()).of_service(KEYSTONE))?;
-    let token = AuthToken { token: token.into(), auth_info: Some(auth_info) };
-    let auth = Auth::AuthToken(Box::new(token));
-    let mut client = AsyncOpenStack::new_impl(config, auth).map_err(|error| failed(&error))?;
-    // The SDK would log in again without the trust.
-    client.set_max_auth_retries(0);
-    Ok(client)
+    Ok(AuthToken { token: token.into(), auth_info: Some(auth_info) })
 }
 
 /// Returns the request of a token. The project is that of the trust.

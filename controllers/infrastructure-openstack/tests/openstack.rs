@@ -15,7 +15,7 @@ use controllers_infrastructure::{
     Cloud, CloudConnector, CloudResult, Credentials, NetworkQuery,
     suite::{Expectations, World, run},
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 
 fn clouds_yaml() -> Option<String> {
     let Some(path) = std::env::var_os("CAPSTAN_OPENSTACK_CLOUDS") else {
@@ -52,7 +52,7 @@ async fn the_suite_passes_on_a_real_cloud() {
         unreachable: credentials("lab", &clouds_yaml.replace("127.0.0.1:5000", "127.0.0.1:1")),
         tiny: credentials("lab-tiny", &clouds_yaml),
     };
-    let connector = Arc::new(OpenStackConnector::new());
+    let connector = Arc::new(OpenStackConnector::new(AllowedEndpoints::all()));
     let prefix = format!("suite-{}", std::process::id());
     let world = World::new(connector, credentials("lab", &clouds_yaml), expected, &prefix).await.unwrap();
     run(world, &std::env::var("CAPSTAN_SUITE_FILTER").unwrap_or_default()).await;
@@ -63,7 +63,8 @@ async fn the_suite_passes_on_a_real_cloud() {
 async fn every_authentication_method_works() {
     let Some(clouds_yaml) = clouds_yaml() else { return };
     let own_network = async |credentials: Credentials| -> CloudResult<String> {
-        let cloud: Arc<dyn Cloud> = OpenStackConnector::new().connect(&credentials).await?;
+        let cloud: Arc<dyn Cloud> =
+            OpenStackConnector::new(AllowedEndpoints::all()).connect(&credentials).await?;
         let query = NetworkQuery { name: Some("private".into()), ..NetworkQuery::default() };
         Ok(cloud.networks(&query).await?.remove(0).id)
     };

@@ -6,7 +6,7 @@ use controllers_infrastructure::{
     CloudConnector, Credentials, ErrorClass, ImageQuery, NetworkQuery, NewNetwork, PortQuery,
     suite::{Expectations, World, run},
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
 
 fn credentials(clouds_yaml: &str) -> Credentials {
@@ -36,7 +36,7 @@ async fn the_suite_passes_on_the_simulator() {
         unreachable: credentials(&demo.replace(&port, ":1/")),
         tiny: credentials(&simulator.clouds_yaml("tiny")),
     };
-    let connector = Arc::new(OpenStackConnector::new());
+    let connector = Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback()));
     let world = World::new(connector, credentials(&demo), expected, "suite").await.unwrap();
     run(world, &std::env::var("CAPSTAN_SUITE_FILTER").unwrap_or_default()).await;
     for project in ["demo", "tiny"] {
@@ -57,7 +57,10 @@ async fn an_expired_token_is_renewed_for_every_authentication_method() {
         simulator.auth_url()
     );
     for yaml in [by_password, by_credential] {
-        let cloud = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
+        let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+            .connect(&credentials(&yaml))
+            .await
+            .unwrap();
         cloud.compute_zones().await.unwrap();
         tokio::time::sleep(lifetime * 2).await;
         cloud.compute_zones().await.unwrap();
@@ -68,8 +71,10 @@ async fn an_expired_token_is_renewed_for_every_authentication_method() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_with_a_lost_response_has_an_unknown_outcome() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
-    let cloud =
-        OpenStackConnector::new().connect(&credentials(&simulator.clouds_yaml("demo"))).await.unwrap();
+    let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&simulator.clouds_yaml("demo")))
+        .await
+        .unwrap();
     simulator.inject(InjectedFault {
         path: Some("/networks".into()),
         method: Some("POST".into()),
@@ -90,14 +95,23 @@ async fn r4_8_the_end_of_an_application_credential_is_known_after_the_login() {
          demo-application-credential, application_credential_secret: demo-secret}}}}}}",
         simulator.auth_url()
     );
-    let unlimited = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
+    let unlimited = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&yaml))
+        .await
+        .unwrap();
     assert_eq!(unlimited.credentials_expire_at(), None);
     let end = "2099-01-01T00:00:00Z";
     assert!(simulator.set_credential_expiry("demo", end.parse().unwrap()));
-    let limited = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap();
+    let limited = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&yaml))
+        .await
+        .unwrap();
     assert_eq!(limited.credentials_expire_at(), Some(end));
     assert!(simulator.set_credential_expiry("demo", "2000-01-01T00:00:00Z".parse().unwrap()));
-    let expired = OpenStackConnector::new().connect(&credentials(&yaml)).await.unwrap_err();
+    let expired = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&yaml))
+        .await
+        .unwrap_err();
     assert_eq!(expired.class, ErrorClass::Unauthorized);
 }
 
@@ -105,7 +119,7 @@ async fn r4_8_the_end_of_an_application_credential_is_known_after_the_login() {
 async fn r4_6_one_caller_gets_a_new_token_before_the_old_one_ends() {
     let options = SimulatorOptions { token_lifetime: Duration::from_secs(5), ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
-    let connector = OpenStackConnector::new();
+    let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback());
     let credentials = credentials(&simulator.clouds_yaml("demo"));
     let logins = || {
         let log = simulator.log();
@@ -132,7 +146,7 @@ async fn r4_6_one_caller_gets_a_new_token_before_the_old_one_ends() {
 async fn r4_9_earlier_credentials_of_a_source_are_used_until_their_token_ends() {
     let options = SimulatorOptions { token_lifetime: Duration::from_secs(3), ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
-    let connector = OpenStackConnector::new();
+    let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback());
     let good = credentials(&simulator.clouds_yaml("demo"));
     let wrong = credentials(&simulator.clouds_yaml("demo").replace("password: demo", "password: wrong"));
     let first = connector.connect_from("n/s", &good).await.unwrap();
@@ -151,8 +165,10 @@ async fn r4_9_earlier_credentials_of_a_source_are_used_until_their_token_ends() 
 #[tokio::test(flavor = "multi_thread")]
 async fn r2_7_a_lookup_before_a_create_is_answered_by_the_cloud_and_not_from_memory() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
-    let cloud =
-        OpenStackConnector::new().connect(&credentials(&simulator.clouds_yaml("demo"))).await.unwrap();
+    let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&simulator.clouds_yaml("demo")))
+        .await
+        .unwrap();
     let network = NetworkQuery { name: Some("n".into()), ..NetworkQuery::default() };
     let port = PortQuery { name: Some("n".into()), ..PortQuery::default() };
     cloud.images(&ImageQuery::default()).await.unwrap();

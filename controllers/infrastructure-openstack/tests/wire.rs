@@ -1,6 +1,7 @@
 //! Tests of the HTTP requests that the provider sends, and of its handling of responses and of missing ones.
 #![allow(clippy::unwrap_used, reason = "a test panics; its helpers are no tests to clippy")]
 
+mod endpoints;
 mod stub;
 
 use std::{
@@ -13,7 +14,7 @@ use controllers_infrastructure::{
     CallPermit, Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind,
     TaggedKind,
 };
-use controllers_infrastructure_openstack::{CloudMetrics, OpenStackConnector};
+use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 use stub::{Answer, Stub};
 
 const SERVERS: &str = "GET /compute/v2.1/servers/detail";
@@ -22,7 +23,10 @@ const LOGIN: &str = "POST /identity/v3/auth/tokens";
 
 async fn connected() -> (Stub, Arc<dyn Cloud>) {
     let stub = Stub::start().await;
-    let cloud = OpenStackConnector::new().connect(&stub.credentials()).await.unwrap();
+    let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&stub.credentials())
+        .await
+        .unwrap();
     (stub, cloud)
 }
 
@@ -37,7 +41,7 @@ fn server(id: &str) -> String {
 #[tokio::test]
 async fn a_hundred_callers_share_one_login() {
     let stub = Stub::start().await;
-    let connector = OpenStackConnector::new();
+    let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback());
     let credentials = stub.credentials();
     let all = futures::future::join_all((0..100).map(|_| connector.connect(&credentials))).await;
     assert!(all.into_iter().all(|cloud| cloud.is_ok_and(|cloud| cloud.region() == "R")));
@@ -116,7 +120,7 @@ async fn an_expired_token_is_renewed_and_the_call_repeated() {
 #[tokio::test]
 async fn a_session_that_stays_unauthorized_is_replaced() {
     let stub = Stub::start().await;
-    let connector = OpenStackConnector::new();
+    let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback());
     let cloud = connector.connect(&stub.credentials()).await.unwrap();
     for _ in 0..4 {
         stub.enqueue(SERVERS, response(401, r#"{"error":{"message":"no"}}"#));
@@ -199,7 +203,10 @@ async fn failed_logins_have_different_classes() {
     for (call, answer, class) in table {
         let stub = Stub::start().await;
         stub.enqueue(call, answer);
-        let error = OpenStackConnector::new().connect(&stub.credentials()).await.unwrap_err();
+        let error = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+            .connect(&stub.credentials())
+            .await
+            .unwrap_err();
         assert_eq!(error.class, class, "{error:?}");
         assert!(!format!("{error:?}").contains("hunter2"));
     }
@@ -217,24 +224,26 @@ async fn r4_7_a_service_the_cloud_does_not_have_is_named() {
 async fn a_certificate_must_be_in_the_credentials_unless_verification_is_off() {
     let (stub, pem) = Stub::start_tls().await;
     let unknown = stub.credentials();
-    let error = OpenStackConnector::new().connect(&unknown).await.unwrap_err();
+    let error =
+        OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&unknown).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unreachable);
     assert!(error.message.to_lowercase().contains("certificate"), "{error}");
 
     let known = Credentials { ca_certificate: Some(pem.clone()), ..unknown.clone() };
-    OpenStackConnector::new().connect(&known).await.unwrap();
+    OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&known).await.unwrap();
 
     let careless = unknown.clouds_yaml.replace("{stub: {", "{stub: {verify: false, ");
     let careless = Credentials { clouds_yaml: careless, ..unknown.clone() };
-    OpenStackConnector::new().connect(&careless).await.unwrap();
+    OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&careless).await.unwrap();
 
     let path = unknown.clouds_yaml.replace("{stub: {", "{stub: {cacert: /etc/hosts, ");
     let path = Credentials { clouds_yaml: path, ..unknown.clone() };
-    let error = OpenStackConnector::new().connect(&path).await.unwrap_err();
+    let error = OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&path).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Credentials, "a path of another machine: {error}");
 
     let garbage = Credentials { ca_certificate: Some(pem.replace("MII", "!!!")), ..unknown };
-    let error = OpenStackConnector::new().connect(&garbage).await.unwrap_err();
+    let error =
+        OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&garbage).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Credentials, "{error}");
 }
 
@@ -247,14 +256,17 @@ async fn logins_with_a_token_and_with_a_named_application_credential_work() {
         credentials.clouds_yaml = format!("{before}, {auth}}}, region_name: R}}}}");
         credentials
     };
-    OpenStackConnector::new().connect(&with("token: t0, project_id: p")).await.unwrap();
+    OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&with("token: t0, project_id: p"))
+        .await
+        .unwrap();
     let body = stub.received(LOGIN).pop().unwrap().body;
     assert!(body.contains(r#""token":{"id":"t0"}"#) && body.contains(r#""project":{"id":"p"}"#), "{body}");
 
     let named = "application_credential_name: n, username: u, user_domain_name: d, project_name: p";
     let named = with(&format!("{named}, application_credential_secret: s"));
     stub.enqueue(LOGIN, response(201, r#"{"token":{"application_credential":{"id":"by-id"}}}"#));
-    OpenStackConnector::new().connect(&named).await.unwrap();
+    OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&named).await.unwrap();
     let [.., asked, logged_in] = &stub.received(LOGIN)[..] else { panic!("two calls") };
     assert!(asked.body.contains(r#""user":{"domain":{"name":"d"},"name":"u"}"#), "{}", asked.body);
     assert!(logged_in.body.contains(r#""id":"by-id""#) && !logged_in.body.contains("scope"));
@@ -319,7 +331,8 @@ async fn the_credentials_of_a_trustee_lead_to_the_project_of_the_trust() {
     let stub = Stub::start().await;
     let yaml = stub.credentials().clouds_yaml.replace("username: u,", "username: u, trust_id: t,");
     let credentials = Credentials { clouds_yaml: yaml, ..stub.credentials() };
-    let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+    let cloud =
+        OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&credentials).await.unwrap();
     let body = stub.received(LOGIN).remove(0).body;
     assert!(body.contains(r#""scope":{"OS-TRUST:trust":{"id":"t"}}"#), "{body}");
     assert_eq!((cloud.region(), cloud.project()), ("R", "p"));
@@ -356,7 +369,8 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
     let permit: Arc<dyn CallPermit> = permits.clone();
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = CloudMetrics::registered(&mut registry);
-    let connector = OpenStackConnector::new().with_permit(permit).with_metrics(metrics);
+    let connector =
+        OpenStackConnector::new(AllowedEndpoints::with_loopback()).with_permit(permit).with_metrics(metrics);
     let cloud = connector.connect(&stub.credentials()).await.unwrap();
     stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
     cloud.servers().await.unwrap();

@@ -11,7 +11,7 @@ use apiserver_types::{
     OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer, OperationPhase,
 };
 use controllers_infrastructure::CloudConnector;
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_operations::OperationContext;
 use controllers_reconcilers::cluster::{self, ClusterReconciler};
 use controllers_reconcilers::machine::{self, MachineReconciler};
@@ -82,7 +82,9 @@ impl std::fmt::Debug for Controllers {
 impl Controllers {
     /// Creates a process that crashes at `crash_point`.
     pub fn start(world: &World, crash_point: &Arc<CrashPoint>) -> Self {
-        let own = || -> Arc<dyn CloudConnector> { Arc::new(OpenStackConnector::new()) };
+        let own = || -> Arc<dyn CloudConnector> {
+            Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback()))
+        };
         let connector = Arc::new(CrashingConnector {
             connector: world.connector.clone().unwrap_or_else(own),
             crash_point: Arc::clone(crash_point),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_access::Grant;
 use apiserver_http::ApiServer;
 use apiserver_machinery::resource::Resource;
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
 };
@@ -49,7 +49,7 @@ pub fn run_until_crash(
     term: &CancellationToken,
 ) -> JoinSet<()> {
     let connector = Arc::new(CrashingConnector {
-        connector: Arc::new(OpenStackConnector::new()),
+        connector: Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback())),
         crash_point: Arc::clone(crash_point),
         known: tokio::sync::Mutex::default(),
     });

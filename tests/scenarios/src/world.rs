@@ -9,7 +9,7 @@ use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use controllers_infrastructure::{Cloud, CloudConnector, CloudResult, Credentials};
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_workload::Timing;
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -134,7 +134,7 @@ impl World {
     /// only a token, and logins would be half of the work of short-lived processes.
     #[must_use]
     pub fn with_one_login(self) -> Self {
-        Self { connector: Some(Arc::new(OpenStackConnector::new())), ..self }
+        Self { connector: Some(Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback()))), ..self }
     }
 
     /// Returns the same world, in which connections to workload clusters have these intervals.
@@ -161,7 +161,7 @@ impl World {
             region: None,
             identity: None,
         };
-        OpenStackConnector::new().connect(&credentials).await
+        OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&credentials).await
     }
 
     /// Creates every document of a manifest.

@@ -12,7 +12,7 @@ use controllers_infrastructure::{
     Cloud, CloudConnector, Credentials, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, Member,
     NetworkQuery,
 };
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -49,7 +49,8 @@ impl Scene {
             region: None,
             identity: None,
         };
-        let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+        let cloud =
+            OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&credentials).await.unwrap();
         let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
         let manifest = MANIFEST.replace("NAMESPACE", NAMESPACE).replace("CLOUDS\n", &clouds);
         let fields: String = fields.lines().map(|line| format!("      {line}\n")).collect();

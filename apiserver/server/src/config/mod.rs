@@ -6,6 +6,7 @@ mod authentication;
 mod backup;
 mod backup_destination;
 mod bootstrap_data;
+mod cloud;
 mod controllers;
 mod host;
 mod host_mirror;
@@ -31,6 +32,7 @@ pub(crate) use authentication::Authentication;
 pub(crate) use backup::{Backup, Keep, Schedule};
 pub(crate) use backup_destination::{Bucket, Container, Destination, S3, Swift};
 pub(crate) use bootstrap_data::BootstrapData;
+pub(crate) use cloud::Cloud;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
 pub(crate) use host_mirror::MirrorSettings;
@@ -102,6 +104,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) limits: Limits,
     /// Permission to use OpenStackClusterIdentities.
     pub(crate) identities: Identities,
+    /// Connections to clouds.
+    pub(crate) cloud: Cloud,
     /// Webhook configurations and policies in files.
     pub(crate) admission: Admission,
     /// Timing of a graceful shutdown.
@@ -218,6 +222,7 @@ impl ServerConfiguration {
         self.authentication.check()?;
         self.audit.check()?;
         self.tracing.as_ref().map_or(Ok(()), Tracing::check)?;
+        self.cloud.check()?;
         self.controllers.check()?;
         self.limits.check()?;
         self.service_accounts.check()?;
@@ -301,6 +306,7 @@ mod tests {
             ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
             ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),
             ("audit: {webhook: {url: 'https://a', batchMaxWait: soon}}", "audit.webhook.batchMaxWait: "),
+            ("cloud: {allowedEndpoints: ['http://k']}", "cloud.allowedEndpoints: \"http://k\" is not"),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
             (

@@ -37,7 +37,7 @@ use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
 use crate::cli::ServeArguments;
 use crate::config::{Keystone, ServerConfiguration};
-use crate::controllers::ControllerParts;
+use crate::controllers::{CloudParts, ControllerParts};
 use crate::election::ElectionMetrics;
 use crate::encryption_keys::EncryptionKeys;
 use crate::etcd_files::EtcdFiles;
@@ -99,7 +99,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         authority_store,
         authorities,
         queues,
-        cloud_metrics,
+        cloud,
         upkeep,
         election_metrics,
         bootstrap_data,
@@ -138,7 +138,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         bootstrap_data,
         rate: configuration.controllers.workload_client.rate(),
         settings: Arc::new(configuration.controllers.settings()?),
-        cloud_metrics,
+        cloud,
         election_metrics,
         backups,
         upkeep: upkeep.clone(),
@@ -234,7 +234,7 @@ struct Started {
     authority_store: AuthorityStore,
     authorities: AuthorityKeeper,
     queues: Queues,
-    cloud_metrics: CloudMetrics,
+    cloud: CloudParts,
     upkeep: Upkeep,
     election_metrics: ElectionMetrics,
     bootstrap_data: Option<Arc<BootstrapDataListener>>,
@@ -255,7 +255,7 @@ impl Started {
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
         let queues = Queues::registered(&mut metrics);
-        let cloud_metrics = CloudMetrics::registered(&mut metrics);
+        let cloud = CloudParts::new(configuration, &mut metrics)?;
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
@@ -314,7 +314,7 @@ impl Started {
             authority_store,
             authorities,
             queues,
-            cloud_metrics,
+            cloud,
             upkeep,
             election_metrics,
             bootstrap_data,
@@ -365,6 +365,13 @@ fn refuse_a_lost_authority(configuration: &ServerConfiguration, known: &Known) -
             bail!("the server's own CA: {error}")
         }
         _ => Ok(()),
+    }
+}
+
+impl CloudParts {
+    fn new(configuration: &ServerConfiguration, metrics: &mut Registry) -> anyhow::Result<Self> {
+        let allowed = configuration.cloud.allowed(listen(configuration)?)?;
+        Ok(Self { metrics: CloudMetrics::registered(metrics), allowed })
     }
 }
 

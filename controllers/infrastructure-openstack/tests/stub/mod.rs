@@ -85,6 +85,11 @@ impl Stub {
         stub
     }
 
+    /// Returns the URL of the stub, without a path.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
     /// Adds to the script. A call consumes the first entry that matches it.
     pub(crate) fn enqueue(&self, call: &'static str, answer: Answer) {
         self.script.lock().unwrap().push_back((call, answer));

@@ -1,6 +1,7 @@
 //! Tests of what a cluster's spec can request: a bastion, shared credentials, and references that match nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod endpoints;
 mod existing_network;
 mod lost_calls;
 mod ownership;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{DESCRIPTORS, KubeadmControlPlane, Machine};
-use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_reconcilers::kubeadm_control_plane::{CONTROLLER, KubeadmControlPlaneReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists};
 use controllers_workload::WorkloadClusters;
@@ -45,7 +45,7 @@ impl Process {
             })
             .collect();
         let context = ControllerContext {
-            connector: Arc::new(OpenStackConnector::new()),
+            connector: Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback())),
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::new(ServerLists::default()),
             workloads: Arc::clone(&workloads),
