@@ -14,7 +14,7 @@ use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenS
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists, Severity,
+    SecretSource, ServedKind, ServerLists, Severity, is_object_name,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -264,6 +264,9 @@ impl fmt::Debug for Secrets {
 #[async_trait]
 impl SecretSource for Secrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
         self.0.secret(namespace, name).await
     }
 

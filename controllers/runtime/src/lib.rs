@@ -31,7 +31,7 @@ pub use ownership_tag::OwnershipTag;
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;
 pub use requeue::{Requeue, RequeuePolicy};
-pub use secrets::{ApiSecrets, SecretSource};
+pub use secrets::{ApiSecrets, SecretSource, is_object_name};
 pub use servers::ServerLists;
 pub use settings::{ControllerSettings, Patterns};
 

@@ -12,10 +12,27 @@ use kube::{Api, Client, ResourceExt};
 use crate::CredentialChange;
 use crate::credential_changes;
 
+/// Longest name of an object, in bytes.
+const LONGEST_NAME: usize = 253;
+
+/// Returns true if an object can have this name. References of users name Secrets, and a name becomes a part of a URL.
+/// Another text, such as `../../tenant-b/secrets/a`, could lead to a Secret of another namespace behind a proxy that
+/// normalizes paths.
+pub fn is_object_name(text: &str) -> bool {
+    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let has_ends =
+            [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(|it| is_alphanumeric(*it)));
+        has_ends && bytes.iter().all(|byte| is_alphanumeric(*byte) || *byte == b'-')
+    };
+    text.len() <= LONGEST_NAME && text.split('.').all(is_label)
+}
+
 /// Secrets of our own API, or of a host cluster.
 #[async_trait]
 pub trait SecretSource: Send + Sync + Debug + 'static {
-    /// Reads one Secret; `None` if it does not exist.
+    /// Reads one Secret; `None` if it does not exist, or if no object can have this name.
     ///
     /// # Errors
     /// The source cannot be read.
@@ -65,6 +82,9 @@ impl ApiSecrets {
 #[async_trait]
 impl SecretSource for ApiSecrets {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
         Api::namespaced(self.0.clone(), namespace).get_opt(name).await
     }
 
@@ -82,5 +102,35 @@ impl SecretSource for ApiSecrets {
 
     async fn replace(&self, secret: &Secret) -> Result<Secret, kube::Error> {
         self.of(secret).replace(&secret.name_any(), &PostParams::default(), secret).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_lead_to_another_object() {
+        for name in ["openrc", "a.b-c.0", "0"] {
+            assert!(is_object_name(name), "{name}");
+        }
+        let long = "a".repeat(LONGEST_NAME + 1);
+        for name in [
+            "",
+            ".",
+            "..",
+            "../../tenant-b/secrets/openrc",
+            "..%2F..%2Ftenant-b%2Fsecrets%2Fopenrc",
+            "tenant-b/openrc",
+            "openrc?x=y",
+            "openrc#",
+            "Openrc",
+            "-a",
+            "a-",
+            "a..b",
+            &long,
+        ] {
+            assert!(!is_object_name(name), "{name}");
+        }
     }
 }

@@ -5,6 +5,7 @@ mod endpoints;
 mod existing_network;
 mod lost_calls;
 mod ownership;
+mod tenants;
 
 use std::sync::Arc;
 
