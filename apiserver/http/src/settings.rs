@@ -36,6 +36,9 @@ pub struct Settings {
     pub goaway_chance: f64,
     /// True if a user needs the permission `use` on each object whose rights an object of the user exercises.
     pub requires_use: bool,
+    /// True if a user needs the permission `get` on each Secret that an object of the user names, and whose content the
+    /// server's controllers use for it.
+    pub requires_secret_read: bool,
     /// Time for which everything is served after the shutdown has begun, while readiness fails.
     pub shutdown_delay: Duration,
     /// Time over which the ends of watches are spread after that.
@@ -65,6 +68,7 @@ impl Default for Settings {
             audit: None,
             goaway_chance: 0.0,
             requires_use: false,
+            requires_secret_read: false,
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),

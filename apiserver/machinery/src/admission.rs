@@ -61,6 +61,11 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns true if the caller needs the permission `get` on Secrets that a written object newly refers to.
+    fn requires_secret_read(&self) -> bool {
+        false
+    }
+
     /// Returns the caller.
     fn caller(&self) -> Caller;
 
@@ -109,18 +114,48 @@ pub struct GrantingWrite<'a> {
     pub others: &'a dyn ObjectReader,
 }
 
+/// Permission on an object that another object refers to. The server requires each kind of them by a setting of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Verb `use`, on an object that is shared between namespaces.
+    Use,
+    /// Verb `get`, on a Secret.
+    ReadSecret,
+}
+
+impl Use {
+    /// Returns true if the server requires it of the caller.
+    pub fn is_required(self, permissions: &dyn Permissions) -> bool {
+        match self {
+            Self::Use => permissions.requires_use(),
+            Self::ReadSecret => permissions.requires_secret_read(),
+        }
+    }
+
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Use => "use",
+            Self::ReadSecret => "get",
+        }
+    }
+}
+
 /// Object that another object refers to, and whose rights the server exercises for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedObject {
     /// Path of the reference.
     pub field: &'static str,
+    /// Permission that a user of the object needs.
+    pub permission: Use,
     /// API group of the used object.
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
     /// Plural.
     pub resource: &'static str,
-    /// Name. The object is cluster-scoped.
+    /// Namespace; empty for a cluster-scoped object.
+    pub namespace: String,
+    /// Name.
     pub name: String,
     /// Way out for a user without the permission: a sentence without its period.
     pub remedy: String,
@@ -130,7 +165,8 @@ impl UsedObject {
     /// Returns the permission that a user of the object needs.
     pub fn action(&self) -> Action<'_> {
         let (group, version, resource) = (self.group, self.version, self.resource);
-        Action { verb: "use", group, version, resource, name: &self.name, ..Action::default() }
+        let (verb, namespace, name) = (self.permission.verb(), &self.namespace, &self.name);
+        Action { verb, group, version, resource, namespace, name, ..Action::default() }
     }
 }
 

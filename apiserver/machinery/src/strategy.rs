@@ -27,7 +27,7 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Returns the objects whose rights the server exercises for this one. If the server requires it, a client that
-    /// adds such a reference needs the permission `use` on the object. The object has not been validated.
+    /// adds such a reference needs a permission on the object. The object has not been validated.
     fn used_objects(&self, _object: &Value) -> Vec<UsedObject> {
         Vec::new()
     }

@@ -105,6 +105,48 @@ async fn r4_4_every_kind_with_a_reference_is_covered() {
 }
 
 #[tokio::test]
+async fn a_secret_that_the_user_cannot_read_is_no_identity_of_its_object() {
+    let settings = Settings { requires_secret_read: true, ..Settings::default() };
+    let server = Server::start_with(settings).await;
+    let clusters = format!("{PATH}/openstackclusters");
+    let named = cluster("c", &reference("Secret", "openrc"));
+    let (code, answer) = server.with(&MAY, "POST", &clusters, &named).await;
+    assert_eq!(code, 403, "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains(": spec.identityRef: secrets \"openrc\" is forbidden: "), "{message}");
+    assert!(
+        message.contains("identities.requireSecretRead is set. Bind a Role with the verb get"),
+        "{message}"
+    );
+    let may = [MAY.as_slice(), &["get secrets"]].concat();
+    assert_eq!(server.with(&may, "POST", &clusters, &named).await.0, 201);
+    // A reference that stays needs no permission, and a new one does.
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(server.with(&MAY, "PATCH", &format!("{clusters}/c"), &labelled).await.0, 200);
+    let another = json!({"spec": {"identityRef": {"name": "another"}}});
+    assert_eq!(server.with(&MAY, "PATCH", &format!("{clusters}/c"), &another).await.0, 403);
+    // The setting is about Secrets only.
+    let shared = cluster("shared", &reference("ClusterIdentity", "shared"));
+    assert_eq!(server.with(&MAY, "POST", &clusters, &shared).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_reference_cannot_name_the_namespace_of_a_secret() {
+    let server = Server::start().await;
+    let clusters = format!("{PATH}/openstackclusters");
+    let mut identity = reference("Secret", "openrc");
+    identity["namespace"] = json!("tenant-b");
+    let named = cluster("c", &identity);
+    let strict = format!("{clusters}?fieldValidation=Strict");
+    let (code, answer) = server.with(&MAY, "POST", &strict, &named).await;
+    assert_eq!(code, 400, "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("identityRef.namespace"), "{answer}");
+    let (code, answer) = server.with(&MAY, "POST", &clusters, &named).await;
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(answer["spec"]["identityRef"].get("namespace"), None, "{answer}");
+}
+
+#[tokio::test]
 async fn r4_4_without_the_setting_no_permission_is_needed() {
     let server = Server::start().await;
     let clusters = format!("{PATH}/openstackclusters");

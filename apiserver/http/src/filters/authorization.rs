@@ -112,6 +112,7 @@ pub(crate) struct UserPermissions {
     /// Name in the path of the request.
     name: String,
     requires_use: bool,
+    requires_secret_read: bool,
 }
 
 impl UserPermissions {
@@ -138,6 +139,8 @@ impl UserPermissions {
             user: Arc::clone(user),
             name: info.resource().map(|path| path.name.clone()).unwrap_or_default(),
             requires_use: server.settings.requires_use,
+            // Controllers copy references that a user was allowed to write.
+            requires_secret_read: server.settings.requires_secret_read && !user.is_internal(),
         }
     }
 }
@@ -190,6 +193,10 @@ impl Permissions for UserPermissions {
 
     fn requires_use(&self) -> bool {
         self.requires_use
+    }
+
+    fn requires_secret_read(&self) -> bool {
+        self.requires_secret_read
     }
 
     fn caller(&self) -> Caller {

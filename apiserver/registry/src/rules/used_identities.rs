@@ -1,22 +1,26 @@
-//! References to OpenStackClusterIdentities, whose Secrets the controllers read with their own permissions.
+//! References to credentials: OpenStackClusterIdentities and Secrets, which the controllers read with their own
+//! permissions.
 
-use apiserver_machinery::admission::UsedObject;
+use apiserver_machinery::admission::{Use, UsedObject};
 use apiserver_machinery::object;
 use apiserver_types::{Described, OpenStackClusterIdentity};
 use serde_json::Value;
 
-/// Returns the OpenStackClusterIdentities that the references at these paths name.
+/// Returns the OpenStackClusterIdentities and the Secrets that the references at these paths name.
 pub(crate) fn at(object: &Value, paths: &[&'static str]) -> Vec<UsedObject> {
     let named = |field: &'static str| {
         let reference = object::at(object, field)?;
         let text = |part: &str| reference.get(part).and_then(Value::as_str);
-        let name = text("name").filter(|_| text("type") == Some("ClusterIdentity"))?;
-        Some(used(field, name))
+        let name = text("name").filter(|name| !name.is_empty())?;
+        Some(match text("type") {
+            Some("ClusterIdentity") => identity(field, name),
+            _ => secret(field, object::namespace(object), name),
+        })
     };
     paths.iter().copied().filter_map(named).collect()
 }
 
-fn used(field: &'static str, name: &str) -> UsedObject {
+fn identity(field: &'static str, name: &str) -> UsedObject {
     let kind = OpenStackClusterIdentity::DESCRIPTOR;
     let remedy = format!(
         "The server requires it, since identities.requireUse is set. Bind a ClusterRole with the verb use on {} {name:?} \
@@ -24,7 +28,18 @@ fn used(field: &'static str, name: &str) -> UsedObject {
         kind.plural
     );
     let (group, version, resource) = (kind.group, kind.version, kind.plural);
-    UsedObject { field, group, version, resource, name: name.to_owned(), remedy }
+    let (permission, namespace, name) = (Use::Use, String::new(), name.to_owned());
+    UsedObject { field, permission, group, version, resource, namespace, name, remedy }
+}
+
+/// Returns the Secret of a reference. A reference has no namespace: the Secret is beside the object.
+fn secret(field: &'static str, namespace: &str, name: &str) -> UsedObject {
+    let remedy = format!(
+        "The server requires it, since identities.requireSecretRead is set. Bind a Role with the verb get on secrets \
+         {name:?} to the user, or name a Secret that the user can read"
+    );
+    let (permission, namespace, name) = (Use::ReadSecret, namespace.to_owned(), name.to_owned());
+    UsedObject { field, permission, group: "", version: "v1", resource: "secrets", namespace, name, remedy }
 }
 
 #[cfg(test)]
@@ -34,16 +49,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_references_to_identities_count() {
+    fn references_name_identities_and_secrets_beside_the_object() {
         let reference = |kind: Value| json!({"type": kind, "name": "a", "cloudName": "c"});
-        let object = json!({"spec": {"identityRef": reference(json!("ClusterIdentity")),
+        let object = json!({"metadata": {"namespace": "ns"}, "spec": {"identityRef": reference(json!("ClusterIdentity")),
             "bastion": {"spec": {"identityRef": reference(json!("Secret"))}},
             "template": {"spec": {"identityRef": reference(Value::Null)}}}});
         let fields = ["spec.identityRef", "spec.bastion.spec.identityRef", "spec.template.spec.identityRef"];
         let found = at(&object, &fields);
         let found: Vec<_> =
-            found.iter().map(|used| (used.field, used.action().verb, used.action().name)).collect();
-        assert_eq!(found, [("spec.identityRef", "use", "a")]);
+            found.iter().map(|used| (used.field, used.action().verb, used.action().namespace)).collect();
+        let expected = [(fields[0], "use", ""), (fields[1], "get", "ns"), (fields[2], "get", "ns")];
+        assert_eq!(found, expected);
         assert_eq!(at(&json!({"spec": 7}), &fields), []);
     }
 }

@@ -535,6 +535,7 @@ fn settings(
         audit: configuration.audit.open(data)?,
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,
+        requires_secret_read: configuration.identities.require_secret_read,
         shutdown_delay: configuration.shutdown_delay()?,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),

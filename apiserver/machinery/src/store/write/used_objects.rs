@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::admission::UsedObject;
+use crate::admission::{Use, UsedObject};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, WriteOptions};
@@ -18,11 +18,13 @@ pub(crate) async fn check(
     old: Option<&Value>,
     options: &WriteOptions,
 ) -> ApiResult<()> {
-    let Some(permissions) = options.permissions.as_ref().filter(|it| it.requires_use()) else {
+    let Some(permissions) = options.permissions.as_deref() else { return Ok(()) };
+    if ![Use::Use, Use::ReadSecret].iter().any(|it| it.is_required(permissions)) {
         return Ok(());
-    };
+    }
     let strategy = &kind.stored.strategy;
     let mut added = strategy.used_objects(kind.as_stored(new)?.as_ref());
+    added.retain(|used| used.permission.is_required(permissions));
     if added.is_empty() {
         return Ok(());
     }
