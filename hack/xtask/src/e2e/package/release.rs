@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use super::Packaged;
 use super::rendered::{self, EMBEDDED, HA, Shape};
-use crate::{prerequisites, run};
+use crate::prerequisites;
 
 /// Options of all steps. The APIs have a scenario of their own, and the lab has no Pods that could become ready.
 const OPTIONS: [&str; 4] = ["--namespace", "capstan-system", "--set", "host.apis=false"];
@@ -53,7 +53,11 @@ fn helm(packaged: &Packaged<'_>, step: &[&str], shape: Option<(&Shape, &[&str])>
             command.args(rendered::values(&packaged.manifests, shape)).args(OPTIONS).args(values)
         }
     };
-    run::output(command.env("HELM_CACHE_HOME", packaged.lab.directory("helm"))).map(drop)
+    // Helm reports each symbolic link of the chart to standard error.
+    let output = command.env("HELM_CACHE_HOME", packaged.lab.directory("helm")).output().context("helm")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm {}: {error}", step.join(" "));
+    Ok(())
 }
 
 /// Checks whether the host has an object.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::{prerequisites, run};
@@ -61,23 +61,23 @@ pub(super) fn values(manifests: &Path, shape: &Shape) -> Vec<String> {
     values
 }
 
-/// Checks the chart with the values of a shape, and renders it.
+/// Renders the chart with the values of a shape. Without further words, checks it with `helm lint` before.
 pub(super) fn helm(manifests: &Path, shape: &Shape, more: &[&str]) -> anyhow::Result<Objects> {
     let mut values = values(manifests, shape);
     values.extend(more.iter().map(|&word| word.to_owned()));
-    let chart = manifests.join("chart");
-    for words in [&["lint", "--strict"][..], &["template", "capstan"]] {
+    let run = |words: &[&str]| {
         let mut command = Command::new(prerequisites::helm()?);
-        command.args(words).arg(&chart).args(["--namespace", "capstan-system"]).args(&values);
-        let output = command.output().context("helm")?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        command.args(words).arg(manifests.join("chart")).args(["--namespace", "capstan-system"]);
+        let output = command.args(&values).output().context("helm")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "helm {}: {text}{error}", words.join(" "));
-        if words.first() == Some(&"template") {
-            return Objects::parse(&text);
-        }
+        anyhow::Ok(text)
+    };
+    if more.is_empty() {
+        run(&["lint", "--strict"])?;
     }
-    bail!("helm has rendered nothing")
+    Objects::parse(&run(&["template", "capstan"])?)
 }
 
 impl Objects {
