@@ -14,10 +14,13 @@ use crate::report::{FormReport, Report, report};
 /// backups have times of the machine that makes them.
 const SKEW: i64 = 5;
 
+/// Difference from which on things fail: a new certificate is not valid yet on another machine. Unit: seconds.
+const BROKEN: i64 = 300;
+
 /// Interval of renewals. A record is at most this old, by the clock of its machine. Unit: seconds.
 const RENEWAL: i64 = 10;
 
-/// Pause until a second look, if a replica seems to be dead: in this time, one that lives renews its record.
+/// Pause until a second look, if a record is old: in this time, a replica that lives renews it.
 const PAUSE: Duration = Duration::from_secs(12);
 
 /// Runs the checks.
@@ -32,7 +35,7 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
         Err(finding) => return vec![finding],
     };
     let mut second = None;
-    if first.replicas.iter().any(|replica| is_dead(replica, Timestamp::now())) {
+    if first.replicas.iter().any(|replica| difference(replica, Timestamp::now()) > SKEW) {
         tokio::time::sleep(PAUSE).await;
         second = match read().await {
             Ok(report) => Some(report),
@@ -42,7 +45,7 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
     judge(&first, second.as_ref(), Timestamp::now())
 }
 
-/// Judges the replicas. `second` is a later report, if one seemed to be dead.
+/// Judges the replicas. `second` is a later report, if a record was old.
 pub(super) fn judge(first: &Report, second: Option<&Report>, now: Timestamp) -> Vec<Finding> {
     let report = second.unwrap_or(first);
     let is_renewed = |replica: &Replica| {
@@ -72,16 +75,27 @@ fn lost(replica: &Replica) -> Finding {
     Finding::new(Level::Warning, subject(replica), message)
 }
 
-/// Judges the clock of a replica by the time in its record, which is at most ten seconds old.
-fn clock(replica: &Replica, now: Timestamp) -> Option<Finding> {
+/// Returns how far the clock of a replica is behind that of this machine at least, in seconds. Negative: ahead. A record
+/// is at most ten seconds old.
+fn difference(replica: &Replica, now: Timestamp) -> i64 {
     let age = now.duration_since(replica.renewed).as_secs();
-    let off = if age < 0 { -age } else { age - RENEWAL };
-    (off > SKEW).then(|| {
-        let direction = if age < 0 { "ahead of" } else { "behind" };
-        let message =
-            format!("its clock is about {off} s {direction} that of this machine; synchronize both with NTP");
-        Finding::new(Level::Error, subject(replica), message)
-    })
+    if age < 0 { age } else { (age - RENEWAL).max(0) }
+}
+
+/// Judges the clock of a replica by the time in its record.
+fn clock(replica: &Replica, now: Timestamp) -> Option<Finding> {
+    let difference = difference(replica, now);
+    let level = match difference.abs() {
+        0..=SKEW => return None,
+        off if off > BROKEN => Level::Error,
+        _ => Level::Warning,
+    };
+    let direction = if difference < 0 { "ahead of" } else { "behind" };
+    let message = format!(
+        "its clock is about {} s {direction} that of this machine; synchronize both with NTP",
+        difference.abs()
+    );
+    Some(Finding::new(level, subject(replica), message))
 }
 
 fn versions(live: &[&Replica]) -> Finding {
