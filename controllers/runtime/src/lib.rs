@@ -33,7 +33,7 @@ pub use reconcile_loop::ReconcileLoop;
 pub use requeue::{Requeue, RequeuePolicy};
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
-pub use settings::{ControllerSettings, Patterns};
+pub use settings::{ControllerSettings, Patterns, RestoreRecord};
 
 pub use error::ReconcileError;
 pub use status::{now, paused, write_status};

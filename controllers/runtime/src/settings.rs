@@ -1,8 +1,11 @@
 //! Settings that the operator of the server makes for all controllers.
 
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
 use regex::Regex;
 
 /// Regular expressions, of which one has to match. Without any, nothing matches.
@@ -49,6 +52,19 @@ pub struct ControllerSettings {
     /// Age of the last successful probe after which conditions about a workload cluster become unknown. Default: 5
     /// minutes, as upstream.
     pub conditions_grace: Duration,
+    /// Record of the last restore of the store. Default: none.
+    pub restores: Option<Arc<dyn RestoreRecord>>,
+}
+
+/// Record of the last restore of the store from a backup.
+#[async_trait]
+pub trait RestoreRecord: Send + Sync + Debug {
+    /// Returns the time of the last restore; `None` if there was none. Objects from before it may be older than what is in
+    /// the clouds.
+    ///
+    /// # Errors
+    /// The reason why the record cannot be read, for people.
+    async fn last(&self) -> Result<Option<Timestamp>, String>;
 }
 
 impl Default for ControllerSettings {
@@ -61,6 +77,7 @@ impl Default for ControllerSettings {
             interruptible_flavors,
             connection_grace: Duration::from_secs(50),
             conditions_grace: Duration::from_mins(5),
+            restores: None,
         }
     }
 }

@@ -134,6 +134,7 @@ impl Controllers {
             node_labels: patterns("nodeLabels", &self.node_labels)?,
             node_annotations: patterns("nodeAnnotations", &self.node_annotations)?,
             interruptible_flavors: patterns("interruptibleFlavors", &self.interruptible_flavors)?,
+            restores: None,
         })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver_types::{Machine, MachineOperation, OperationPhase};
 use controllers_infrastructure::Cloud;
 use controllers_runtime::{ReconcileError, Recorder, Requeue, Severity};
+use jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::core::decision::Outcome;
 use crate::core::run::CONTROLLER;
 use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
-use crate::core::{queue, rejoin, report, retention};
+use crate::core::{queue, rejoin, report, restored, retention};
 use crate::procedures::procedure;
 
 /// Finalizer that keeps an operation until it is over, so that a deletion is a request to cancel.
@@ -35,6 +36,8 @@ pub struct Controller {
     context: OperationContext,
     memory: Arc<Memory>,
     events: Recorder,
+    /// Time of the last restore of the store, if there was one.
+    restore: Option<Timestamp>,
     /// Held while an operation checks that it is first.
     start: Mutex<()>,
 }
@@ -43,7 +46,13 @@ impl Controller {
     /// Creates a controller without memory of earlier passes.
     pub fn new(context: OperationContext) -> Self {
         let events = Recorder::new(context.client.clone(), CONTROLLER.identity);
-        Self { context, memory: Arc::default(), events, start: Mutex::default() }
+        Self { context, memory: Arc::default(), events, restore: None, start: Mutex::default() }
+    }
+
+    /// Carries out no more changes of operations that are older than the last restore of the store.
+    #[must_use]
+    pub fn with_restore(self, restore: Option<Timestamp>) -> Self {
+        Self { restore, ..self }
     }
 
     /// Returns the rest of the interval after a failure.
@@ -134,6 +143,10 @@ impl Controller {
         if target::is_cancelled(operation) {
             let outcome = Outcome::cancelled("cancelled before it began; nothing was done");
             report::finish(&self.context, operation, &outcome, now).await?;
+            return Ok(Requeue::Now);
+        }
+        if restored::is_older(operation, self.restore) {
+            report::finish(&self.context, operation, &restored::not_begun(), now).await?;
             return Ok(Requeue::Now);
         }
         let name = &operation.spec.machine_name;
@@ -231,6 +244,7 @@ impl Controller {
             }
         };
         let target = Target {
+            is_restored: restored::is_older(&operation, self.restore),
             context: self.context.clone(),
             memory: Arc::clone(&self.memory),
             events: self.events.clone(),

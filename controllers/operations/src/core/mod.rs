@@ -11,6 +11,7 @@ pub(crate) mod procedure;
 pub(crate) mod queue;
 pub(crate) mod rejoin;
 pub(crate) mod report;
+pub(crate) mod restored;
 pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod target;

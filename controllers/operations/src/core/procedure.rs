@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::node_drain::{self, End};
-use crate::core::report;
 use crate::core::target::Target;
+use crate::core::{report, restored};
 
 /// Procedure of one action, as the controller carries it out: steps, and passes over them.
 #[async_trait]
@@ -69,7 +69,10 @@ fn is_final(error: &CloudError) -> bool {
 
 /// Makes one pass over an operation that has begun.
 pub(crate) async fn pass<P: Procedure>(procedure: &P, target: &Target) -> Result<Requeue, kube::Error> {
-    if let Some(requeue) = node_drain::before(target).await? {
+    // A restored operation drains no Node: it is not carried on.
+    if !target.is_restored
+        && let Some(requeue) = node_drain::before(target).await?
+    {
         return Ok(requeue);
     }
     let observed = match procedure.observe(target).await {
@@ -77,6 +80,9 @@ pub(crate) async fn pass<P: Procedure>(procedure: &P, target: &Target) -> Result
         Err(error) => return hold(target, error).await,
     };
     match procedure.decide(&observed) {
+        Decision::Act(call) if target.is_restored => {
+            conclude(target, Decision::<P::Effect>::End(restored::undecided(call.step))).await
+        }
         Decision::Act(call) => act(procedure, target, &observed, &call).await,
         other => conclude(target, other).await,
     }

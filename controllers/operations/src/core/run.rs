@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use apiserver_types::MachineOperation;
-use controllers_runtime::{ControllerSpec, PolicyRule, ReconcileLoop, Requeue};
+use controllers_runtime::{ControllerContext, ControllerSpec, PolicyRule, ReconcileLoop, Requeue};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::context::OperationContext;
 use crate::core::controller::Controller;
-use crate::core::report;
+use crate::core::{report, restored};
 
 /// Number of operations carried out at the same time. Each makes one call after another, so this bounds the calls that
 /// are open to the clouds.
@@ -52,11 +52,14 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule::CREDENTIALS,
     ],
     standalone_only: false,
-    run: |context, shutdown| Box::pin(run(context.into(), shutdown)),
+    run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 
 /// Carries out operations until `shutdown`.
-async fn run(context: OperationContext, shutdown: CancellationToken) {
+async fn run(context: ControllerContext, shutdown: CancellationToken) {
+    let restores = context.settings.restores.clone();
+    let context = OperationContext::from(context);
+    let Some(restore) = shutdown.run_until_cancelled(restored::last(restores)).await else { return };
     let operations: Api<MachineOperation> = Api::all(context.client.clone());
     let operating = ReconcileLoop::new(operations.clone(), CONCURRENCY, &context.queues, "machineoperation");
     let known = operating.store();
@@ -72,7 +75,7 @@ async fn run(context: OperationContext, shutdown: CancellationToken) {
         };
         known.state().iter().filter(|other| waits(other)).map(|other| ObjectRef::from_obj(&**other)).collect()
     };
-    let controller = Arc::new(Controller::new(context));
+    let controller = Arc::new(Controller::new(context).with_restore(restore));
     let pass = move |operation: Arc<MachineOperation>| {
         let controller = Arc::clone(&controller);
         async move { reconcile(&controller, &operation).await }

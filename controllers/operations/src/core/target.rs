@@ -43,6 +43,8 @@ pub(crate) struct Target {
     pub omits_zone: bool,
     /// Reason why nothing may be changed now, if there is one.
     pub paused: Option<String>,
+    /// The operation is older than the last restore of the store.
+    pub is_restored: bool,
     /// Time of this pass.
     pub now: Timestamp,
     /// Running time of this process, by a clock that never jumps.

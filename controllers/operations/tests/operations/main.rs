@@ -9,5 +9,6 @@ mod crashes;
 mod failures;
 mod nova;
 mod rejoin;
+mod restored;
 mod workload;
 mod world;

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) crash_point: Arc<CrashPoint>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) workload: Workload,
+    /// Second of the last restore of the store; 0: none.
+    restored: AtomicI64,
 }
 
 impl World {
@@ -59,7 +61,8 @@ impl World {
         let clock = Arc::new(FakeClock(AtomicI64::new(1_000_000)));
         let (api, cloud) = (FakeApi::new(Arc::clone(&crash_point)), FakeCloud::new(Arc::clone(&crash_point)));
         let workload = Workload::new(&crash_point);
-        let world = Self { api, cloud, crash_point, clock, workload };
+        let restored = AtomicI64::new(0);
+        let world = Self { api, cloud, crash_point, clock, workload, restored };
         let server = world.create_fixtures(from_volume);
         world.declare(&server, from_volume);
         world
@@ -146,6 +149,14 @@ impl World {
             clock,
             queues: Queues::default(),
         })
+        .with_restore(Some(Timestamp::from_second(self.restored.load(Ordering::SeqCst)).unwrap()))
+    }
+
+    /// Replaces an operation by the one of a backup, and lets new controllers know of the restore.
+    pub(crate) fn restore(&self, name: &str, backup: Value) {
+        self.pass_time(1);
+        self.restored.store(self.clock.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.api.put(&path(name), backup);
     }
 
     /// Creates an operation.
