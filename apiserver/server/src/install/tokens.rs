@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use storage_contract::Store;
+use storage_contract::{Form, Store};
 use storage_etcd::EtcdStore;
 
 use super::installation::{Installation, StoreKind, is_node_name};
@@ -14,7 +14,7 @@ use crate::cli::TokenCreateArguments;
 use crate::config::ServerConfiguration;
 use crate::etcd_files::EtcdFiles;
 use crate::join::{JoinTokens, LIFETIME, Token, hashes_of_cas};
-use crate::{encryption, output, pki};
+use crate::{encryption, key_rotation, output, pki};
 
 /// Creates a join token, and prints it.
 ///
@@ -48,6 +48,9 @@ pub(super) fn create(
     let file = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     run_async(async {
         let store: Arc<dyn Store> = Arc::new(EtcdStore::connect(etcd).await?);
+        // The command seals the token as servers do now: with the promoted key, in the committed form.
+        key_rotation::apply(store.as_ref(), &file.encryption).await?;
+        file.encryption.derive_keys(store.form().writes() >= Form::DERIVED_KEYS);
         let authorities = AuthorityStore::new(Arc::clone(&store), Arc::clone(&file.encryption));
         // The servers' certificates are signed by the CA of the store. Until a server has started, it has none.
         let ca = match authorities.signing_servers().await? {

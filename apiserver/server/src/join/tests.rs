@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_http::TokenEndpoint;
-use apiserver_machinery::encryption::{Encryption, Rules};
+use apiserver_machinery::encryption::{Encryption, Provider, Rules};
 use jiff::{SignedDuration, Timestamp};
 use storage_contract::{KeyRange, ListOptions, Store};
 use storage_embedded::EmbeddedStore;
@@ -104,6 +104,39 @@ async fn wrong_secrets_late_requests_and_foreign_nodes_are_rejected() {
     let later = Timestamp::now() + SignedDuration::try_from(LIFETIME).unwrap();
     let request = scene.request(&token, "b");
     assert_eq!(scene.tokens.redeem(&request, later).await.unwrap(), Err(Rejected::Expired));
+}
+
+/// Returns encryption with these keys, of which the first seals, and with plain values for old ones.
+fn sealing(keys: &[u8]) -> Arc<Encryption> {
+    let key = |number: &u8| Provider::aes_gcm(&format!("key{number}"), &[*number; 32]).unwrap();
+    let providers = keys.iter().map(key).chain([Provider::Identity]).collect();
+    Arc::new(Encryption::new(Rules::from([("secrets".to_owned(), providers)])))
+}
+
+#[tokio::test]
+async fn hv_41_a_token_of_before_a_promotion_or_another_form_is_accepted_and_a_plain_one_is_not() {
+    let scene = Scene::new();
+    let encryption = sealing(&[1, 2]);
+    let sealed = JoinTokens::new(scene.store.clone(), Arc::clone(&encryption));
+    let add = async |tokens: &JoinTokens| {
+        let token = Token::new("00".repeat(32)).unwrap();
+        tokens.add(&token, None, Timestamp::now()).await.unwrap();
+        token
+    };
+    let redeem =
+        async |token: &Token| sealed.redeem(&scene.request(token, "b"), Timestamp::now()).await.unwrap();
+    let first = add(&sealed).await;
+    encryption.derive_keys(true);
+    assert_eq!(redeem(&first).await, Ok(()), "a command may have sealed it in the older form");
+    let second = add(&sealed).await;
+    let promoted = encryption.opening_keys().into_iter().find(|it| !encryption.sealing_keys().contains(it));
+    assert!(encryption.promote(promoted.as_deref()));
+    assert_eq!(redeem(&second).await, Ok(()), "the key before still opens it");
+    // Another program that can write to the store, but has no key, plants a token.
+    let planted = add(&scene.tokens).await;
+    assert_eq!(redeem(&planted).await, Err(Rejected::Unknown));
+    let of_a_stranger = add(&JoinTokens::new(scene.store.clone(), sealing(&[3]))).await;
+    assert_eq!(redeem(&of_a_stranger).await, Err(Rejected::Unknown));
 }
 
 #[tokio::test]

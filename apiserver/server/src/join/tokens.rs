@@ -140,8 +140,9 @@ impl JoinTokens {
     }
 
     fn open(&self, entry: &Entry) -> Option<Record> {
-        // With an encryption key, a plain value was not written by a server.
-        if !self.encryption.is_current(RULE, &entry.value) {
+        // With an encryption key, a plain value was not written by a server. Any key that opens values is good: a server
+        // with an older form or another promoted key may have written it.
+        if !Encryption::is_sealed(&entry.value) && !self.encryption.is_current(RULE, &entry.value) {
             return None;
         }
         let opened = self.encryption.open(RULE, entry.key.as_str(), &entry.value).ok()?;
