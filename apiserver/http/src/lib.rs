@@ -30,6 +30,6 @@ pub use observe::audit::{AuditBackend, AuditFile, AuditLog, Level, Policy, Stage
 pub use request::connection::Connection;
 pub use request::request_info::{RequestInfo, Subject};
 pub use response::body::ResponseBody;
-pub use settings::Settings;
+pub use settings::{CheckReason, Settings};
 pub use state::{ApiServer, Check, Parts};
 pub use token_endpoint::TokenEndpoint;

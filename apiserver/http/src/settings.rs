@@ -19,6 +19,21 @@ const READS_AT_ONCE: usize = 400;
 /// Write requests in flight: upstream's limit.
 const WRITES_AT_ONCE: usize = 200;
 
+/// Reason of a failed readiness check that anybody may read: the response of a health path has it.
+#[derive(Clone)]
+pub struct CheckReason {
+    /// Name of the check.
+    pub name: &'static str,
+    /// Returns the reason, if it is known. It must not block, and nothing in it may be secret.
+    pub reason: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+}
+
+impl std::fmt::Debug for CheckReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CheckReason").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// Settings of a server. By default it serves as upstream does, without an audit log, and shuts down at once.
 #[derive(Debug)]
 pub struct Settings {
@@ -52,6 +67,8 @@ pub struct Settings {
     pub download_endpoint: Option<Arc<dyn DownloadEndpoint>>,
     /// Configurations that change or refuse writes. Default: none.
     pub admission: Option<Arc<dyn AdmissionControl>>,
+    /// Reasons of failed readiness checks. Default: none, so that the response withholds each reason, as upstream's does.
+    pub check_reasons: Vec<CheckReason>,
     /// Registry with metrics of other parts of the process, which are served with these.
     pub metrics: Registry,
 }
@@ -73,6 +90,7 @@ impl Default for Settings {
             token_endpoint: None,
             download_endpoint: None,
             admission: None,
+            check_reasons: Vec::new(),
             metrics: Registry::default(),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use apiserver_http::Check;
+use apiserver_http::{Check, CheckReason};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::ROOT;
 use base64::Engine;
@@ -30,6 +30,9 @@ const RECORD: &str = "/capstan/meta/store.keys";
 
 /// Key of the record of the store's incarnation, which an etcd has.
 const INCARNATION: &str = "/capstan/meta/store";
+
+/// Name of the readiness check.
+const ENCRYPTION: &str = "encryption";
 
 /// Text that each key of the record seals.
 const CONSTANT: &[u8] = b"capstan";
@@ -73,11 +76,13 @@ struct RecordedKey {
 pub(crate) struct EncryptionKeys {
     file: Arc<Mutex<EncryptionFile>>,
     agrees: Arc<AtomicBool>,
+    /// Fingerprints of the store's keys that this server lacks.
+    lacks: Arc<Mutex<Vec<String>>>,
 }
 
 impl EncryptionKeys {
     pub(crate) fn new(file: EncryptionFile) -> Self {
-        Self { file: Arc::new(Mutex::new(file)), agrees: Arc::default() }
+        Self { file: Arc::new(Mutex::new(file)), agrees: Arc::default(), lacks: Arc::default() }
     }
 
     /// Returns the rules in force.
@@ -112,7 +117,21 @@ impl EncryptionKeys {
     /// Returns the readiness check `encryption`: the server has every key of the store.
     pub(crate) fn check(&self) -> Check {
         let agrees = Arc::clone(&self.agrees);
-        Check { name: "encryption", is_well: Arc::new(move || agrees.load(Ordering::Acquire)) }
+        Check { name: ENCRYPTION, is_well: Arc::new(move || agrees.load(Ordering::Acquire)) }
+    }
+
+    /// Returns the reason of that check: the fingerprints of the keys that the server lacks. They are not secret.
+    pub(crate) fn check_reason(&self) -> CheckReason {
+        let lacks = Arc::clone(&self.lacks);
+        let reason = move || {
+            let lacks = lacks.lock().unwrap_or_else(PoisonError::into_inner);
+            (!lacks.is_empty()).then(|| format!("this server lacks the encryption key {}", lacks.join(", ")))
+        };
+        CheckReason { name: ENCRYPTION, reason: Arc::new(reason) }
+    }
+
+    fn set_lacking(&self, keys: Vec<String>) {
+        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Reads the file and the record again, and compares them, until `shutdown`. An invalid file leaves the rules in
@@ -234,6 +253,7 @@ impl EncryptionKeys {
             let mut newer = record.keys.iter().skip_while(|key| key.fingerprint != *newest);
             let is_rotated = newer.any(|key| sealing.contains(&key.fingerprint));
             if !is_rotated || self.unreadable(store).await?.is_some() {
+                self.set_lacking(missing.clone());
                 bail!(
                     "{} lacks the encryption key with the fingerprint {}, which seals values of the store. Copy the \
                      file from another replica or from the backup",
@@ -243,6 +263,7 @@ impl EncryptionKeys {
             }
             new.keys.retain(|key| !missing.contains(&key.fingerprint));
         }
+        self.set_lacking(Vec::new());
         if new == record {
             return Ok(true);
         }

@@ -24,12 +24,19 @@ pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Htt
         return Some(match results.iter().find(|(check, _)| *check == name) {
             Some((_, true)) => response::bytes(200, "text/plain; charset=utf-8", "ok"),
             Some((name, false)) => {
-                response::text(500, format!("internal server error: {name} failed: reason withheld\n"))
+                let why = reason(server, name);
+                response::text(500, format!("internal server error: {name} failed: {why}\n"))
             }
             None => response::not_found(),
         });
     }
-    Some(summary(kind, &results, query))
+    Some(summary(server, kind, &results, query))
+}
+
+/// Returns the reason of a failed check. Upstream withholds all of them.
+fn reason(server: &ApiServer, name: &str) -> String {
+    let known = server.settings.check_reasons.iter().find(|check| check.name == name);
+    known.and_then(|check| (check.reason)()).unwrap_or_else(|| "reason withheld".to_owned())
 }
 
 /// Health check `log` of upstream, where a task flushes the log. This server has no such task, and keeps the check for
@@ -51,7 +58,7 @@ fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {
     results
 }
 
-fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> HttpResponse {
+fn summary(server: &ApiServer, kind: &str, results: &[(&'static str, bool)], query: &Query) -> HttpResponse {
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut lines = String::new();
     let mut well = true;
@@ -62,7 +69,7 @@ fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> HttpR
             lines.push_str(&format!("[+]{name} ok\n"));
         } else {
             well = false;
-            lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            lines.push_str(&format!("[-]{name} failed: {}\n", reason(server, name)));
         }
     }
     let unknown = excluded.iter().filter(|name| !results.iter().any(|(check, _)| check == *name));

@@ -285,7 +285,7 @@ impl Started {
         let tls = sources.open()?;
         tls.register(&mut metrics);
         let issuer = issuer(configuration, &store, &encryption)?;
-        let mut settings = settings(configuration, &data, metrics, &force)?;
+        let mut settings = settings(configuration, &data, metrics, &force, &encryption)?;
         settings.issuer = Some(issuer.documents());
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
         settings.download_endpoint = Some(Arc::new(BackupService::new(configuration, &store, &encryption)));
@@ -529,9 +529,11 @@ fn settings(
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,
         shutdown_delay: configuration.shutdown_delay()?,
+    encryption: &EncryptionKeys,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),
         metrics,
         ..Settings::default()
     })
 }
+        check_reasons: vec![encryption.check_reason()],
