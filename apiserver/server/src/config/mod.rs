@@ -125,7 +125,14 @@ pub(crate) struct Storage {
     pub(crate) etcd: Option<Etcd>,
     /// Time for which all replicas must run a release before its newest stored form is committed, e.g. `24h`. Default: 24h.
     pub(crate) form_delay: Option<String>,
+    /// Time with a stored form that this release cannot read after which the server exits with code 78, e.g. `5m`.
+    /// Default: 5m.
+    pub(crate) form_timeout: Option<String>,
 }
+
+/// Time in which a server whose release cannot read the store reports that, before it exits. An operator sees it in the
+/// readiness, and a service manager does not restart the server in a loop.
+const FORM_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Time in which an operator can go back to the last release without a downgrade of the values.
 const FORM_DELAY: Duration = Duration::from_hours(24);
@@ -241,9 +248,17 @@ impl ServerConfiguration {
     /// # Errors
     /// A text that is no duration.
     pub(crate) fn form_delay(&self) -> anyhow::Result<Duration> {
-        let delay = self.storage.form_delay.as_deref();
-        let parsed = delay.map(|text| crate::cli::duration_or_none(text).map_err(anyhow::Error::msg));
-        Ok(parsed.transpose().context("storage.formDelay")?.unwrap_or(FORM_DELAY))
+        let given = parsed(self.storage.form_delay.as_deref()).context("storage.formDelay")?;
+        Ok(given.unwrap_or(FORM_DELAY))
+    }
+
+    /// Returns the time with a stored form that this release cannot read after which the server exits.
+    ///
+    /// # Errors
+    /// A text that is no duration.
+    pub(crate) fn form_timeout(&self) -> anyhow::Result<Duration> {
+        let given = parsed(self.storage.form_timeout.as_deref()).context("storage.formTimeout")?;
+        Ok(given.unwrap_or(FORM_TIMEOUT))
     }
 
     /// Returns the time over which watches end after that.
@@ -255,6 +270,10 @@ impl ServerConfiguration {
     pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
         data_directory(self.data_directory.as_deref())
     }
+}
+
+fn parsed(duration: Option<&str>) -> anyhow::Result<Option<Duration>> {
+    duration.map(|text| crate::cli::duration_or_none(text).map_err(anyhow::Error::msg)).transpose()
 }
 
 /// Returns the file of a credential that systemd passes to the service, if it does.

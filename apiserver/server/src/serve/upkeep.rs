@@ -25,6 +25,8 @@ pub(crate) struct Upkeep {
     form: StoredForm,
     /// Time for which all replicas must run a release before its stored form is committed.
     delay: Duration,
+    /// Time with a form that this release cannot read after which the server exits.
+    timeout: Duration,
     replica_metrics: ReplicaMetrics,
     rewrite_metrics: RewriteMetrics,
 }
@@ -44,6 +46,7 @@ impl Upkeep {
         Ok(Self {
             form: StoredForm::new(Arc::clone(&store), Arc::clone(&encryption), metrics),
             delay: configuration.form_delay()?,
+            timeout: configuration.form_timeout()?,
             replica_metrics: ReplicaMetrics::registered(metrics),
             rewrite_metrics: RewriteMetrics::registered(metrics),
             store,
@@ -55,7 +58,8 @@ impl Upkeep {
     ///
     /// The server shuts down if this release cannot read the form.
     pub(super) fn start(&self, address: String, supervisor: &Supervisor) -> ReplicaRecord {
-        supervisor.spawn("stored form", self.form.clone().follow(supervisor.shutdown().clone()));
+        let form = self.form.clone().follow(supervisor.shutdown().clone(), self.timeout);
+        supervisor.spawn("stored form", form);
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         ReplicaRecord::new(store, encryption, address, self.replica_metrics.clone())
     }

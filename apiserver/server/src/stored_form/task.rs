@@ -23,10 +23,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Interval at which the leader decides about a commit.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Time with a form that this release cannot read after which the process ends. It cannot serve, and the service manager
-/// or an operator should start another release.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
-
 /// Stored form of the server's store. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredForm {
@@ -66,13 +62,10 @@ impl StoredForm {
         Self { store, encryption, committed, strays, given_up: Arc::default() }
     }
 
-    /// Applies each change of the form, until `shutdown`. If the release cannot read the form for five minutes, it cancels
-    /// `shutdown` itself.
-    pub(crate) async fn follow(self, shutdown: CancellationToken) {
-        self.follow_with(shutdown, PATIENCE).await;
-    }
-
-    async fn follow_with(self, shutdown: CancellationToken, patience: Duration) {
+    /// Applies each change of the form, until `shutdown`. If the release cannot read the form for longer than `patience`, it
+    /// cancels `shutdown` itself: the server cannot serve, and the service manager or an operator should start another
+    /// release.
+    pub(crate) async fn follow(self, shutdown: CancellationToken, patience: Duration) {
         let mut unreadable_since = None;
         while shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
             self.apply();
@@ -223,7 +216,7 @@ mod tests {
         let form = StoredForm::new(store, Arc::default(), &mut Registry::default());
         assert!(!(check(Arc::clone(&form.store)).is_well)() && form.result().is_ok());
         let shutdown = CancellationToken::new();
-        form.clone().follow_with(shutdown.clone(), Duration::from_millis(400)).await;
+        form.clone().follow(shutdown.clone(), Duration::from_millis(400)).await;
         assert!(shutdown.is_cancelled());
         assert!(form.result().unwrap_err().to_string().contains("the store has form 9"));
     }

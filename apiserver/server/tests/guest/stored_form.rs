@@ -97,7 +97,29 @@ async fn hv_22_a_server_does_not_serve_a_form_that_it_cannot_read() {
     assert!(log.contains("the store has form 9, and this release reads forms 3 to 4"), "{log}");
 }
 
-/// Program of the last release with form 3, e.g. of commit bfa5e71f.
+#[tokio::test(flavor = "multi_thread")]
+async fn hv_22_a_server_that_cannot_read_the_form_ends_with_code_78_whether_it_served_before_or_not() {
+    let (etcd, directory) = (Etcd::started(), tempfile::tempdir().unwrap());
+    let (data, url) = (directory.path(), etcd.url());
+    let file = data.join("capstan.yaml");
+    let text = format!(
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nstorage:\n  formTimeout: 2s\n  \
+         etcd: {{endpoints: ['{url}']}}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let flags = ["--config", file.to_str().unwrap(), "--shutdown-delay", "0s"];
+    let mut server = Capstan::start(data, &flags);
+    server.ready().await;
+    let store = store(&url).await;
+    store.change_form(store.form(), Form::of(9)).await.unwrap();
+    assert_eq!(server.ended().await.code(), Some(78));
+    let log = std::fs::read_to_string(data.join(format!("{}.log", server.port))).unwrap();
+    assert!(log.contains("start the release that committed it, or a newer one"), "{log}");
+    let mut again = Capstan::start(data, &flags);
+    assert_eq!(again.ended().await.code(), Some(78));
+}
+
+/// Program of the last release with form 3. `cargo xtask e2e --only versions` builds it once.
 fn previous() -> PathBuf {
     let path = std::env::var_os("CAPSTAN_PREVIOUS").map(PathBuf::from);
     path.expect("set CAPSTAN_PREVIOUS to the program of the last release with form 3")
