@@ -70,6 +70,7 @@ impl Backup {
         if self.name().is_empty() || !self.name().chars().all(is_letter) {
             bail!("backup.name: must consist of letters, digits, dots, dashes and underscores");
         }
+        self.s3.check()?;
         let Some(schedule) = &self.schedule else { return Ok(()) };
         schedule.interval()?;
         if schedule.to.is_empty() {

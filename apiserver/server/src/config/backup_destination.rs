@@ -9,6 +9,13 @@ use serde::Deserialize;
 /// Region of a bucket whose destination names none: that of S3 itself, and what other programs accept as any.
 const REGION: &str = "us-east-1";
 
+/// Default size of a part: an upload over 64 MiB takes long enough that a lost connection should not repeat all of it.
+/// Unit: MiB.
+const PART_SIZE: u64 = 64;
+
+/// Sizes of a part that S3 allows. Unit: MiB.
+const PART_SIZES: std::ops::RangeInclusive<u64> = 5..=5120;
+
 /// Credentials for S3.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -18,6 +25,25 @@ pub(crate) struct S3 {
     pub(crate) credentials_file: Option<PathBuf>,
     /// PEM file with the CA of the endpoint. Default: the CAs of the system.
     pub(crate) ca_file: Option<PathBuf>,
+    /// Size of the parts in which a larger backup is uploaded, from 5 to 5120. Default: 64. Unit: MiB.
+    #[serde(rename = "partSizeMiB")]
+    pub(crate) part_size: Option<u64>,
+}
+
+impl S3 {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        match self.part_size {
+            Some(size) if !PART_SIZES.contains(&size) => {
+                bail!("backup.s3.partSizeMiB: must be from {} to {}", PART_SIZES.start(), PART_SIZES.end())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the size of a part in bytes.
+    pub(crate) fn part_size(&self) -> u64 {
+        self.part_size.unwrap_or(PART_SIZE).saturating_mul(1024 * 1024)
+    }
 }
 
 /// Credentials for Swift.

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use storage_contract::{Key, Store};
+use storage_embedded::EmbeddedStore;
+
 /// Longest time until the first start has made the store.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,6 +56,15 @@ impl Installation {
 
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Adds objects to the store, while no server runs.
+    pub(crate) async fn add_objects(&self, objects: impl Iterator<Item = String>) {
+        let store = EmbeddedStore::open(&self.path("data/store.redb")).unwrap();
+        for (number, object) in objects.enumerate() {
+            let key = Key::new(format!("/capstan/core/configmaps/default/m{number}")).unwrap();
+            store.create(&key, object.into()).await.unwrap();
+        }
     }
 
     /// Returns the names of the files in the data directory.

@@ -149,3 +149,40 @@ async fn bk_02_backups_are_objects_of_swift_by_both_of_its_protocols() {
     );
     simulator.shutdown().await.unwrap();
 }
+
+/// Returns an object of about 900 KB that no compression makes much shorter.
+fn noise(number: u64) -> String {
+    let mut state = number.wrapping_mul(2).wrapping_add(1);
+    let mut next = || {
+        // The constants of Knuth's MMIX; the high bits are the good ones.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'!' + u8::try_from((state >> 57) % 90).unwrap())
+    };
+    let text: String = (0..900_000).map(|_| next()).filter(|letter| !"\"\\".contains(*letter)).collect();
+    format!(
+        r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "m{number}"}}, "data": {{"a": "{text}"}}}}"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_02_a_large_backup_is_uploaded_to_s3_in_parts_and_none_is_left() {
+    let moto = Moto::start().await;
+    let place = Place {
+        url: format!("s3://large/prod?endpoint={}", moto.url()),
+        http: format!("{}/large", moto.url()),
+        token: String::new(),
+    };
+    let it = Installation::new(&place.url, "  s3: {credentialsFile: CREDENTIALS, partSizeMiB: 5}\n").await;
+    it.add_objects((0..18).map(noise)).await;
+    let refused = it.fails(&["backup", "--to", &place.url]).await;
+    assert!(refused.contains("begin to write") && refused.contains("NoSuchBucket"), "{refused}");
+    assert_eq!(place.call("PUT", "", "").await.0, 200);
+    restores(&it, &place).await;
+    let (code, listed) = place.call("GET", "?list-type=2&prefix=prod/", "").await;
+    let size = listed.split("<Size>").nth(1).and_then(|rest| rest.split('<').next()).unwrap();
+    assert!(code == 200 && size.parse::<u64>().unwrap() > 10 * 1024 * 1024, "{listed}");
+    // The ETag of an object in parts ends with their number. Three parts need more than 10 MiB.
+    assert!(["-3\"", "-3&quot;"].iter().any(|end| listed.contains(end)), "{listed}");
+    let (code, uploads) = place.call("GET", "?uploads", "").await;
+    assert!(code == 200 && !uploads.contains("<UploadId>"), "{uploads}");
+}

@@ -1,7 +1,7 @@
-//! Body of an upload: a file that is read while it is sent.
+//! Body of an upload: a file, or a part of it, that is read while it is sent.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,7 +13,17 @@ use http_body::{Body, Frame, SizeHint};
 /// Bytes of one frame.
 const FRAME: usize = 64 * 1024;
 
-/// File as a body.
+/// Part of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FilePart<'f> {
+    pub(super) path: &'f Path,
+    /// Position of the first byte.
+    pub(super) start: u64,
+    /// Number of bytes.
+    pub(super) size: u64,
+}
+
+/// Part of a file as a body.
 #[derive(Debug)]
 pub(super) struct FileBody {
     file: File,
@@ -21,11 +31,11 @@ pub(super) struct FileBody {
 }
 
 impl FileBody {
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let named = || format!("{}: cannot be read", path.display());
-        let file = File::open(path).with_context(named)?;
-        let left = file.metadata().with_context(named)?.len();
-        Ok(Self { file, left })
+    pub(super) fn open(part: FilePart<'_>) -> anyhow::Result<Self> {
+        let named = || format!("{}: cannot be read", part.path.display());
+        let mut file = File::open(part.path).with_context(named)?;
+        file.seek(SeekFrom::Start(part.start)).with_context(named)?;
+        Ok(Self { file, left: part.size })
     }
 
     pub(super) const fn size(&self) -> u64 {

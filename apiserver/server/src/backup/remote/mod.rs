@@ -1,6 +1,7 @@
 //! Objects of S3 or Swift below one prefix, as places of backups.
 
 mod body;
+mod parts;
 mod s3;
 mod swift;
 
@@ -13,7 +14,7 @@ use anyhow::{Context, bail};
 use aws_lc_rs::digest;
 use reqwest::{Certificate, Method, Response, StatusCode};
 
-use self::body::FileBody;
+use self::body::{FileBody, FilePart};
 use self::s3::S3;
 use self::swift::Swift;
 use crate::config::{Backup, Destination};
@@ -28,7 +29,7 @@ const READ_TIMEOUT: Duration = Duration::from_mins(2);
 /// Intervals before the retries of a call. All of them can be repeated: the name of an object has its time.
 const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(2), Duration::from_secs(8)];
 
-/// Most bytes of one upload: the limit of both services for an object that is written at once.
+/// Most bytes of one upload: the limit of both services for an object that is written at once. S3 gets larger ones in parts.
 const LARGEST: u64 = 5 * 1024 * 1024 * 1024;
 
 /// Most bytes of an error that a message repeats.
@@ -45,14 +46,40 @@ enum Action<'a> {
     Put(&'a str),
     Get(&'a str),
     Delete(&'a str),
+    /// Begins an upload in parts.
+    Begin(&'a str),
+    /// Writes a part, with its number from 1.
+    Part(Upload<'a>, u16),
+    /// Makes the object of the parts with these tags.
+    Complete(Upload<'a>, &'a [String]),
+    /// Removes all parts.
+    Abort(Upload<'a>),
+}
+
+/// Upload in parts.
+#[derive(Debug, Clone, Copy)]
+struct Upload<'a> {
+    /// Name of the object.
+    name: &'a str,
+    /// Id that the service has given.
+    id: &'a str,
+}
+
+/// Body of a call.
+#[derive(Debug, Clone, Copy)]
+enum Content<'a> {
+    None,
+    File(FilePart<'a>),
+    Text(&'a str),
 }
 
 impl Action<'_> {
     const fn method(&self) -> Method {
         match self {
             Self::List(_) | Self::Get(_) => Method::GET,
-            Self::Put(_) => Method::PUT,
-            Self::Delete(_) => Method::DELETE,
+            Self::Put(_) | Self::Part(..) => Method::PUT,
+            Self::Delete(_) | Self::Abort(_) => Method::DELETE,
+            Self::Begin(_) | Self::Complete(..) => Method::POST,
         }
     }
 
@@ -62,6 +89,10 @@ impl Action<'_> {
             Self::Put(name) => format!("write {name}"),
             Self::Get(name) => format!("read {name}"),
             Self::Delete(name) => format!("delete {name}"),
+            Self::Begin(name) => format!("begin to write {name}"),
+            Self::Part(upload, number) => format!("write part {number} of {}", upload.name),
+            Self::Complete(upload, _) => format!("complete {}", upload.name),
+            Self::Abort(upload) => format!("remove the parts of {}", upload.name),
         }
     }
 }
@@ -126,7 +157,7 @@ impl Remote {
     pub(super) async fn list(&self) -> anyhow::Result<Vec<String>> {
         let (mut names, mut position) = (Vec::new(), None);
         loop {
-            let text = self.send(Action::List(position.as_deref()), None).await?.text().await;
+            let text = self.send(Action::List(position.as_deref()), Content::None).await?.text().await;
             let text = text.map_err(reqwest::Error::without_url);
             let text = text.with_context(|| format!("{}: cannot list", self.name))?;
             let page = match &self.service {
@@ -148,10 +179,16 @@ impl Remote {
     /// A file that is too large; the service's.
     pub(super) async fn put(&self, name: &str, file: &Path) -> anyhow::Result<()> {
         let size = std::fs::metadata(file).with_context(|| format!("{}", file.display()))?.len();
+        if let Service::S3(s3) = &self.service
+            && size > s3.part_size()
+        {
+            return self.put_in_parts(s3, name, file, size).await;
+        }
         if size > LARGEST {
             bail!("{}: {size} bytes are more than one object may have ({LARGEST})", self.url(name));
         }
-        self.send(Action::Put(name), Some(file)).await.map(drop)
+        let whole = FilePart { path: file, start: 0, size };
+        self.send(Action::Put(name), Content::File(whole)).await.map(drop)
     }
 
     /// Reads an object, writes it, and returns its SHA-256.
@@ -160,7 +197,7 @@ impl Remote {
     /// The service's, or those of the output.
     pub(super) async fn get(&self, name: &str, out: &mut impl Write) -> anyhow::Result<Digest> {
         let named = || format!("{}: cannot be read", self.url(name));
-        let mut response = self.send(Action::Get(name), None).await?;
+        let mut response = self.send(Action::Get(name), Content::None).await?;
         let mut context = digest::Context::new(&digest::SHA256);
         while let Some(bytes) =
             response.chunk().await.map_err(reqwest::Error::without_url).with_context(named)?
@@ -177,13 +214,13 @@ impl Remote {
     /// # Errors
     /// The service's.
     pub(super) async fn delete(&self, name: &str) -> anyhow::Result<()> {
-        self.send(Action::Delete(name), None).await.map(drop)
+        self.send(Action::Delete(name), Content::None).await.map(drop)
     }
 
-    async fn send(&self, action: Action<'_>, file: Option<&Path>) -> anyhow::Result<Response> {
+    async fn send(&self, action: Action<'_>, content: Content<'_>) -> anyhow::Result<Response> {
         let mut pauses = PAUSES.iter();
         loop {
-            let (error, is_passing) = match self.send_once(action, file).await {
+            let (error, is_passing) = match self.send_once(action, content).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -198,7 +235,7 @@ impl Remote {
     async fn send_once(
         &self,
         action: Action<'_>,
-        file: Option<&Path>,
+        content: Content<'_>,
     ) -> Result<Response, (anyhow::Error, bool)> {
         let (url, headers) = match &self.service {
             Service::S3(s3) => (s3.url(action), Vec::new()),
@@ -208,10 +245,14 @@ impl Remote {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        if let Some(path) = file {
-            let body = FileBody::open(path).map_err(|error| (error, false))?;
-            request =
-                request.header(http::header::CONTENT_LENGTH, body.size()).body(reqwest::Body::wrap(body));
+        match content {
+            Content::None => {}
+            Content::Text(text) => request = request.body(text.to_owned()),
+            Content::File(part) => {
+                let body = FileBody::open(part).map_err(|error| (error, false))?;
+                request =
+                    request.header(http::header::CONTENT_LENGTH, body.size()).body(reqwest::Body::wrap(body));
+            }
         }
         let response =
             request.send().await.map_err(|error| (anyhow::Error::new(error.without_url()), true))?;

@@ -8,7 +8,7 @@ use reqwest::Url;
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Credentials, S3Action, UrlStyle};
 
-use super::{Action, Page, below, key};
+use super::{Action, Page, Upload, below, key};
 use crate::config::{self, S3 as Settings};
 use crate::pki;
 
@@ -21,6 +21,7 @@ pub(super) struct S3 {
     bucket: rusty_s3::Bucket,
     credentials: Credentials,
     path: String,
+    part_size: u64,
 }
 
 impl S3 {
@@ -43,9 +44,25 @@ impl S3 {
             )?,
         };
         match rusty_s3::Bucket::new(endpoint, style, bucket.name.clone(), region) {
-            Ok(own) => Ok(Self { bucket: own, credentials, path: bucket.path.clone() }),
+            Ok(own) => {
+                let part_size = settings.part_size();
+                Ok(Self { bucket: own, credentials, path: bucket.path.clone(), part_size })
+            }
             Err(error) => bail!("the endpoint {} cannot be used: {error}", bucket.endpoint),
         }
+    }
+
+    /// Returns the size up to which an object is written at once, and of the parts of a larger one. Unit: bytes.
+    pub(super) const fn part_size(&self) -> u64 {
+        self.part_size
+    }
+
+    /// Returns the body of the call that completes an upload.
+    pub(super) fn completion(&self, upload: Upload<'_>, tags: &[String]) -> String {
+        let key = key(&self.path, upload.name);
+        let tags = tags.iter().map(String::as_str);
+        let action = self.bucket.complete_multipart_upload(Some(&self.credentials), &key, upload.id, tags);
+        action.body()
     }
 
     /// Returns the signed URL of a call.
@@ -66,6 +83,20 @@ impl S3 {
             Action::Get(name) => self.bucket.get_object(credentials, &key(&self.path, name)).sign(LIFETIME),
             Action::Delete(name) => {
                 self.bucket.delete_object(credentials, &key(&self.path, name)).sign(LIFETIME)
+            }
+            Action::Begin(name) => {
+                self.bucket.create_multipart_upload(credentials, &key(&self.path, name)).sign(LIFETIME)
+            }
+            Action::Part(Upload { name, id }, number) => {
+                self.bucket.upload_part(credentials, &key(&self.path, name), number, id).sign(LIFETIME)
+            }
+            Action::Complete(Upload { name, id }, tags) => {
+                let tags = tags.iter().map(String::as_str);
+                let key = key(&self.path, name);
+                self.bucket.complete_multipart_upload(credentials, &key, id, tags).sign(LIFETIME)
+            }
+            Action::Abort(Upload { name, id }) => {
+                self.bucket.abort_multipart_upload(credentials, &key(&self.path, name), id).sign(LIFETIME)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Protocol of Swift: URLs of an account with a token, and lists in JSON.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use controllers_infrastructure::Credentials;
 use controllers_infrastructure_openstack::ObjectStoreAccess;
 use reqwest::Url;
@@ -67,6 +67,9 @@ impl Swift {
             }
             Action::Put(name) | Action::Get(name) | Action::Delete(name) => {
                 append(&mut url, &[&self.container, &key(&self.path, name)]).with_context(named)?;
+            }
+            Action::Begin(_) | Action::Part(..) | Action::Complete(..) | Action::Abort(_) => {
+                bail!("Swift has no uploads in parts");
             }
         }
         Ok(url)
