@@ -40,10 +40,14 @@ const INCARNATION: &str = "/capstan/meta/store";
 /// Key of the record with which servers agree on compactions. It is a revision of one store.
 const COMPACTION: &str = "/capstan/compaction";
 
+/// Key of the record of the last restore. It describes one store.
+pub const RESTORED: &str = "/capstan/meta/restored";
+
 /// Prefix of the locks of requests in flight.
 const LOCKS: &str = "/capstan/locks/";
 
 /// Returns true if a restore writes this key. It leaves out those that describe one store and the servers on it.
 pub fn is_portable(key: &str) -> bool {
-    key.starts_with(ROOT) && key != INCARNATION && key != COMPACTION && !key.starts_with(LOCKS)
+    let is_of_one_store = [INCARNATION, COMPACTION, RESTORED].contains(&key);
+    key.starts_with(ROOT) && !is_of_one_store && !key.starts_with(LOCKS)
 }

@@ -10,6 +10,7 @@ use storage_embedded::EmbeddedStore;
 
 use super::etcd::{Source, check_equal, copy};
 use super::restore::{Verified, describe_copy, describe_nothing, with_suffix};
+use super::restored::Restored;
 use super::{now, open_embedded};
 use crate::pki;
 
@@ -25,7 +26,8 @@ pub(super) async fn restore(path: &Path, backup: &Verified, replace: bool) -> an
     if !replace && has_all(path, backup).await {
         return Ok(describe_nothing(&target));
     }
-    let (copied, aside) = fill(path, backup, backup.header.revision, replace).await?;
+    let restored = Restored::now(backup.identity());
+    let (copied, aside) = fill(path, backup, Some(&restored), backup.header.revision, replace).await?;
     Ok(describe_copy(copied, &target, aside.map(|path| path.display().to_string()).as_deref()))
 }
 
@@ -37,11 +39,12 @@ pub(super) async fn has_all(path: &Path, source: &impl Source) -> bool {
     }
 }
 
-/// Writes a new store with the entries of a source, and puts it in the position of the old one. Returns the path at
-/// which the old one is kept. An attempt that was interrupted leaves the old store as it was.
+/// Writes a new store with the entries of a source, and puts it in the position of the old one. A restore is recorded.
+/// Returns the path at which the old one is kept. An attempt that was interrupted leaves the old store as it was.
 pub(super) async fn fill(
     path: &Path,
     source: &impl Source,
+    restored: Option<&Restored>,
     after: Revision,
     replace: bool,
 ) -> anyhow::Result<(Copied, Option<PathBuf>)> {
@@ -62,6 +65,9 @@ pub(super) async fn fill(
     let after = Revision::new(after.max(present).number().saturating_add(MARGIN));
     let store = EmbeddedStore::create_after(&work, after)?;
     let copied = copy(source, &store).await?;
+    if let Some(restored) = restored {
+        restored.write(&store).await?;
+    }
     drop(store);
     let had_old = old.is_some();
     drop(old);

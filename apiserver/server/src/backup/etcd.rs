@@ -6,6 +6,7 @@ use storage_contract::{Entry, Revision, Store, StoreError};
 use storage_etcd::{EtcdConfiguration, EtcdStore, Replacement};
 
 use super::restore::{Verified, describe_copy, describe_nothing};
+use super::restored::Restored;
 use super::{Setup, file, now};
 
 /// Source of entries that can be read more than once.
@@ -61,7 +62,8 @@ pub(super) async fn restore(setup: &Setup, backup: &Verified, replace: bool) -> 
     let configuration = setup.etcd()?;
     let target = configuration.endpoints.join(", ");
     let after = backup.header.revision;
-    match fill(&configuration, backup, backup.identity(), after, replace).await {
+    let restored = Restored::now(backup.identity());
+    match fill(&configuration, backup, (backup.identity(), Some(&restored)), after, replace).await {
         Err(error) if !replace && is_refused(&error) && has_all(&configuration, backup).await => {
             Ok(describe_nothing(&target))
         }
@@ -83,11 +85,12 @@ pub(super) async fn has_all(configuration: &EtcdConfiguration, source: &impl Sou
     equal.await.is_ok()
 }
 
-/// Replaces the data of an etcd by those of a source, or continues that. Returns the prefix of the former data.
+/// Replaces the data of an etcd by those of a source, or continues that. A restore is recorded. Returns the prefix of the
+/// former data.
 pub(super) async fn fill(
     configuration: &EtcdConfiguration,
     source: &impl Source,
-    by: String,
+    (by, restored): (String, Option<&Restored>),
     after: Revision,
     replace: bool,
 ) -> anyhow::Result<(Copied, Option<String>)> {
@@ -102,6 +105,9 @@ pub(super) async fn fill(
         store = EtcdStore::replace(configuration.clone(), &mut replacement).await?;
     }
     let copied = copy(source, &store).await?;
+    if let Some(restored) = restored {
+        restored.write(&store).await?;
+    }
     store.advance_replacement().await?;
     Ok((copied, replacement.aside))
 }

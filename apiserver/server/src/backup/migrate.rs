@@ -50,7 +50,7 @@ async fn to_etcd(
     let (revision, target) = (source.current_revision().await?, configuration.endpoints.join(", "));
     let by = format!("the migration of {} at revision {revision}", path.display());
     let entries: &dyn Store = &source;
-    let text = match etcd::fill(configuration, &entries, by, revision, arguments.replace).await {
+    let text = match etcd::fill(configuration, &entries, (by, None), revision, arguments.replace).await {
         Ok((copied, aside)) => describe_copy(copied, &target, aside.as_deref()),
         // An earlier attempt ended just before the mark.
         Err(error) if etcd::is_refused(&error) && etcd::has_all(configuration, &entries).await => {
@@ -86,7 +86,7 @@ async fn fill_embedded(source: &EtcdStore, path: &Path, replace: bool) -> anyhow
     if !replace && embedded::has_all(path, &entries).await {
         return Ok(describe_nothing(&target));
     }
-    let (copied, aside) = embedded::fill(path, &entries, revision, replace).await?;
+    let (copied, aside) = embedded::fill(path, &entries, None, revision, replace).await?;
     let aside = aside.map(|path| path.display().to_string());
     Ok(describe_copy(copied, &target, aside.as_deref()))
 }

@@ -10,6 +10,7 @@ mod migrate;
 mod remote;
 mod restore;
 mod retention;
+mod restored;
 mod schedule;
 mod service;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use self::location::{Location, Source};
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
 pub(crate) use self::schedule::{BackupMetrics, Backups};
+pub(crate) use self::restored::LastRestore;
 pub(crate) use self::service::BackupService;
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
 use crate::config::{Backup, Destination, ServerConfiguration};

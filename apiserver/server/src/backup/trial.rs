@@ -142,7 +142,7 @@ async fn restore(
     values.all_opened()?;
     let backup = Verified { path, key: key.clone(), header, summary };
     let store = work.path().join("trial.redb");
-    let (copied, _) = embedded::fill(&store, &backup, backup.header.revision, false).await?;
+    let (copied, _) = embedded::fill(&store, &backup, None, backup.header.revision, false).await?;
     let listed = count(&EmbeddedStore::open(&store)?).await?;
     ensure!(listed == copied.written, "the store lists {listed} values, and {} were written", copied.written);
     Ok(listed)

@@ -18,7 +18,7 @@ use apiserver_http::{ApiServer, AuditLog, Check, Identity, Parts, Settings, Supe
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use controllers_infrastructure_openstack::CloudMetrics;
-use controllers_runtime::Queues;
+use controllers_runtime::{ControllerSettings, Queues};
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
 use tokio::net::TcpListener;
@@ -31,7 +31,7 @@ use crate::audit::PolicyFile;
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::authorization_file::{AuthorizationFile, OwnAuthorizers};
-use crate::backup::{BackupMetrics, BackupService, Backups};
+use crate::backup::{BackupMetrics, BackupService, Backups, LastRestore};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
@@ -137,7 +137,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         queues,
         bootstrap_data,
         rate: configuration.controllers.workload_client.rate(),
-        settings: Arc::new(configuration.controllers.settings()?),
+        settings: controller_settings(configuration, &store)?,
         cloud_metrics,
         election_metrics,
         backups,
@@ -161,6 +161,15 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     audit.iter().for_each(|audit| audit.flush());
     tracing::info!("server stopped");
     upkeep.result(&supervisor)
+}
+
+/// Returns the settings of controllers, with the record of the last restore of the store.
+fn controller_settings(
+    configuration: &ServerConfiguration,
+    store: &Arc<dyn Store>,
+) -> anyhow::Result<Arc<ControllerSettings>> {
+    let settings = configuration.controllers.settings()?;
+    Ok(Arc::new(ControllerSettings { restores: Some(LastRestore::of(store)), ..settings }))
 }
 
 /// Returns the readiness checks of files and of the store.
@@ -520,6 +529,7 @@ fn settings(
     data: &Path,
     metrics: Registry,
     force: &CancellationToken,
+    encryption: &EncryptionKeys,
 ) -> anyhow::Result<Settings> {
     Ok(Settings {
         reads_at_once: configuration.limits.reads_at_once,
@@ -529,11 +539,10 @@ fn settings(
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,
         shutdown_delay: configuration.shutdown_delay()?,
-    encryption: &EncryptionKeys,
         watch_grace: configuration.watch_grace()?,
         force: force.clone(),
+        check_reasons: vec![encryption.check_reason()],
         metrics,
         ..Settings::default()
     })
 }
-        check_reasons: vec![encryption.check_reason()],
