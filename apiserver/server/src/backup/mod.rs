@@ -7,10 +7,11 @@ mod included_keys;
 mod key_file;
 mod location;
 mod migrate;
+mod objects;
 mod remote;
 mod restore;
-mod retention;
 mod restored;
+mod retention;
 mod schedule;
 mod service;
 #[cfg(test)]
@@ -32,8 +33,8 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use self::location::{Location, Source};
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
-pub(crate) use self::schedule::{BackupMetrics, Backups};
 pub(crate) use self::restored::LastRestore;
+pub(crate) use self::schedule::{BackupMetrics, Backups};
 pub(crate) use self::service::BackupService;
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};
 use crate::config::{Backup, Destination, ServerConfiguration};
@@ -132,6 +133,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
             key.fingerprint()
         );
         return Ok(output::print(&text)?);
+    }
+    if let Some(namespace) = &arguments.connection.namespace {
+        return objects::run(arguments, namespace);
     }
     if arguments.connection.kubeconfig.is_some() || arguments.connection.context.is_some() {
         return block_on(through_server::run(arguments));

@@ -41,6 +41,12 @@ pub(crate) struct BackupArguments {
     /// File with the recovery key that `capstan init` printed
     #[arg(long, value_name = "FILE", requires = "include_keys")]
     pub(crate) recovery_key_file: Option<PathBuf>,
+    /// Write this Cluster of --namespace, all that belongs to it, and its credentials, as YAML files to a new directory,
+    /// given by --to. Without --cluster, --namespace selects all objects in it. `clusterctl move --from-directory` reads
+    /// them. Clusters are written as paused, and Secrets plain. This is no backup
+    #[arg(long, value_name = "NAME", requires = "namespace")]
+    #[arg(conflicts_with_all = ["key_file", "include_keys", "kubeconfig", "context"])]
+    pub(crate) cluster: Option<String>,
     /// Server that writes the backup
     #[command(flatten, next_help_heading = "Backup through a running server")]
     pub(crate) connection: ConnectionArguments,
