@@ -113,7 +113,7 @@ fn status(quota: &Quota, used: &Amounts) -> ResourceQuotaStatus {
     let map = |amounts: &Amounts| {
         let entries =
             amounts.names().map(|name| (name.to_owned(), Quantity(canonical(amounts.of_name(name)))));
-        Some(entries.collect())
+        Some(entries.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty())
     };
     ResourceQuotaStatus { hard: map(&hard), used: map(&used) }
 }
@@ -132,5 +132,11 @@ mod tests {
         let used = Amounts::of(&json!({"count/secrets": 3, "count/configmaps": 9}));
         let status = serde_json::to_value(status(&quota, &used)).unwrap();
         assert_eq!(status, json!({"hard": {"count/secrets": "1k"}, "used": {"count/secrets": "3"}}));
+    }
+
+    #[test]
+    fn a_quota_without_amounts_has_an_empty_status() {
+        let quota = Quota::of(&json!({"metadata": {"name": "q"}, "spec": {}}));
+        assert_eq!(serde_json::to_value(status(&quota, &Amounts::default())).unwrap(), json!({}));
     }
 }

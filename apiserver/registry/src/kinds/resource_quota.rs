@@ -34,6 +34,10 @@ const STANDARD: [&str; 19] = [
     "services.nodeports",
 ];
 
+/// Errors of another name without a group. Upstream has two checks.
+const NOT_STANDARD: [&str; 2] =
+    ["must be a standard resource type or fully qualified", "must be a standard resource for quota"];
+
 /// Strategy of ResourceQuota.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResourceQuotaStrategy;
@@ -43,18 +47,34 @@ impl Strategy for ResourceQuotaStrategy {
         true
     }
 
-    /// Writes numbers as texts, which typed clients expect.
+    /// Writes numbers as texts, which typed clients expect, and removes amounts without names.
     fn canonicalize(&self, new: &mut Value) {
         for part in ["spec", "status"] {
+            let Some(part) = new.get_mut(part).and_then(Value::as_object_mut) else { continue };
             for field in ["hard", "used"] {
-                let amounts = new.get_mut(part).and_then(|part| part.get_mut(field));
-                for amount in amounts.and_then(Value::as_object_mut).into_iter().flatten().map(|(_, it)| it) {
+                let amounts = part.get_mut(field).and_then(Value::as_object_mut);
+                for amount in amounts.into_iter().flatten().map(|(_, it)| it) {
                     if let Some(number) = amount.as_i64() {
                         *amount = json!(canonical(number));
                     }
                 }
+                if part.get(field) == Some(&json!({})) {
+                    part.remove(field);
+                }
             }
         }
+    }
+
+    /// Sets `spec` and `status`, which upstream's type always has.
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        let Some(root) = new.as_object_mut() else { return };
+        for part in ["spec", "status"] {
+            root.entry(part).or_insert_with(|| json!({}));
+        }
+    }
+
+    fn reads_status(&self) -> bool {
+        true
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
@@ -64,10 +84,11 @@ impl Strategy for ResourceQuotaStrategy {
         {
             let path = at.key(name);
             let wrong = qualified_name_errors(name).into_iter();
-            errors.extend(wrong.map(|why| FieldError::invalid_text(path.clone(), name, &why)));
+            errors.extend(wrong.map(|why| FieldError::invalid(path.clone(), &json!(name), &why)));
             if !name.contains('/') && !STANDARD.contains(&name.as_str()) {
-                let why = "must be a standard resource for quota";
-                errors.push(FieldError::invalid_text(path.clone(), name, why));
+                for why in NOT_STANDARD {
+                    errors.push(FieldError::invalid(path.clone(), &json!(name), why));
+                }
             }
             if whole(quantity).is_some_and(|amount| amount < 0) {
                 let why = "must be greater than or equal to 0";
@@ -170,7 +191,7 @@ mod tests {
             ("requests.cpu", json!("1500m"), None),
             ("secrets", json!("-1"), Some("must be greater than or equal to 0")),
             ("count/secrets", json!("1500m"), Some("must be an integer")),
-            ("machines", json!("5"), Some("must be a standard resource for quota")),
+            ("machines", json!("5"), Some("must be a standard resource type or fully qualified")),
             ("count/a b", json!("5"), Some("")),
         ];
         for (name, amount, expected) in table {
@@ -191,6 +212,10 @@ mod tests {
             "status": {"hard": {"count/a": "2", "limits.cpu": "1"}, "used": {"count/a": "1"}}});
         ResourceQuotaStrategy.canonicalize(&mut quota);
         assert_eq!(quota["spec"]["hard"], json!({"a": "1k", "b": "7"}));
+        let mut empty = json!({"spec": {"hard": {}}});
+        ResourceQuotaStrategy.canonicalize(&mut empty);
+        ResourceQuotaStrategy.prepare(&mut empty, None);
+        assert_eq!(empty, json!({"spec": {}, "status": {}}), "as upstream's type");
         let cells = cells(&quota, Timestamp::now());
         assert_eq!(cells[..3], [json!("q"), json!("count/a: 1/2"), json!("limits.cpu: 0/1")]);
     }
