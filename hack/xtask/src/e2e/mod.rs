@@ -22,6 +22,7 @@ mod reference;
 mod service_accounts;
 mod takeover;
 mod templates;
+mod versions;
 mod workflows;
 
 use std::io::Write;
@@ -133,7 +134,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Run only one part: boot documents, hollow clusters, manifests and chart, three machines without a host, an outage
-    /// of the host, workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real OpenStack,
+    /// of the host, two releases side by side, workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real OpenStack,
     /// or real nodes in it
     #[arg(long)]
     only: Option<Part>,
@@ -163,6 +164,7 @@ enum Part {
     Clients,
     Conformance,
     Outage,
+    Versions,
     Openstack,
     Guests,
 }
@@ -178,6 +180,7 @@ impl Part {
             Self::Clients => "clients",
             Self::Conformance => "conformance",
             Self::Outage => "outage",
+            Self::Versions => "versions",
             Self::Openstack => "openstack",
             Self::Guests => "guests",
         }
@@ -196,6 +199,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if arguments.only == Some(Part::Hollow) {
         hollow_clusters(&[], &mut outcome)?;
+        return outcome.finish();
+    }
+    if arguments.only == Some(Part::Versions) {
+        two_releases(&[], &mut outcome)?;
         return outcome.finish();
     }
     if let Some(part @ (Part::Package | Part::Install)) = arguments.only {
@@ -219,6 +226,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         documents(&programs, &mut outcome)?;
         hollow_clusters(&programs, &mut outcome)?;
+        two_releases(&programs, &mut outcome)?;
         packaged(&mut outcome)?;
         outage(&mut outcome)?;
         installed(&mut outcome)?;
@@ -270,6 +278,18 @@ fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> any
     hollow::run(programs)?;
     outcome.passed += hollow::COUNT;
     outcome.add(Part::Hollow.name(), started.elapsed());
+    Ok(())
+}
+
+/// Replaces three replicas by another release and back. Needs no lab.
+fn two_releases(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let previous = versions::previous()?;
+    outcome.add("versions, build", started.elapsed());
+    let started = Instant::now();
+    versions::run(programs, &previous)?;
+    outcome.passed += versions::COUNT;
+    outcome.add(Part::Versions.name(), started.elapsed());
     Ok(())
 }
 
