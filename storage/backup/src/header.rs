@@ -48,7 +48,7 @@ pub struct Header {
     pub encryption_keys: Vec<String>,
     /// Fingerprint of the backup key. The writer sets it.
     pub backup_key: String,
-    /// Keys of the installation, as [`BackupKey::seal`] returns them. Empty if the file has none.
+    /// Keys of the installation, as [`crate::BackupKey::seal`] returns them. Empty if the file has none.
     pub keys: String,
 }
 
