@@ -1,23 +1,11 @@
 //! Tests of the files in `manifests` that no cluster reads.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{prerequisites, run};
 
 /// Highest exposure that `systemd-analyze security` may find, in tenths. A unit without settings has 96.
 const EXPOSURE: &str = "--threshold=20";
-
-/// Returns promtool, if this machine has it or can get it from Debian.
-fn promtool() -> Option<PathBuf> {
-    if run::is_there("promtool") {
-        return Some("promtool".into());
-    }
-    run::is_there("apt-get")
-        .then(prerequisites::promtool)?
-        .inspect_err(|error| eprintln!("no promtool: {error:#}"))
-        .ok()
-}
 
 /// Runs a program on the unit. Returns false if this machine does not have the program.
 fn analyze(arguments: &[&str]) -> bool {
@@ -74,14 +62,16 @@ fn the_prometheus_operator_gets_each_alert() {
 fn each_alert_fires_in_its_case_and_none_in_a_healthy_installation() {
     let directory = run::root().unwrap().join("manifests/prometheus");
     let rules = std::fs::read_to_string(directory.join("rules.yaml")).unwrap();
-    let tests = std::fs::read_to_string(directory.join("tests.yaml")).unwrap();
+    let cases = ["tests.yaml", "tests-of-days.yaml"];
+    let tests = cases.map(|file| std::fs::read_to_string(directory.join(file)).unwrap()).concat();
     let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert!(alerts.len() > 10, "{alerts:?}");
     for alert in alerts {
         assert!(tests.contains(&format!("- name: {alert}\n")), "{alert} has no case");
     }
-    let Some(promtool) = promtool() else { return };
-    for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"]] {
+    let promtool = prerequisites::promtool().unwrap();
+    let test = cases.map(|file| ["test", "rules", file]);
+    for arguments in [["check", "rules", "rules.yaml"]].into_iter().chain(test) {
         let output = Command::new(&promtool).args(arguments).current_dir(&directory).output().unwrap();
         assert!(
             output.status.success(),

@@ -20,9 +20,9 @@ use programs::Program;
 /// cores.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Programs that run after all others, one at a time: they measure the time to a response while parts of the server are
-/// unavailable.
-const ALONE: [(&str, &str); 1] = [("apiserver-server", "guest")];
+/// Programs that run after all others, one at a time: `guest` measures the time to a response while parts of the server
+/// are unavailable, and `corpus` has one thread, which waits for minutes beside the threads of the scenarios.
+const ALONE: [(&str, &str); 2] = [("tests-fuzz", "corpus"), ("apiserver-server", "guest")];
 
 /// Number of scenarios of one program that run at the same time: each has a server and a cloud of its own, and mostly
 /// waits.
@@ -31,7 +31,7 @@ const SCENARIOS: &str = "6";
 /// Long suites, which run only with `--all`.
 const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
-/// Runs the tests that need only cargo, etcd, moto and Swift.
+/// Runs the tests that need only cargo, etcd, moto, promtool and Swift.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Run the long proofs, too: histories with injected errors, scenarios with every step cut, the fuzz corpus
@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ("CAPSTAN_MOTO", prerequisites::moto()?),
     ];
     prerequisites::swift()?;
+    prerequisites::promtool()?;
     let (mut suites, started) = (Suites::new("test"), Instant::now());
     let mut programs = programs::build()?;
     suites.add("build", started.elapsed());
