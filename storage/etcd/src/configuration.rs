@@ -7,6 +7,9 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use crate::{LARGEST_VALUE, Seen};
 
+/// Default of [`EtcdConfiguration::observation`]: many renewals of the Lease of the controllers, and one of each lock.
+const OBSERVATION: Duration = Duration::from_secs(60);
+
 /// Configuration of the connection to etcd.
 #[derive(Clone)]
 pub struct EtcdConfiguration {
@@ -31,6 +34,9 @@ pub struct EtcdConfiguration {
     pub prefix: String,
     /// Newest state of the store in an earlier run of this server. Default: none.
     pub seen: Option<Seen>,
+    /// Time for which a store with data and without a record is observed: another program that writes then is a server of
+    /// an older release, and the store is refused. Default: 60 s.
+    pub observation: Duration,
     /// Uses a store again whose objects were migrated to another one. Default: false.
     pub accept_migrated: bool,
 }
@@ -47,6 +53,7 @@ impl Default for EtcdConfiguration {
             largest_value: LARGEST_VALUE,
             prefix: "/capstan/".to_owned(),
             seen: None,
+            observation: OBSERVATION,
             accept_migrated: false,
         }
     }

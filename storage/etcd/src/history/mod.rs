@@ -11,6 +11,7 @@
 mod form;
 mod incarnation;
 mod marked_record;
+mod older_servers;
 mod record;
 mod replacement;
 mod settle;
@@ -88,6 +89,9 @@ impl History {
     pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
         let EtcdConfiguration { prefix, seen, accept_migrated, .. } = configuration;
         let key = record_key(prefix);
+        if seen.is_none() {
+            older_servers::refuse(&calls, &key, configuration.observation).await?;
+        }
         let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated, None).await?;
         Ok(Self::of(calls, key, incarnation))
     }

@@ -116,3 +116,48 @@ async fn hv_23_a_value_in_a_form_that_another_server_has_just_committed_is_not_c
     until("a").await;
     assert_eq!((other.form(), other.stray_writes()), (Form::of(4), 0));
 }
+
+#[tokio::test]
+async fn hv_23_the_record_is_not_written_while_a_server_of_an_older_release_writes() {
+    let server = Server::start(Release::Current);
+    let connect = || {
+        let observation = Duration::from_secs(2);
+        EtcdStore::connect(EtcdConfiguration {
+            endpoints: vec![server.endpoint()],
+            observation,
+            ..Default::default()
+        })
+    };
+    let mut older = Client::connect([server.endpoint()], None).await.unwrap();
+    older.put("/capstan/lease", "0", None).await.unwrap();
+    older.put("/other/program", "0", None).await.unwrap();
+    let mut renewing = older.clone();
+    let renewals = tokio::spawn(async move {
+        for number in 1.. {
+            renewing.put("/capstan/lease", number.to_string(), None).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    let refused = connect().await.unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{text}");
+    assert!(text.contains("/capstan/lease") && text.contains("stop all servers of older releases"), "{text}");
+    assert_eq!(older.get("/capstan/meta/store", None).await.unwrap().count(), 0, "nothing was written");
+
+    renewals.abort();
+    let _ = renewals.await;
+    let mut beside = older.clone();
+    let others = tokio::spawn(async move {
+        for number in 1.. {
+            beside.put("/other/program", number.to_string(), None).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let store = connect().await.unwrap();
+    others.abort();
+    assert_eq!(store.form(), Form::of(3), "values of an older release stay readable for it");
+    // A later server finds the record, and observes nothing.
+    let begun = std::time::Instant::now();
+    connect().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
