@@ -167,13 +167,15 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Creates a client certificate, signed by the CA in a data directory. Creates the CA and the directory if needed.
+/// Creates a client certificate, signed by the CA in a data directory. Creates the CA and the directory if needed. An
+/// empty `group` is none.
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read or written.
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;
-    let pair = authority.client(user, &[group.to_owned()], None, lifetime)?;
+    let groups: Vec<String> = [group].into_iter().filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let pair = authority.client(user, &groups, None, lifetime)?;
     Ok(Credentials { ca: authority.certificate().to_owned(), certificate: pair.certificate, key: pair.key })
 }

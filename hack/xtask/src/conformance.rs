@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::e2e::{Lab, Process, Reference, Server, Tools, until};
 use crate::{prerequisites, run};
@@ -33,6 +33,9 @@ enum Task {
     },
     /// Replay the requests on the embedded store, and compare the responses with the recorded ones
     Compare {
+        /// Cases to replay
+        #[arg(long, value_enum, default_value_t = Part::Responses)]
+        part: Part,
         /// Only cases whose `area/name` contains this text
         #[arg(long, default_value = "")]
         only: String,
@@ -45,6 +48,9 @@ enum Task {
     },
     /// Send the requests to a real kube-apiserver, and write its responses to goldens/
     Record {
+        /// Cases to record
+        #[arg(long, value_enum, default_value_t = Part::Responses)]
+        part: Part,
         /// Only cases whose `area/name` contains this text
         #[arg(long, default_value = "")]
         only: String,
@@ -55,6 +61,28 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+}
+
+/// Part of the suite: a directory with cases, recorded results and known differences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Responses to requests
+    Responses,
+    /// Events of the audit log
+    Audit,
+    /// Refusals and status of quotas
+    Quota,
+}
+
+impl Part {
+    /// Returns the name of its directory in tests/conformance.
+    const fn directory(self) -> &'static str {
+        match self {
+            Self::Responses => "",
+            Self::Audit => "audit",
+            Self::Quota => "quota",
+        }
+    }
 }
 
 /// Builds the program of the suite and runs the task.
@@ -68,20 +96,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             // One process, so that a signal to this process stops the server.
             Err(command.exec()).with_context(|| format!("{}: cannot be run", suite.program.display()))
         }
-        Task::Compare { only, all, prune } => {
+        Task::Compare { part, only, all, prune } => {
             let mut more = vec!["--only", only.as_str()];
             more.extend(all.then_some("--all"));
             more.extend(prune.then_some("--prune"));
-            suite.embedded(&more)
+            suite.embedded(*part, &more)
         }
-        Task::Record { only } => {
+        Task::Record { part, only } => {
             prerequisites::lab()?;
-            let reference = Reference::start(&tools(&suite)?)?;
-            suite.send("record", &reference.target(), &["--only", only])
+            let reference = suite.reference()?;
+            suite.send("record", *part, &reference.target(), &reference.audit_log(), &["--only", only])
         }
         Task::RecordRbac { seed } => {
             prerequisites::lab()?;
-            let reference = Reference::start(&tools(&suite)?)?;
+            let reference = suite.reference()?;
             let mut command = Command::new(&suite.program);
             command.arg("record-rbac").args(reference.target()).args(["--seed", &seed.to_string()]);
             run::shown(command.arg("--file").arg(suite.files.join("rbac/recorded.json")))
@@ -89,28 +117,41 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Runs the live comparison: the recorded responses with a real kube-apiserver, and then with Capstan on both stores,
+/// Runs the live comparison: the recorded results with a real kube-apiserver, and then with Capstan on both stores,
 /// directly and through a host. Returns the number of comparisons.
 pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
     let suite = Suite::built()?;
-    let tools = tools(&suite)?;
-    one("a real kube-apiserver returns the recorded responses", || {
-        let reference = Reference::start(&tools)?;
-        suite.send("compare", &reference.target(), &["--real"])
-    })?;
+    let reference = suite.reference()?;
+    for (name, part) in [
+        ("a real kube-apiserver returns the recorded responses", Part::Responses),
+        ("a real kube-apiserver writes the recorded audit events", Part::Audit),
+        ("a real kube-apiserver enforces quotas as recorded", Part::Quota),
+    ] {
+        one(name, || suite.send("compare", part, &reference.target(), &reference.audit_log(), &["--real"]))?;
+    }
+    drop(reference);
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
     let server = Server { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET };
     lab.serve_with(server).map_err(keep)?;
+    let compare = |target: &[String], more: &[&str]| {
+        suite.send("compare", Part::Responses, target, Path::new(""), more)
+    };
     one("Capstan with etcd returns the recorded responses, directly", || {
-        suite.send("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
+        compare(&lab.direct_target(&suite.program)?, &["--prefix", "d-"])
     })
     .map_err(keep)?;
     one("Capstan with etcd returns the recorded responses, through a host", || {
-        suite.send("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
+        compare(&lab.host_target(), &["--prefix", "h-", "--through-host"])
     })
     .map_err(keep)?;
-    one("Capstan with the embedded store returns the recorded responses", || suite.embedded(&[]))?;
-    Ok(4)
+    for (name, part) in [
+        ("Capstan with the embedded store returns the recorded responses", Part::Responses),
+        ("Capstan writes the recorded audit events under the same policy", Part::Audit),
+        ("Capstan enforces quotas as recorded", Part::Quota),
+    ] {
+        one(name, || suite.embedded(part, &[]))?;
+    }
+    Ok(8)
 }
 
 fn one(name: &str, comparison: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -151,18 +192,38 @@ impl Suite {
         Ok(Self { program: run::target()?.join("debug/conformance"), files })
     }
 
-    /// Sends the requests to a server, and compares or records the responses.
-    fn send(&self, task: &str, target: &[String], more: &[&str]) -> anyhow::Result<()> {
+    /// Starts a real kube-apiserver with the audit policy of the suite.
+    fn reference(&self) -> anyhow::Result<Reference> {
+        Reference::start(&tools(self)?, &self.audit_policy())
+    }
+
+    fn audit_policy(&self) -> PathBuf {
+        self.files.join("audit/policy.yaml")
+    }
+
+    /// Sends the requests of a part to a server, and compares or records the results. `log`: the audit log of the server.
+    fn send(
+        &self,
+        task: &str,
+        part: Part,
+        target: &[String],
+        log: &Path,
+        more: &[&str],
+    ) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
-        command.arg(task).arg("--suite").arg(&self.files).args(target).args(more);
+        command.arg(task).arg("--suite").arg(self.files.join(part.directory())).args(target).args(more);
+        if part == Part::Audit {
+            command.arg("--audit-log").arg(log);
+        }
         run::shown(&mut command)
     }
 
-    /// Starts a server on the embedded store, and compares its responses.
-    fn embedded(&self, more: &[&str]) -> anyhow::Result<()> {
-        let home = std::env::temp_dir().join(format!("capstan-conformance-{}", std::process::id()));
+    /// Starts a server on the embedded store, and compares its results.
+    fn embedded(&self, part: Part, more: &[&str]) -> anyhow::Result<()> {
+        let name = format!("capstan-conformance-{}-{}", std::process::id(), part.directory());
+        let home = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&home)?;
-        let result = self.in_home(&home, more);
+        let result = self.in_home(&home, part, more);
         match &result {
             Ok(()) => std::fs::remove_dir_all(&home)?,
             Err(_) => eprintln!("the server's log is in {}", home.join("server.log").display()),
@@ -170,10 +231,15 @@ impl Suite {
         result
     }
 
-    fn in_home(&self, home: &Path, more: &[&str]) -> anyhow::Result<()> {
+    fn in_home(&self, home: &Path, part: Part, more: &[&str]) -> anyhow::Result<()> {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let mut command = Command::new(&self.program);
         command.args(["serve", "--with-parent", "--port", &port.to_string(), "--dir"]).arg(home);
+        match part {
+            Part::Responses => &mut command,
+            Part::Audit => command.arg("--audit-policy").arg(self.audit_policy()),
+            Part::Quota => command.arg("--controllers"),
+        };
         let mut server = Process::start("conformance", &mut command, &home.join("server.log"))?;
         let address = format!("127.0.0.1:{port}");
         until("the server accepts connections", || {
@@ -182,7 +248,7 @@ impl Suite {
         })?;
         let file = |name: &str| home.join(name).display().to_string();
         let target = target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
-        self.send("compare", &target, more)
+        self.send("compare", part, &target, &home.join("data/audit/audit.log"), more)
     }
 }
 

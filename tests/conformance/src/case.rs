@@ -45,14 +45,20 @@ pub struct SuiteCase {
 /// One request, and the selection of its response that is compared.
 ///
 /// In any text, `{name}` is replaced: `{ns}` by the case's namespace, `{w}` and `{wb}` by the path of its
-/// Widgets in v1 and v1beta1, the name of a value that an earlier step saved by that value, and
-/// `{repeat:x:9}` by nine x.
+/// Widgets in v1 and v1beta1, `{q}` by the path of its ResourceQuotas, the name of a value that an earlier step saved by
+/// that value, and `{repeat:x:9}` by nine x.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestStep {
     /// Method and path with query, as in an HTTP request line.
     #[serde(rename = "do")]
     pub request: String,
+    /// Name of the user that sends the request. Default: the administrator.
+    pub user: Option<String>,
+    /// Values that the response must have, by JSON pointer. The request is repeated until it has them, for half a minute
+    /// at most: some values are written by controllers.
+    #[serde(default)]
+    pub until: BTreeMap<String, Value>,
     /// Request headers. If there is a body and no Content-Type, application/json is sent; an empty value
     /// sends no header.
     #[serde(default)]

@@ -21,7 +21,7 @@ pub struct KnownDifferences {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KnownDifference {
-    /// `area/case`.
+    /// `area/case`, or `area/*` for all cases of an area.
     pub case: String,
     /// The field, or a field above it.
     pub field: String,
@@ -93,7 +93,7 @@ impl KnownDifferences {
         let applicable: Vec<&KnownDifference> =
             self.differences.iter().filter(|entry| through_host || !entry.through_host).collect();
         let covers =
-            |entry: &KnownDifference, one: &Difference| entry.case == one.case && entry.covers(&one.field);
+            |entry: &KnownDifference, one: &Difference| entry.is_of(&one.case) && entry.covers(&one.field);
         let stale = applicable.iter().filter(|entry| entry.through_host == through_host);
         let stale = stale.filter(|entry| !found.iter().any(|one| covers(entry, one)));
         let stale = stale.map(|entry| KnownDifference::clone(entry)).collect();
@@ -106,6 +106,13 @@ impl KnownDifferences {
 const SHORTEST_REASON: usize = 10;
 
 impl KnownDifference {
+    fn is_of(&self, case: &str) -> bool {
+        match self.case.strip_suffix('*') {
+            Some(area) => case.starts_with(area),
+            None => self.case == case,
+        }
+    }
+
     fn covers(&self, field: &str) -> bool {
         field.strip_prefix(&self.field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }

@@ -1,8 +1,10 @@
-//! Differential suite: requests whose responses are compared with those of a real kube-apiserver.
+//! Differential suite: requests whose responses, and whose audit events, are compared with those of a real
+//! kube-apiserver.
 //!
 //! `cases/` has the requests, `goldens/` the responses of the real server, `differences.yaml` the known
 //! differences of Capstan with their reasons. See `docs/conformance.md`.
 
+mod audit;
 mod case;
 mod client;
 mod compare;

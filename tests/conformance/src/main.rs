@@ -74,9 +74,12 @@ struct TargetArguments {
 struct RunArguments {
     #[command(flatten)]
     target: TargetArguments,
-    /// The directory tests/conformance
+    /// The directory tests/conformance, or its directory audit or quota
     #[arg(long)]
     suite: PathBuf,
+    /// Compare the events of the server's audit log, not its responses
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
     /// Prefix of the names of namespaces, for another run against the same server
     #[arg(long, default_value = "")]
     prefix: String,
@@ -130,6 +133,17 @@ impl TargetArguments {
     fn client(&self) -> anyhow::Result<Client> {
         Client::new(&self.server, &self.ca, &self.cert, &self.key)
     }
+
+    /// Returns the clients of other users. Their certificates are beside that of the administrator.
+    fn users(&self) -> anyhow::Result<BTreeMap<String, Client>> {
+        let file = |name: &str| self.cert.with_file_name(name);
+        let (certificate, key) = (file("alice.crt"), file("alice.key"));
+        if !certificate.exists() {
+            return Ok(BTreeMap::new());
+        }
+        let alice = Client::new(&self.server, &self.ca, &certificate, &key)?;
+        Ok(BTreeMap::from([("alice".to_owned(), alice)]))
+    }
 }
 
 impl RunArguments {
@@ -137,11 +151,15 @@ impl RunArguments {
         let areas = Area::load(&self.suite.join("cases"))?;
         let target = ServerUnderTest {
             client: self.target.client()?,
+            users: self.target.users()?,
             prefix: self.prefix.clone(),
             through_host: self.through_host,
             real,
         };
-        target.run(&areas, &self.only).await
+        match &self.audit_log {
+            None => target.run(&areas, &self.only).await,
+            Some(log) => target.run_audited(&areas, &self.only, log).await,
+        }
     }
 
     fn recorded(&self) -> anyhow::Result<Transcripts> {

@@ -107,6 +107,12 @@ impl Normalizer {
         Exchange { request, status: response.status, headers, body }
     }
 
+    /// Returns a document, normalized.
+    pub(crate) fn document(&mut self, mut document: Value) -> Value {
+        self.value(&mut document, "");
+        document
+    }
+
     fn headers(&mut self, headers: &HeaderMap) -> BTreeMap<String, Value> {
         let mut kept = BTreeMap::new();
         for name in VALUES {

@@ -1,6 +1,7 @@
 //! Runner of the suite: sends the requests of the cases, and keeps the normalized responses.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use base64::Engine;
@@ -21,14 +22,30 @@ use crate::transcript::{Transcript, Transcripts};
 /// Number of cases that run concurrently: some of them wait for streams.
 const CONCURRENT_CASES: usize = 12;
 
+/// Longest wait for a value that a controller writes: those of a kube-controller-manager take some seconds.
+const UNTIL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two requests for such a value.
+const UNTIL_PAUSE: Duration = Duration::from_millis(200);
+
 /// User agent of requests for which the case names none.
 const DEFAULT_USER_AGENT: &str = "conformance/1";
+
+/// Case with the responses to its steps.
+pub(crate) struct PlayedCase<'a> {
+    /// `area/name`.
+    pub(crate) id: String,
+    pub(crate) case: &'a SuiteCase,
+    pub(crate) responses: Vec<ReceivedResponse>,
+}
 
 /// Server under test.
 #[derive(Debug, Clone)]
 pub struct ServerUnderTest {
     /// Client of the server.
     pub client: Client,
+    /// Clients of other users, by name.
+    pub users: BTreeMap<String, Client>,
     /// Prefix of the names of namespaces, so that one server can run the suite more than once.
     pub prefix: String,
     /// True if requests go through a host cluster, which answers some paths itself.
@@ -44,6 +61,16 @@ impl ServerUnderTest {
     /// # Errors
     /// Returns an error if the server does not respond, or a case's preparation fails.
     pub async fn run(&self, areas: &[Area], filter: &str) -> anyhow::Result<Transcripts> {
+        let played = self.play(areas, filter).await?;
+        Ok(played.into_iter().map(|played| (played.id.clone(), self.transcript(&played))).collect())
+    }
+
+    /// Sends the requests of every case whose `area/name` contains `filter`.
+    pub(crate) async fn play<'a>(
+        &self,
+        areas: &'a [Area],
+        filter: &str,
+    ) -> anyhow::Result<Vec<PlayedCase<'a>>> {
         let cases = areas.iter().flat_map(|area| area.cases.iter().map(move |case| (area, case)));
         let cases = cases.filter(|(area, case)| !self.through_host || !(area.direct || case.direct));
         let cases: Vec<_> = cases
@@ -51,40 +78,31 @@ impl ServerUnderTest {
             .filter(|(id, _)| id.contains(filter))
             .collect();
         let results = futures::stream::iter(cases).map(|(id, case)| async move {
-            let transcript = self.case(case).await.with_context(|| id.clone())?;
-            anyhow::Ok((id, transcript))
+            let responses = self.case(case).await.with_context(|| id.clone())?;
+            anyhow::Ok(PlayedCase { id, case, responses })
         });
         results.buffer_unordered(CONCURRENT_CASES).try_collect().await
     }
 
-    async fn case(&self, case: &SuiteCase) -> anyhow::Result<Transcript> {
-        let namespace = format!("{}{}", self.prefix, case.name);
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    fn transcript(&self, played: &PlayedCase<'_>) -> Transcript {
+        let case = played.case;
+        let mut normalizer = Normalizer::new(&self.namespace(case), case.managed, self.through_host);
+        let steps = case.steps.iter().zip(&played.responses);
+        steps.map(|(step, response)| normalizer.normalized(step, response)).collect()
+    }
+
+    /// Returns the name of the namespace of a case.
+    pub(crate) fn namespace(&self, case: &SuiteCase) -> String {
+        format!("{}{}", self.prefix, case.name)
+    }
+
+    async fn case(&self, case: &SuiteCase) -> anyhow::Result<Vec<ReceivedResponse>> {
+        let namespace = self.namespace(case);
         let mut variables = Variables::new(&namespace);
-        let create = RequestStep {
-            request: "POST /api/v1/namespaces".to_owned(),
-            body: Some(object),
-            ..RequestStep::default()
-        };
-        let made = self.send(&create, &variables).await?;
-        if made.status != 201 {
-            bail!("namespace {namespace}: {}", String::from_utf8_lossy(&made.body));
-        }
-        let mut normalizer = Normalizer::new(&namespace, case.managed, self.through_host);
-        let mut transcript = Transcript::new();
-        for object in &case.given {
-            let step = RequestStep {
-                request: "POST {w}".to_owned(),
-                widget: Some(object.clone()),
-                ..RequestStep::default()
-            };
-            let made = self.send(&step, &variables).await?;
-            if made.status != 201 {
-                bail!("given {object}: {}", String::from_utf8_lossy(&made.body));
-            }
-        }
+        self.prepare(case, &namespace, &variables).await?;
+        let mut responses = Vec::new();
         for step in &case.steps {
-            let response = self.send(step, &variables).await?;
+            let response = self.send_until(step, &variables).await?;
             if let Err(error) = variables.save(step, &response)
                 && self.real
             {
@@ -93,9 +111,49 @@ impl ServerUnderTest {
             if self.real && step.setup && response.status >= 300 {
                 bail!("{}: {} {}", step.request, response.status, String::from_utf8_lossy(&response.body));
             }
-            transcript.push(normalizer.normalized(step, &response));
+            responses.push(response);
         }
-        Ok(transcript)
+        Ok(responses)
+    }
+
+    /// Creates the namespace of a case, and the Widgets that exist before its first request.
+    async fn prepare(&self, case: &SuiteCase, namespace: &str, variables: &Variables) -> anyhow::Result<()> {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let create = RequestStep {
+            request: "POST /api/v1/namespaces".to_owned(),
+            body: Some(object),
+            ..RequestStep::default()
+        };
+        let given = case.given.iter().map(|object| RequestStep {
+            request: "POST {w}".to_owned(),
+            widget: Some(object.clone()),
+            ..RequestStep::default()
+        });
+        for step in std::iter::once(create).chain(given) {
+            let made = self.send(&step, variables).await?;
+            if made.status != 201 {
+                bail!("{}: {}", step.request, String::from_utf8_lossy(&made.body));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a request until the response has the values of `until`.
+    async fn send_until(
+        &self,
+        step: &RequestStep,
+        variables: &Variables,
+    ) -> anyhow::Result<ReceivedResponse> {
+        let end = Instant::now() + UNTIL_TIMEOUT;
+        loop {
+            let response = self.send(step, variables).await?;
+            let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+            let has = |(pointer, value): (&String, &Value)| body.pointer(pointer) == Some(value);
+            if step.until.iter().all(has) || Instant::now() > end {
+                return Ok(response);
+            }
+            tokio::time::sleep(UNTIL_PAUSE).await;
+        }
     }
 
     async fn send(&self, step: &RequestStep, variables: &Variables) -> anyhow::Result<ReceivedResponse> {
@@ -113,7 +171,13 @@ impl ServerUnderTest {
         for (name, value) in step.headers.iter().filter(|(_, value)| !value.is_empty()) {
             request = request.header(name, variables.fill(value)?);
         }
-        self.client.send(request.body(Full::new(Bytes::from(body)))?, step.events).await
+        let client = match &step.user {
+            None => &self.client,
+            Some(user) => {
+                self.users.get(user).with_context(|| format!("{line}: there is no client of {user}"))?
+            }
+        };
+        client.send(request.body(Full::new(Bytes::from(body)))?, step.events).await
     }
 }
 
@@ -142,6 +206,7 @@ impl Variables {
             ("ns".to_owned(), namespace.to_owned()),
             ("w".to_owned(), widgets("v1")),
             ("wb".to_owned(), widgets("v1beta1")),
+            ("q".to_owned(), format!("/api/v1/namespaces/{namespace}/resourcequotas")),
         ]))
     }
 
