@@ -201,7 +201,7 @@ impl Replicas {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs CAPSTAN_PREVIOUS, the program of the last release with form 3"]
+#[ignore = "needs CAPSTAN_PREVIOUS, the program of the last release with form 3: cargo xtask e2e --only versions"]
 async fn hv_25_three_replicas_go_up_down_and_up_again_between_two_releases() {
     let etcd = Etcd::started();
     let mut replicas = Replicas::start(&etcd, &previous()).await;

@@ -22,6 +22,7 @@ mod reference;
 mod service_accounts;
 mod takeover;
 mod templates;
+mod versions;
 mod workflows;
 
 use std::io::Write;
@@ -134,7 +135,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 pub(crate) struct Arguments {
     /// Run only one part: boot documents, hollow clusters, manifests and chart, three machines without a host, an outage
     /// of the host, workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real OpenStack,
-    /// or real nodes in it
+    /// or real nodes in it; or two releases side by side, which run only by this flag
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -163,6 +164,7 @@ enum Part {
     Clients,
     Conformance,
     Outage,
+    Versions,
     Openstack,
     Guests,
 }
@@ -178,6 +180,7 @@ impl Part {
             Self::Clients => "clients",
             Self::Conformance => "conformance",
             Self::Outage => "outage",
+            Self::Versions => "versions",
             Self::Openstack => "openstack",
             Self::Guests => "guests",
         }
@@ -196,6 +199,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if arguments.only == Some(Part::Hollow) {
         hollow_clusters(&[], &mut outcome)?;
+        return outcome.finish();
+    }
+    if arguments.only == Some(Part::Versions) {
+        two_releases(&mut outcome)?;
         return outcome.finish();
     }
     if let Some(part @ (Part::Package | Part::Install)) = arguments.only {
@@ -270,6 +277,19 @@ fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> any
     hollow::run(programs)?;
     outcome.passed += hollow::COUNT;
     outcome.add(Part::Hollow.name(), started.elapsed());
+    Ok(())
+}
+
+/// Replaces three replicas by another release and back. Runs only by its name: the program of the other release takes ten
+/// minutes to build, and needs the history of this repository, which a clone of CI may not have.
+fn two_releases(outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let previous = versions::previous()?;
+    outcome.add("versions, build", started.elapsed());
+    let started = Instant::now();
+    versions::run(&previous)?;
+    outcome.passed += versions::COUNT;
+    outcome.add(Part::Versions.name(), started.elapsed());
     Ok(())
 }
 
