@@ -12,6 +12,9 @@ use super::certificates::Certificates;
 use super::process::Process;
 use crate::run;
 
+/// Flag for a kube-apiserver whose only authorizer is RBAC.
+const RBAC: &str = "--authorization-mode=RBAC";
+
 /// Longest wait for a condition on a busy machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -50,6 +53,8 @@ pub(crate) struct Lab {
     pub(crate) capstan_port: u16,
     pub(crate) host_port: u16,
     etcd_url: String,
+    /// Flags of kube-apiserver that select its authorizers.
+    authorization: Vec<String>,
     home: PathBuf,
     keep: RefCell<bool>,
 }
@@ -65,6 +70,11 @@ impl Lab {
 
     /// Starts a host without Capstan.
     pub(super) fn host(tools: Tools) -> anyhow::Result<Self> {
+        Self::host_with(tools, vec![RBAC.to_owned()])
+    }
+
+    /// Starts a host without Capstan, with these flags that select its authorizers.
+    pub(super) fn host_with(tools: Tools, authorization: Vec<String>) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-e2e-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::create(&home.join("pki"))?;
@@ -86,6 +96,7 @@ impl Lab {
             capstan_port,
             host_port: host,
             etcd_url,
+            authorization,
             home,
             keep: RefCell::new(false),
         };
@@ -95,9 +106,12 @@ impl Lab {
 
     /// Starts the host's kube-apiserver, also after it was killed, and waits until it is ready.
     pub(super) fn start_host(&self) -> anyhow::Result<()> {
-        let (tools, certificates) = (&self.tools, &self.certificates);
-        let mut process =
-            start_kube_apiserver(tools, &self.home, certificates, &self.etcd_url, self.host_port)?;
+        let (program, certificates) = (&self.tools.kube_apiserver, &self.certificates);
+        let mut command =
+            kube_apiserver_without_authorizer(program, certificates, &self.etcd_url, self.host_port);
+        command.args(&self.authorization);
+        let log = self.home.join("log/kube-apiserver.log");
+        let mut process = Process::start("kube-apiserver", &mut command, &log)?;
         until("kube-apiserver is ready", || {
             process.check()?;
             Ok(self.try_kubectl("admin", &["get", "--raw", "/readyz"])?.1 == "ok")
@@ -126,11 +140,17 @@ impl Lab {
 
     /// Applies the manifests of Capstan to the host, as the README describes.
     pub(super) fn register(&self) -> anyhow::Result<()> {
+        self.register_with(&[])
+    }
+
+    /// The same, with further options of `capstan host manifests`.
+    pub(super) fn register_with(&self, options: &[&str]) -> anyhow::Result<()> {
         let port = self.capstan_port.to_string();
         let mut print = self.server.borrow().command();
         print
             .args(["host", "manifests", "--external-name", "127.0.0.1", "--port", &port, "--data-dir"])
-            .arg(self.data());
+            .arg(self.data())
+            .args(options);
         let manifests =
             run::output(print.args(["--kubeconfig", &self.certificates.path("admin.kubeconfig")]))?;
         let path = self.home.join("host.yaml");
@@ -148,12 +168,18 @@ impl Lab {
 
     /// Restarts Capstan with the settings of a file. A later start has none.
     pub(super) fn restart_with(&self, settings: &str) -> anyhow::Result<()> {
+        self.start_with(settings)?;
+        self.host_wait("admin")
+    }
+
+    /// Restarts Capstan with the settings of a file, and does not wait for the host.
+    pub(super) fn start_with(&self, settings: &str) -> anyhow::Result<()> {
         let file = self.file("capstan.yaml", settings)?;
         self.stop_capstan();
         let process =
             self.start_replica("capstan", self.capstan_port, &["--shutdown-delay", "0s", "--config", &file])?;
         *self.capstan.borrow_mut() = Some(process);
-        self.host_wait("admin")
+        Ok(())
     }
 
     /// Replaces Capstan with another program, on the same store and with the same keys.
@@ -313,6 +339,17 @@ pub(super) fn start_kube_apiserver(
 
 /// Returns the command of a kube-apiserver that needs only an etcd.
 pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: &str, port: u16) -> Command {
+    let mut command = kube_apiserver_without_authorizer(program, certificates, etcd, port);
+    command.arg(RBAC);
+    command
+}
+
+fn kube_apiserver_without_authorizer(
+    program: &Path,
+    certificates: &Certificates,
+    etcd: &str,
+    port: u16,
+) -> Command {
     let file = |name: &str| certificates.path(name);
     let mut command = Command::new(program);
     command.arg(format!("--etcd-servers={etcd}")).arg(format!("--secure-port={port}"));
@@ -322,7 +359,6 @@ pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: 
         "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--service-account-issuer=https://kubernetes.default.svc",
-        "--authorization-mode=RBAC",
         // No controller creates service accounts here.
         "--disable-admission-plugins=ServiceAccount",
         "--requestheader-allowed-names=front-proxy-client",

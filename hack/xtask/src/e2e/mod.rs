@@ -13,6 +13,7 @@ mod host_outage;
 mod install;
 mod keystone;
 mod lab;
+mod mirror;
 mod octavia;
 mod openstack;
 mod outage;
@@ -134,8 +135,9 @@ const CLOUD_SCENARIOS: [CloudScenario; 5] = [
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Run only one part: boot documents, hollow clusters, manifests and chart, three machines without a host, an outage
-    /// of the host, workflows behind a host cluster, client programs, comparison with a kube-apiserver, a real OpenStack,
-    /// or real nodes in it; or two releases side by side, which run only by this flag
+    /// of the host, the rights of its users in an outage, workflows behind a host cluster, client programs, comparison
+    /// with a kube-apiserver, a real OpenStack, or real nodes in it; or two releases side by side, which run only by
+    /// this flag
     #[arg(long)]
     only: Option<Part>,
     /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
@@ -165,6 +167,7 @@ enum Part {
     Conformance,
     Outage,
     Versions,
+    Mirror,
     Openstack,
     Guests,
 }
@@ -181,6 +184,7 @@ impl Part {
             Self::Conformance => "conformance",
             Self::Outage => "outage",
             Self::Versions => "versions",
+            Self::Mirror => "mirror",
             Self::Openstack => "openstack",
             Self::Guests => "guests",
         }
@@ -205,13 +209,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         two_releases(&mut outcome)?;
         return outcome.finish();
     }
-    if let Some(part @ (Part::Package | Part::Install)) = arguments.only {
+    if let Some(part @ (Part::Package | Part::Install | Part::Mirror)) = arguments.only {
         let capstan = ["build", "--locked", "--package", "apiserver-server", "--bin", "capstan"];
         run::shown(&mut run::cargo(&capstan)?)?;
-        if part == Part::Package {
-            packaged(&mut outcome)?
-        } else {
-            installed(&mut outcome)?
+        match part {
+            Part::Package => packaged(&mut outcome)?,
+            Part::Mirror => mirror(&mut outcome)?,
+            _ => installed(&mut outcome)?,
         }
         return outcome.finish();
     }
@@ -228,6 +232,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         hollow_clusters(&programs, &mut outcome)?;
         packaged(&mut outcome)?;
         outage(&mut outcome)?;
+        mirror(&mut outcome)?;
         installed(&mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
@@ -309,6 +314,15 @@ fn outage(outcome: &mut Outcome) -> anyhow::Result<()> {
     outage::run(tools()?)?;
     outcome.passed += outage::COUNT;
     outcome.add(Part::Outage.name(), started.elapsed());
+    Ok(())
+}
+
+/// Lets the host die, and compares the rights of its users with those before, in a lab of its own.
+fn mirror(outcome: &mut Outcome) -> anyhow::Result<()> {
+    let started = Instant::now();
+    mirror::run(tools()?)?;
+    outcome.passed += mirror::COUNT;
+    outcome.add(Part::Mirror.name(), started.elapsed());
     Ok(())
 }
 
