@@ -4,6 +4,7 @@ use storage_etcd::{EtcdConfiguration, Member, MemberStatus, Members, member_stat
 
 use super::{Finding, Level, Node, PATIENCE};
 use crate::etcd_files::EtcdFiles;
+use crate::storage_maintenance;
 
 /// Size of a database at which an operator should defragment it: etcd advises at most 8 GiB. Unit: bytes.
 const LARGE: u64 = 6 << 30;
@@ -39,6 +40,10 @@ pub(super) async fn check(node: &Node) -> Vec<Finding> {
             Err(error) => Finding::new(Level::Error, subject, error.to_string()),
         });
     }
+    let problems = Box::pin(storage_maintenance::problems(configuration)).await;
+    findings.extend(problems.into_iter().map(|(is_error, text)| {
+        Finding::new(if is_error { Level::Error } else { Level::Warning }, "etcd", text)
+    }));
     findings
 }
 

@@ -6,7 +6,7 @@ mod space;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use storage_etcd::{Maintenance, Member, MemberSpace};
+use storage_etcd::{EtcdConfiguration, Maintenance, Member, MemberSpace};
 
 use self::judge::Level;
 pub(crate) use self::space::{SpaceMetrics, follow};
@@ -26,6 +26,32 @@ const QUERY: Duration = Duration::from_millis(500);
 /// No etcd in the configuration; an etcd that refuses or does not answer; an error that a check has found.
 pub(crate) fn check(arguments: &StoreArguments) -> anyhow::Result<()> {
     block_on(print_findings(arguments))
+}
+
+/// Limits of an etcd that are too low, permissions that are missing, and members that are nearly full, for `capstan doctor`:
+/// each one with true for an error and false for a warning. Empty: all is well, or etcd does not answer.
+pub(crate) async fn problems(configuration: EtcdConfiguration) -> Vec<(bool, String)> {
+    let maintenance = Maintenance::new(configuration);
+    let Ok(members) = maintenance.members().await else { return Vec::new() };
+    let states = members.iter().filter_map(|(_, state)| state.as_ref().ok());
+    let nearly_full = states.filter(|state| judge::is_nearly_full(state)).map(|state| {
+        let (size, quota) = (state.size >> 20, judge::quota(state) >> 20);
+        (
+            false,
+            format!(
+                "{}: {size} MiB of a quota of {quota} MiB; see `capstan storage check`",
+                state.member.name
+            ),
+        )
+    });
+    let mut problems: Vec<(bool, String)> = nearly_full.collect();
+    // A full etcd refuses the attempts for that reason alone.
+    if !judge::is_any_full(&members) {
+        let found = judge::limits(&maintenance.limits().await).into_iter();
+        let found = found.filter(|finding| finding.level != Level::Ok);
+        problems.extend(found.map(|finding| (finding.level == Level::Error, finding.text)));
+    }
+    problems
 }
 
 /// Defragments the members of etcd, one at a time, the leader last.

@@ -49,6 +49,17 @@ async fn answers(config: &str, port: u16) {
     assert_eq!(plan["replicas"].as_array().unwrap().len(), 1, "{plan}");
 }
 
+/// Runs the doctor while the server runs. No check finds an error.
+async fn is_well(config: &str) {
+    let output = capstan(&["doctor", "--json", "--config", config]).await;
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |level: &str| findings.iter().filter(|it| it["level"] == level).collect::<Vec<_>>();
+    assert!(of("error").is_empty() && output.status.success(), "{findings:?}");
+    for subject in ["replicas", "stored form"] {
+        assert!(of("ok").iter().any(|it| it["subject"] == subject), "{subject}: {findings:?}");
+    }
+}
+
 /// Waits until the replica has a record: the server writes it after it is ready.
 async fn recorded(config: &str) {
     let end = std::time::Instant::now() + crate::process::PATIENCE;
@@ -70,6 +81,7 @@ async fn a_running_server_with_the_embedded_store_answers_commands_about_it() {
     server.ready().await;
     recorded(&config).await;
     answers(&config, port).await;
+    is_well(&config).await;
 
     // Another address: the error names the setting. A user without rights gets nothing.
     let wrong = configuration(directory.path(), free_port(), "");
@@ -99,4 +111,5 @@ async fn commands_about_an_installation_on_etcd_read_the_store() {
     server.ready().await;
     recorded(&config).await;
     answers(&config, port).await;
+    is_well(&config).await;
 }
