@@ -6,7 +6,9 @@ use apiserver_types::{Cluster, Machine};
 use controllers_bootstrap::attestation;
 use controllers_bootstrap::token::{self, Token};
 use controllers_workload::{describe, found};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -21,6 +23,10 @@ pub(super) const OPT_IN: &str = "capstan.dev/attested-join";
 
 /// Interval in which requests are looked for until the Machine has joined. A kubelet waits for minutes.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Time after an approval in which no other request is approved. A kubelet makes its Node within seconds of its certificate,
+/// and waits five minutes for one.
+const LOST: SignedDuration = SignedDuration::from_mins(1);
 
 /// Signer of the client certificates of kubelets.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -95,27 +101,56 @@ where
     }
 }
 
-/// Judges the requests that were made with a token, and approves the one of its Machine. Returns what was refused.
+/// Judges the requests that were made with a token, and approves one of its Machine. Returns what was refused.
+///
+/// The newest request is judged first: a kubelet that has lost an answer waits for its newest one.
 pub(super) async fn approve(
     client: &Client,
     token: &Token,
     machine: &Machine,
 ) -> Result<Vec<String>, Failure> {
-    let ours = requests(client, SIGNER, &token.user()).await?;
-    let mut is_used = !tokens::rejoins(machine) && ours.iter().any(|it| has(it, "Approved"));
+    let mut ours = requests(client, SIGNER, &token.user()).await?;
+    ours.sort_by_key(|it| std::cmp::Reverse(it.metadata.creation_timestamp.clone()));
+    let approved = ours.iter().filter_map(approved_at).max();
+    let mut approved = approved.filter(|_| !tokens::rejoins(machine));
     let mut refused = Vec::new();
     for request in ours.into_iter().filter(is_open) {
-        let verdict = judge(&request, machine, is_used);
+        let verdict = match judge(&request, machine) {
+            Ok(node) if is_used(client, &node, approved).await? => Err(used(machine)),
+            verdict => verdict,
+        };
         let (kind, message) = match &verdict {
             Ok(node) => ("Approved", format!("Node {node} is that of Machine {}", machine.name_any())),
             Err(cause) => ("Denied", cause.clone()),
         };
         let name = request.name_any();
         decide(client, request, kind, &message).await?;
-        is_used |= verdict.is_ok();
+        if verdict.is_ok() {
+            approved = Some(Timestamp::now());
+        }
         refused.extend(verdict.err().map(|cause| format!("CertificateSigningRequest {name}: {cause}")));
     }
     Ok(refused)
+}
+
+/// Returns true if a token has had its approval. A kubelet that ends before it has read its certificate has made no Node,
+/// and makes a new request, with another key.
+async fn is_used(client: &Client, node: &str, approved: Option<Timestamp>) -> Result<bool, Failure> {
+    let Some(approved) = approved else { return Ok(false) };
+    if Timestamp::now().duration_since(approved) < LOST {
+        return Ok(true);
+    }
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.get_opt(node).await.map(|node| node.is_some()).map_err(|error| failed(&error))
+}
+
+/// Returns why a second request with a token is refused, and the remedy.
+fn used(machine: &Machine) -> String {
+    let name = machine.name_any();
+    format!(
+        "a certificate was approved before for the token of Machine {name}; if its kubelet has lost that certificate, it \
+         gets another one a minute later; if not, the token was stolen: delete the Machine"
+    )
 }
 
 /// Returns the requests of a user to a signer.
@@ -161,16 +196,20 @@ fn has(request: &CertificateSigningRequest, kind: &str) -> bool {
     conditions.unwrap_or_default().iter().any(|it| it.type_ == kind)
 }
 
-/// Returns the Node of a request that is to be approved, or why it is not.
-fn judge(request: &CertificateSigningRequest, machine: &Machine, is_used: bool) -> Result<String, String> {
+/// Returns the time at which a request was approved. Without a time in its condition, the last one that there is.
+fn approved_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
+    let conditions = request.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let approved = conditions.unwrap_or_default().iter().find(|it| it.type_ == "Approved")?;
+    Some(approved.last_update_time.as_ref().map_or(Timestamp::MAX, |time| time.0))
+}
+
+/// Returns the Node of a request that may be approved once, or why it may not.
+fn judge(request: &CertificateSigningRequest, machine: &Machine) -> Result<String, String> {
     let node = attestation::node_of(&request.spec.request.0)?;
     // A server has the name of its OpenStackMachine.
     let (name, server) = (machine.name_any(), &machine.spec.infrastructure_ref.name);
     if !attestation::is_name_of(&node, server) {
         return Err(format!("Node {node} is not that of Machine {name}, which the token is for"));
-    }
-    if is_used {
-        return Err(format!("a certificate was approved before for the token of Machine {name}"));
     }
     Ok(node)
 }
@@ -257,6 +296,38 @@ mod tests {
         let approved = request("a", user, &json!([{"type": "Approved", "status": "True"}]));
         let (written, writes) = judged(&[approved, new("b")], "m").await;
         assert_eq!((written, writes), (vec!["a Approved".to_owned(), "b Denied".to_owned()], 1));
+        let mut newer = new("b");
+        newer["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:05Z");
+        let mut older = new("a");
+        older["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:03Z");
+        let (written, _) = judged(&[older, newer], "m").await;
+        assert_eq!(written, ["a Denied", "b Approved"], "a kubelet waits for its newest request");
+    }
+
+    #[tokio::test]
+    async fn a_kubelet_that_lost_its_certificate_gets_another_one_unless_there_is_its_node() {
+        let approved = |ago: SignedDuration| {
+            let time = Timestamp::now() - ago;
+            json!([{"type": "Approved", "status": "True", "lastUpdateTime": time.to_string()}])
+        };
+        let user = "system:bootstrap:k3v9qz";
+        let decided = async |ago: SignedDuration, is_there: bool| {
+            let api = FakeApi::default();
+            let new = request("b", user, &json!([]));
+            api.put(REQUESTS, json!({"items": [request("a", user, &approved(ago)), new.clone()]}));
+            api.put(&format!("{REQUESTS}/b/approval"), new);
+            if is_there {
+                api.put("/api/v1/nodes/m", json!({"metadata": {"name": "m"}}));
+            }
+            let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
+            let mut machine = Machine::new("m", MachineSpec::default());
+            machine.spec.infrastructure_ref.name = "m".to_owned();
+            approve(&api.client(), &token, &machine).await.unwrap().len()
+        };
+        let second = SignedDuration::from_secs(1);
+        assert_eq!(decided(LOST - second, false).await, 1, "its kubelet may still make its Node");
+        assert_eq!(decided(LOST + second, false).await, 0);
+        assert_eq!(decided(LOST + second, true).await, 1, "its certificate is in use");
     }
 
     #[test]
