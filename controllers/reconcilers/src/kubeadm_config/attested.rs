@@ -215,7 +215,7 @@ fn judge(request: &CertificateSigningRequest, machine: &Machine) -> Result<Strin
 }
 
 fn condition(kind: &str, message: &str) -> CertificateSigningRequestCondition {
-    let now = Some(Time(jiff::Timestamp::now()));
+    let now = Some(Time(Timestamp::now()));
     CertificateSigningRequestCondition {
         type_: kind.to_owned(),
         status: "True".to_owned(),

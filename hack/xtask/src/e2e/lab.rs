@@ -326,17 +326,6 @@ fn etcd(program: &Path, home: &Path, [client, peer]: [u16; 2]) -> Command {
     command
 }
 
-pub(super) fn start_kube_apiserver(
-    tools: &Tools,
-    home: &Path,
-    certificates: &Certificates,
-    etcd: &str,
-    port: u16,
-) -> anyhow::Result<Process> {
-    let mut command = kube_apiserver(&tools.kube_apiserver, certificates, etcd, port);
-    Process::start("kube-apiserver", &mut command, &home.join("log/kube-apiserver.log"))
-}
-
 /// Returns the command of a kube-apiserver that needs only an etcd.
 pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: &str, port: u16) -> Command {
     let mut command = kube_apiserver_without_authorizer(program, certificates, etcd, port);

@@ -132,7 +132,7 @@ async fn hv_23_the_record_is_not_written_while_a_server_of_an_older_release_writ
     older.put("/capstan/lease", "0", None).await.unwrap();
     older.put("/other/program", "0", None).await.unwrap();
     let mut renewing = older.clone();
-    let renewals = tokio::spawn(async move {
+    let renewals = apiserver_executor::spawn_joined(async move {
         for number in 1.. {
             renewing.put("/capstan/lease", number.to_string(), None).await.unwrap();
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -147,7 +147,7 @@ async fn hv_23_the_record_is_not_written_while_a_server_of_an_older_release_writ
     renewals.abort();
     let _ = renewals.await;
     let mut beside = older.clone();
-    let others = tokio::spawn(async move {
+    let others = apiserver_executor::spawn_joined(async move {
         for number in 1.. {
             beside.put("/other/program", number.to_string(), None).await.unwrap();
             tokio::time::sleep(Duration::from_millis(200)).await;
