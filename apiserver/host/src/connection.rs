@@ -113,6 +113,11 @@ impl HostConnection {
         self.0.health.clone()
     }
 
+    /// Returns the end of Capstan's client certificate in the host; `None` without one.
+    pub fn credential_end(&self) -> Option<Timestamp> {
+        self.credential().end
+    }
+
     /// Returns a client for requests. It uses the newest kubeconfig for each of them. While the host is cut off, each
     /// request fails at once with 503.
     pub fn client(&self) -> Client {

@@ -65,7 +65,8 @@ pub(crate) enum Outbox {
 }
 
 impl Outbox {
-    const fn name(self) -> &'static str {
+    /// Name in metrics and in HostStatus.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Events => "events",
             Self::Secrets => "secrets",
@@ -185,6 +186,11 @@ impl HostMetrics {
 
     pub(crate) fn count_dropped_events(&self, loss: Loss, count: u64) {
         self.dropped_events.get_or_create(&LossLabels { reason: loss.name() }).inc_by(count);
+    }
+
+    /// Returns the number of Events that the host has refused for good.
+    pub(crate) fn refused_events(&self) -> u64 {
+        self.dropped_events.get_or_create(&LossLabels { reason: Loss::Refused.name() }).get()
     }
 
     #[cfg(test)]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::health::{HostHealth, HostState, Listed};
+use crate::host_status::MirrorFacts;
 
 /// Longest delay of a Namespace's change event: a client that creates a Namespace and then an object in it is faster
 /// than the watch. Upstream's number.
@@ -148,6 +149,11 @@ impl HostNamespaces {
     /// Returns all namespaces, with those that a host that is not believed has lost.
     pub fn snapshot(&self) -> HashMap<String, Value> {
         self.read().iter().map(|(name, known)| (name.clone(), known.object.clone())).collect()
+    }
+
+    /// Returns the number and the age of the copies.
+    pub fn copies(&self) -> MirrorFacts {
+        MirrorFacts::new("namespaces", self.read().len(), self.health.age(), Some(BOUND))
     }
 
     /// Returns a receiver that is notified after each change.

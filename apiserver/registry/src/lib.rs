@@ -2,6 +2,7 @@
 
 mod conversion;
 mod definitions;
+mod host_status;
 mod kinds;
 mod providers;
 mod read_only;
@@ -33,6 +34,7 @@ use apiserver_types::{
 use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
 pub use crate::definitions::{Serving, definitions};
+pub use crate::host_status::{HostStatusSource, with_host_status};
 use crate::kinds::*;
 use crate::resource::{core, counted, hosted, with_actions};
 pub use crate::rules::grants::KEYSTONE_PROJECT;

@@ -8,11 +8,12 @@ use apiserver_schema::KindSchema;
 use serde_json::{Value, json};
 
 use crate::definitions::DefinitionStrategy;
+use crate::host_status;
 use crate::providers::ProviderStrategy;
 
 /// Returns the resources.
-pub(crate) fn resources() -> [Resource; 2] {
-    [provider(), definition()]
+pub(crate) fn resources() -> [Resource; 3] {
+    [provider(), definition(), host_status::resource()]
 }
 
 fn provider() -> Resource {
@@ -76,7 +77,7 @@ fn column(name: &str, kind: &str, path: &str) -> Column {
     }
 }
 
-fn bare(schema: Value, strategy: impl Strategy) -> Resource {
+pub(crate) fn bare(schema: Value, strategy: impl Strategy) -> Resource {
     Resource {
         group: String::new(),
         version: String::new(),

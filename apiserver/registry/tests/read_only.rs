@@ -1,4 +1,4 @@
-//! Tests of the kinds whose objects the server defines: CustomResourceDefinition and Provider.
+//! Tests of the kinds whose objects the server defines: CustomResourceDefinition, Provider and HostStatus.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
@@ -84,6 +84,27 @@ async fn discovery_and_open_api_offer_reads_only() {
             methods.contains(&&"get".to_owned()) && !methods.iter().any(|it| *it == "post" || *it == "put")
         );
     }
+}
+
+#[tokio::test]
+async fn the_state_of_the_host_is_described_and_cannot_be_written() {
+    let server = Server::start().await;
+    let list = "/apis/capstan.dev/v1alpha1/hoststatuses";
+    let found = get(&server, "/apis/capstan.dev/v1alpha1").await;
+    let kinds = found["resources"].as_array().unwrap();
+    let kind = kinds.iter().find(|it| it["name"] == "hoststatuses").unwrap();
+    assert_eq!(kind["verbs"], json!(["get", "list", "watch"]));
+    assert_eq!(kind["namespaced"], false);
+    let document = get(&server, "/openapi/v3/apis/capstan.dev/v1alpha1").await;
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let schema = schemas.iter().find(|(name, _)| name.ends_with(".HostStatus")).unwrap().1;
+    let status = schema["properties"]["status"]["properties"].as_object().unwrap();
+    for field in ["conditions", "credentialEndTime", "lastContactTime", "mirrors", "outbox", "state"] {
+        assert!(status[field]["description"].is_string(), "{field}");
+    }
+    assert_eq!(get(&server, list).await["items"], json!([]), "no host is configured");
+    let (code, status) = server.admin("POST", list, &json!({})).await;
+    assert_eq!(code, 405, "{status}");
 }
 
 #[tokio::test]

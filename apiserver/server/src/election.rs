@@ -352,9 +352,13 @@ fn settled<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error>
 
 /// Returns a unique identity of this process: the machine's host name, for people, and a random part.
 pub(crate) fn identity() -> String {
+    format!("{}_{}", host_name(), uuid::Uuid::new_v4())
+}
+
+/// Returns the host name of the machine: in a Pod, the name of the Pod.
+pub(crate) fn host_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     let host = host.trim();
-    let host = if host.is_empty() { "capstan" } else { host };
-    format!("{host}_{}", uuid::Uuid::new_v4())
+    if host.is_empty() { "capstan".to_owned() } else { host.to_owned() }
 }

@@ -11,7 +11,9 @@ use apiserver_host::{
     Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin,
     HostSecrets, HostTokens, MirroredAuthorizer, Prober,
 };
+use apiserver_machinery::resource::Registry as ObjectKinds;
 use apiserver_machinery::store::NamespaceSource;
+use apiserver_registry::{HostStatusSource, with_host_status};
 use futures::StreamExt;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -19,6 +21,7 @@ use tokio::sync::watch;
 use crate::config::ServerConfiguration;
 use crate::host_copies::{HostCopies, Originals, StoredSecrets};
 use crate::host_mirror::Mirroring;
+use crate::host_status::HostObserver;
 use crate::pki;
 
 /// Longest wait for the host at the start. The direct endpoint does not need the host.
@@ -46,6 +49,7 @@ pub(crate) struct Host {
     authorizer: Arc<HostAuthorizer>,
     /// Mirror of the host's permissions, if the configuration wants one.
     mirror: Option<Mirroring>,
+    observer: HostObserver,
 }
 
 /// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
@@ -75,12 +79,20 @@ impl Host {
         let mirror = host
             .is_mirrored()
             .then(|| Mirroring::new(&connection, Arc::clone(&authorizer), copies.clone(), &host.mirror));
+        let proxy = watch::Sender::new(FrontProxy::unknown());
+        let observer = HostObserver::new(
+            connection.clone(),
+            pin.clone(),
+            namespaces.clone(),
+            proxy.subscribe(),
+            mirror.clone(),
+        );
         let host = Self {
             prober: Prober::new(&connection, namespaces.clone(), pin.clone()),
             connection,
             pin,
             namespaces,
-            proxy: watch::Sender::new(FrontProxy::unknown()),
+            proxy,
             copies,
             is_restored: AtomicBool::new(false),
             audiences: Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience },
@@ -88,6 +100,7 @@ impl Host {
             reviews_unknown: host.review_unknown_tokens,
             authorizer,
             mirror,
+            observer,
         };
         host.begin().await;
         Ok(Some(host))
@@ -195,6 +208,13 @@ impl Host {
         HostSecrets::with_copies(self.namespaces.clone(), own, Arc::new(copies))
     }
 
+    /// Returns the registry with the state of the host as an object, if there is a host.
+    pub(crate) fn observed(host: Option<&Self>, kinds: ObjectKinds) -> ObjectKinds {
+        let Some(host) = host else { return kinds };
+        let source: Arc<dyn HostStatusSource> = Arc::new(host.observer.clone());
+        with_host_status(&kinds, &source)
+    }
+
     /// Returns a receiver of the front-proxy configuration.
     pub(crate) fn proxy(&self) -> watch::Receiver<FrontProxy> {
         self.proxy.subscribe()
@@ -266,6 +286,7 @@ impl Host {
             self.namespaces.clone().follow(self.connection.watching()),
             health.while_reachable(|| self.follow_proxy(&authenticator)),
             self.follow_mirror(),
+            self.observer.follow(),
         );
     }
 

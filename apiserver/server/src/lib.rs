@@ -25,6 +25,7 @@ mod host;
 mod host_copies;
 mod host_manifests;
 mod host_mirror;
+mod host_status;
 mod host_wait;
 mod install;
 mod join;

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::health::HostHealth;
+use crate::health::{Backlog, HostHealth};
 use crate::metrics::{Loss, Outbox};
 use crate::ttl_cache::TtlCache;
 use copy::Verdict;
@@ -95,14 +95,15 @@ impl HostEvents {
             () = self.send_all() => {}
             () = self.report_backlog() => {}
         }
-        self.health.metrics().set_outbox(Outbox::Events, 0, Duration::ZERO);
+        self.health.report_backlog(Outbox::Events, None);
     }
 
     /// Publishes the length of the queue, for ever.
     async fn report_backlog(&self) {
         loop {
             let (objects, oldest) = self.queue().backlog(Instant::now());
-            self.health.metrics().set_outbox(Outbox::Events, objects, oldest);
+            let refused = usize::try_from(self.health.metrics().refused_events()).unwrap_or(usize::MAX);
+            self.health.report_backlog(Outbox::Events, Some(Backlog { objects, oldest, refused }));
             tokio::time::sleep(REPORT_INTERVAL).await;
         }
     }

@@ -1,6 +1,7 @@
 //! Health of the host cluster, which decides on the answers of the host that are believed.
 
 mod machine;
+mod observed;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,10 @@ use tokio::time::Instant;
 
 pub use machine::HostState;
 pub(crate) use machine::{Listed, Outcome, Probe};
+pub(crate) use observed::{Backlog, HostObservations};
 
 use crate::contact::Contact;
-use crate::metrics::HostMetrics;
+use crate::metrics::{HostMetrics, Outbox};
 use machine::Machine;
 
 /// Health of the host, as all its users see it. Clones share it.
@@ -28,6 +30,8 @@ struct Shared {
     state: watch::Sender<HostState>,
     /// Last time at which the host was up.
     contact: Mutex<Contact>,
+    /// Observations that only people need.
+    observed: Mutex<HostObservations>,
     metrics: HostMetrics,
 }
 
@@ -47,7 +51,8 @@ impl HostHealth {
     fn with(machine: Option<Mutex<Machine>>, state: HostState, metrics: HostMetrics) -> Self {
         metrics.set_state(state);
         let (state, contact) = (watch::Sender::new(state), Mutex::new(Contact::never()));
-        Self(Arc::new(Shared { machine, state, contact, metrics }))
+        let observed = Mutex::new(HostObservations::new(Timestamp::now()));
+        Self(Arc::new(Shared { machine, state, contact, observed, metrics }))
     }
 
     /// Returns the state now.
@@ -103,12 +108,31 @@ impl HostHealth {
 
     /// Records the result of a probe.
     pub(crate) fn probe(&self, probe: Probe) {
+        self.observed().note_probe(probe);
         self.change(|machine, now| machine.probe(now, probe));
     }
 
     /// Returns true if the next probe should list the namespaces.
     pub(crate) fn wants_list(&self) -> bool {
         self.machine().is_some_and(|machine| machine.wants_list(Instant::now()))
+    }
+
+    /// Records the objects of one kind that wait to be written to the host. `None`: this process does not write them.
+    pub(crate) fn report_backlog(&self, outbox: Outbox, backlog: Option<Backlog>) {
+        let Backlog { objects, oldest, .. } = backlog.unwrap_or_default();
+        self.0.metrics.set_outbox(outbox, objects, oldest);
+        self.observed().set_backlog(outbox, backlog);
+    }
+
+    /// Returns a copy of the observations that only people need.
+    pub(crate) fn observations(&self) -> HostObservations {
+        self.observed().clone()
+    }
+
+    /// Returns the time since the last answer that counted; the longest time if there was none. Unlike
+    /// [`HostHealth::age`], it is not zero while the host is up.
+    pub(crate) fn since_contact(&self) -> Duration {
+        self.contact().age()
     }
 
     fn change(&self, change: impl FnOnce(&mut Machine, Instant)) {
@@ -121,6 +145,7 @@ impl HostHealth {
         }
         if before != state {
             self.0.metrics.set_state(state);
+            self.observed().since = Timestamp::now();
             self.0.state.send_replace(state);
             drop(machine);
             log(before, state);
@@ -130,6 +155,10 @@ impl HostHealth {
     // No change of the state panics half-way.
     fn machine(&self) -> Option<MutexGuard<'_, Machine>> {
         self.0.machine.as_ref().map(|machine| machine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn observed(&self) -> MutexGuard<'_, HostObservations> {
+        self.0.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn contact(&self) -> MutexGuard<'_, Contact> {

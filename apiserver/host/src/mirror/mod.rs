@@ -26,6 +26,7 @@ use findings::Findings;
 
 use crate::contact::Contact;
 use crate::health::{HostHealth, HostState};
+use crate::host_status::MirrorFacts;
 
 /// Name of the mirror in the audit log.
 const NAME: &str = "HostMirror";
@@ -108,6 +109,12 @@ impl HostMirror {
     /// Returns the time since the mirror had all changes of the host: the longest time if it never had.
     pub fn age(&self) -> Duration {
         lock(&self.0.contact).age().max(self.0.health.age())
+    }
+
+    /// Returns what the mirror of `objects` objects of this name is.
+    pub fn copies(&self, name: &'static str, objects: usize) -> MirrorFacts {
+        let facts = MirrorFacts::new(name, objects, self.age(), Some(self.0.bounds.longest()));
+        MirrorFacts { is_closed: lock(&self.0.findings).is_closed(), ..facts }
     }
 
     /// Publishes the age in the metrics.

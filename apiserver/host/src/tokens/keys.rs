@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::issuer::DOCUMENT;
 use crate::contact::Contact;
 use crate::health::HostHealth;
+use crate::host_status::MirrorFacts;
 
 /// Document with the keys.
 const KEYS: &str = "/openid/v1/jwks";
@@ -100,6 +101,13 @@ impl HostKeys {
     /// Returns the keys to keep, if there are any.
     pub fn kept(&self) -> Option<KeptKeys> {
         self.known().map(|known| known.kept)
+    }
+
+    /// Returns the number of the documents with keys, and their age.
+    pub fn copies(&self) -> MirrorFacts {
+        let known = self.known();
+        let age = known.as_ref().map_or(Duration::MAX, Known::age);
+        MirrorFacts::new("token-keys", usize::from(known.is_some()), age, Some(BOUND))
     }
 
     /// Returns a receiver that is notified after each read.

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::health::HostHealth;
+use crate::health::{Backlog, HostHealth};
 use crate::metrics::Outbox;
 pub(crate) use decide::OWNER;
 use decide::{CLUSTER_NAME, Step, decide, has_copies, is_wanted};
@@ -101,17 +101,26 @@ impl SecretWriteBack {
             () = self.write_all() => {}
             () = self.report_backlog() => {}
         }
-        self.health.metrics().set_outbox(Outbox::Secrets, 0, Duration::ZERO);
+        self.health.report_backlog(Outbox::Secrets, None);
     }
 
     /// Publishes the number of changed Secrets that the host does not have yet, for ever.
     async fn report_backlog(&self) {
         loop {
-            let ages: Vec<Duration> =
-                self.waiting().values().filter_map(|it| Some(it.since?.elapsed())).collect();
-            let oldest = ages.iter().max().copied().unwrap_or_default();
-            self.health.metrics().set_outbox(Outbox::Secrets, ages.len(), oldest);
+            let backlog = self.backlog();
+            self.health.report_backlog(Outbox::Secrets, Some(backlog));
             tokio::time::sleep(REPORT_INTERVAL).await;
+        }
+    }
+
+    /// Returns the Secrets whose copies are not as they should be.
+    fn backlog(&self) -> Backlog {
+        let waiting = self.waiting();
+        let ages: Vec<Duration> = waiting.values().filter_map(|it| Some(it.since?.elapsed())).collect();
+        Backlog {
+            objects: ages.len(),
+            oldest: ages.iter().max().copied().unwrap_or_default(),
+            refused: waiting.values().filter(|it| it.reported.is_some()).count(),
         }
     }
 
@@ -189,6 +198,7 @@ impl SecretWriteBack {
         let own: Api<Secret> = Api::namespaced(self.own.clone(), namespace);
         let Some(secret) = own.get_opt(name).await? else { return Ok(()) };
         let Some(cluster) = self.cluster(&secret).await?.filter(|cluster| is_wanted(&secret, cluster)) else {
+            waiting.reported = None;
             return Ok(());
         };
         let host: Api<Secret> = Api::namespaced(self.host.clone(), namespace);
@@ -215,7 +225,8 @@ impl SecretWriteBack {
         if let Some(message) = written.as_ref().err().and_then(forbidden) {
             self.refuse(&cluster, waiting, "WriteBackForbidden", &message).await;
         }
-        written.map(drop)
+        // A refusal that has ended is reported anew if it comes back.
+        written.map(|_| waiting.reported = None)
     }
 
     async fn refuse(

@@ -304,7 +304,8 @@ impl Started {
         settings.download_endpoints = downloads(configuration, &data, &store, &encryption, &authority_store)?;
         settings.audiences = vec![issuer.url().to_owned()];
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
-        let registry = Arc::new(assembly.registry_with("serviceaccounts", &issuer.action()));
+        let kinds = assembly.registry_with("serviceaccounts", &issuer.action());
+        let registry = Arc::new(Host::observed(host.as_deref(), kinds));
         let objects =
             stores::objects(registry, &store, &encryption.encryption(), host.as_deref(), &supervisor);
         let (names, begin) = (assembly.namespaces(), authorities.answered());

@@ -15,6 +15,7 @@ mod failover;
 mod history;
 mod host_down;
 mod host_mirror;
+mod host_status;
 mod impersonation;
 mod join;
 mod key_rotation;
