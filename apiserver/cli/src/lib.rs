@@ -13,6 +13,7 @@ mod tree;
 
 pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
 pub use commands::download::download;
+pub use commands::host_status::{HostStatusArguments, host_status};
 pub use commands::kubeconfig::workload_kubeconfig;
 pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use connect::ConnectionArguments;

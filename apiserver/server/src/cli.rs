@@ -12,7 +12,7 @@ pub(crate) use self::install::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_cli::{ConnectionArguments, DescribeCommand, LoginCommand};
+use apiserver_cli::{ConnectionArguments, DescribeCommand, HostStatusArguments, LoginCommand};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Get a credential for kubectl, as its plug-in
     #[command(subcommand)]
     Login(LoginCommand),
-    /// Connect a host cluster: print its manifests, and wait until it serves the APIs
+    /// Connect a host cluster: print its manifests, wait until it serves the APIs, and print its state
     #[command(subcommand)]
     Host(HostCommand),
     /// Create and rotate the server's own certificate authorities
@@ -264,6 +264,14 @@ pub(crate) enum HostCommand {
     /// Example: capstan host wait --kubeconfig admin.kubeconfig
     #[command(verbatim_doc_comment)]
     Wait(WaitArguments),
+    /// Print the state of the host cluster, the copies of its data, and what waits for it
+    ///
+    /// The command reads the object HostStatus. The replica that answers observes the host cluster, and
+    /// the output has its name. Use the kubeconfig of the direct endpoint if the host cluster is down.
+    ///
+    /// Example: capstan host status --kubeconfig admin.kubeconfig
+    #[command(verbatim_doc_comment)]
+    Status(HostStatusArguments),
 }
 
 #[derive(Debug, Args)]

@@ -91,6 +91,9 @@ pub fn run(
             host_manifests::run(&arguments, assembly)
         }
         cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
+        cli::Command::Host(cli::HostCommand::Status(arguments)) => {
+            Ok(apiserver_cli::host_status(&arguments)?)
+        }
         cli::Command::Ca(command) => ca(&command),
         cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),

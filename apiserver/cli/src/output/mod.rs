@@ -13,6 +13,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+pub(crate) use age::age;
 pub use conditions::ConditionFilter;
 pub use json::{names, view};
 pub use live::LiveTree;

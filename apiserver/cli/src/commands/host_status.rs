@@ -1,0 +1,179 @@
+//! Command `capstan host status`: the object HostStatus as tables.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+
+use crate::connect::{Connection, ConnectionArguments};
+use crate::error::{ExitCode, Failure};
+use crate::output::{self, age};
+
+/// Path of the object.
+const PATH: &str = "/apis/capstan.dev/v1alpha1/hoststatuses/host";
+
+/// Arguments of the command.
+#[derive(Debug, Args)]
+pub struct HostStatusArguments {
+    /// Kubeconfig of Capstan or of the host cluster [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Prints the state of the host cluster, as the replica that answers observes it.
+///
+/// # Errors
+/// No host cluster is configured, the user may not read the object, or the server does not answer.
+pub fn host_status(arguments: &HostStatusArguments) -> Result<(), Failure> {
+    let connection = ConnectionArguments {
+        namespace: None,
+        kubeconfig: arguments.kubeconfig.clone(),
+        context: arguments.context.clone(),
+    };
+    super::block_on(async {
+        let Connection { client, .. } = connection.connect().await?;
+        let object = read(&client).await?;
+        output::print(text(&object, Timestamp::now()).as_bytes())
+            .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
+    })
+}
+
+async fn read(client: &Client) -> Result<Value, Failure> {
+    let request = http::Request::get(PATH).body(Vec::new());
+    let request = request.map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))?;
+    client.request(request).await.map_err(|error| match &error {
+        kube::Error::Api(status) if status.code == 404 => {
+            let failure = Failure::new(ExitCode::Failed, "the server has no HostStatus");
+            let failure = failure.detail("server", status.message.trim());
+            failure
+                .next("set host.kubeconfig in the server's configuration, if a host cluster should be there")
+        }
+        _ => Failure::api("read", "HostStatus", "", "host", &error),
+    })
+}
+
+/// Returns the whole output. `now` is the time for ages.
+fn text(object: &Value, now: Timestamp) -> String {
+    let status = &object["status"];
+    let ago =
+        |field: &Value| since(field, now).map_or_else(|| "never".to_owned(), |age| format!("{age} ago"));
+    let summary = [
+        ["STATE".to_owned(), word(&status["state"])],
+        ["SINCE".to_owned(), ago(&status["since"])],
+        ["LAST CONTACT".to_owned(), ago(&status["lastContactTime"])],
+        ["UID".to_owned(), word(&status["pinnedUID"])],
+        ["CREDENTIAL ENDS".to_owned(), word(&status["credentialEndTime"])],
+        ["REPLICA".to_owned(), word(&status["replica"])],
+    ];
+    let tables = [
+        table(&summary),
+        table(&rows(&status["conditions"], ["CONDITION", "STATUS", "REASON", "MESSAGE"], |it| {
+            ["type", "status", "reason", "message"].map(|field| word(&it[field]))
+        })),
+        table(&rows(&status["mirrors"], ["MIRROR", "OBJECTS", "AGE", "BOUND", "USABLE"], |it| {
+            let span = |field: &str| it[field].as_i64().map_or_else(none, duration);
+            [
+                word(&it["name"]),
+                word(&it["objects"]),
+                span("ageSeconds"),
+                span("boundSeconds"),
+                word(&it["usable"]),
+            ]
+        })),
+        table(&rows(&status["outbox"], ["OUTBOX", "WAITING", "OLDEST", "REFUSED"], |it| {
+            let oldest = since(&it["oldestTime"], now).unwrap_or_else(none);
+            [word(&it["kind"]), word(&it["objects"]), oldest, word(&it["refused"])]
+        })),
+    ];
+    let shown: Vec<String> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    shown.join("\n")
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// Returns a field as a word.
+fn word(field: &Value) -> String {
+    match field {
+        Value::Null => none(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn since(field: &Value, now: Timestamp) -> Option<String> {
+    Some(age(field.as_str()?.parse().ok()?, now))
+}
+
+fn duration(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(|_| none(), |end| age(Timestamp::UNIX_EPOCH, end))
+}
+
+/// Returns the titles and a row for each item; nothing without items.
+fn rows<const N: usize>(
+    items: &Value,
+    titles: [&str; N],
+    row: impl Fn(&Value) -> [String; N],
+) -> Vec<[String; N]> {
+    let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        return Vec::new();
+    }
+    std::iter::once(titles.map(str::to_owned)).chain(items.iter().map(row)).collect()
+}
+
+/// Returns aligned lines.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells: Vec<String> = cells.collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_state_is_shown_as_aligned_tables() {
+        let object = json!({"status": {"state": "Down", "since": "2026-01-01T00:00:00Z", "replica": "a",
+            "lastContactTime": "2025-12-31T23:00:00Z", "pinnedUID": "u1",
+            "conditions": [{"type": "Reachable", "status": "False", "reason": "Down", "message": "it is down"}],
+            "mirrors": [{"name": "namespaces", "objects": 2, "ageSeconds": 4200, "boundSeconds": 604_800, "usable": true},
+                {"name": "token-keys", "objects": 0, "usable": false}],
+            "outbox": []}});
+        let text = text(&object, "2026-01-01T00:10:00Z".parse().unwrap());
+        let expected = "\
+STATE            Down
+SINCE            10m ago
+LAST CONTACT     70m ago
+UID              u1
+CREDENTIAL ENDS  -
+REPLICA          a
+
+CONDITION  STATUS  REASON  MESSAGE
+Reachable  False   Down    it is down
+
+MIRROR      OBJECTS  AGE  BOUND  USABLE
+namespaces  2        70m  7d     true
+token-keys  0        -    -      false
+";
+        assert_eq!(text, expected);
+    }
+}
