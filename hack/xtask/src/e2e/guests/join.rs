@@ -86,7 +86,9 @@ pub(super) fn by_url(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 /// One worker must have fetched its data, once. The fields of its configuration have the same effects as on others.
 pub(super) fn fetched(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let mut found = Vec::new();
-    for worker in cluster.workers()? {
+    // The Machine that is replaced may still be there. Its Secret goes first.
+    let is_kept = |it: &Value| text(it, "/metadata/deletionTimestamp").is_empty();
+    for worker in cluster.workers()?.into_iter().filter(is_kept) {
         let secret = cluster.host_json(&["get", "secret", text(&worker, "/metadata/name")])?;
         let mark = text(&secret, FETCHED).to_owned();
         if !mark.is_empty() {
