@@ -42,11 +42,14 @@ impl Markers {
     }
 }
 
+/// Index of a marker, name of an encoding, and the marker's bytes in it.
+type Encoding = (usize, &'static str, Vec<u8>);
+
 /// Search for markers.
 pub(crate) struct Scan<'a> {
     markers: &'a Markers,
-    /// Marker, name and bytes of each encoding, by its begin.
-    encodings: HashMap<[u8; HEAD], Vec<(usize, &'static str, Vec<u8>)>>,
+    /// All encodings of all markers, by their begin.
+    encodings: HashMap<[u8; HEAD], Vec<Encoding>>,
     /// First two bytes of all encodings.
     begins: Vec<bool>,
 }
@@ -67,7 +70,7 @@ impl<'a> Scan<'a> {
     /// Returns the places whose markers are in an output, each with the encoding and the text around it.
     pub(crate) fn found(&self, output: &[u8]) -> BTreeMap<&'a str, String> {
         let mut found = BTreeMap::new();
-        for (at, head) in output.array_windows::<HEAD>().enumerate() {
+        for (at, head) in output.windows(HEAD).enumerate() {
             if !self.begins[usize::from(u16::from_be_bytes([head[0], head[1]]))] {
                 continue;
             }
@@ -103,8 +106,8 @@ fn the_scan_finds_a_marker_in_each_encoding_at_each_place() {
         serde_json::to_vec(secret.as_bytes()).unwrap(),
         format!("{:?}", bytes::Bytes::from(secret.clone())).into_bytes(),
         secret.replace('/', "\\/").into_bytes(),
-        secret[..secret.len() / 2].as_bytes().to_vec(),
-        secret[secret.len() / 2..].as_bytes().to_vec(),
+        secret.as_bytes()[..secret.len() / 2].to_vec(),
+        secret.as_bytes()[secret.len() / 2..].to_vec(),
     ];
     for before in ["", "a", "ab", "abc"] {
         for after in ["", "x", "xy", "xyz"] {

@@ -74,10 +74,9 @@ fn target(fields: &Map<String, Value>) -> Option<[String; 3]> {
     let (last, field, of) = (next(), next(), next());
     // A path below a text is refused, and its value can be the secret.
     let rest = names.find(|name| is_secret_text(["", "", name]));
-    match [&last, &field, &of].into_iter().find(|name| is_secret_text(["", "", name])).cloned().or(rest) {
-        Some(secret) => Some([of, field, secret]),
-        None => Some([of, field, last]),
-    }
+    let near = [&last, &field, &of].into_iter().find(|name| is_secret_text(["", "", name])).cloned();
+    let last = near.or(rest).unwrap_or(last);
+    Some([of, field, last])
 }
 
 /// Returns true if this is the name of an item of a list.
