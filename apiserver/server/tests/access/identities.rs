@@ -22,7 +22,7 @@ pub(crate) struct Identity {
     pub(crate) name: &'static str,
     pub(crate) entry: Entry,
     pub(crate) caller: Caller,
-    /// Whether it tries all targets. The others try every fourth.
+    /// True if it tries all targets. The others try every fourth.
     pub(crate) tries_all: bool,
 }
 

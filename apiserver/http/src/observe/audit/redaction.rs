@@ -10,6 +10,9 @@ const SECRET: [&str; 7] =
 /// Names of lists whose entries have such fields.
 const OF_SECRETS: [&str; 2] = ["files", "users"];
 
+/// Operations of a JSON patch, by RFC 6902.
+const OPERATIONS: [&str; 6] = ["add", "copy", "move", "remove", "replace", "test"];
+
 /// Annotation in which `kubectl apply` keeps the whole object as a text.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -50,6 +53,9 @@ fn redact_at(value: &mut Value, place: Place<'_>) {
         Value::Object(fields) => {
             let target = target(fields);
             for (name, value) in fields.iter_mut() {
+                if target.is_some() && name == "op" && is_no_operation(value) {
+                    *value = REPLACEMENT.into();
+                }
                 if let Some([of, field, last]) = target.as_ref().filter(|_| name == "value") {
                     redact_at(value, [of, field, last]);
                 }
@@ -77,6 +83,15 @@ fn target(fields: &Map<String, Value>) -> Option<[String; 3]> {
     let near = [&last, &field, &of].into_iter().find(|name| is_secret_text(["", "", name])).cloned();
     let last = near.or(rest).unwrap_or(last);
     Some([of, field, last])
+}
+
+/// Returns true if this names no operation of a JSON patch. The request is refused, and the text may be anything.
+fn is_no_operation(op: &Value) -> bool {
+    match op {
+        Value::String(name) => !OPERATIONS.contains(&name.as_str()),
+        Value::Array(_) | Value::Object(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns true if this is the name of an item of a list.
@@ -167,6 +182,7 @@ mod tests {
         all.extend(["files", "users"].map(|name| json!({"spec": {name: "hunter2"}})));
         all.push(json!("hunter2"));
         all.push(json!([{"op": "add", "path": "/spec/files/0/content", "value": ["hunter2"]}]));
+        all.push(json!([{"op": "hunter2", "path": "/spec/files/0/content"}]));
         all.extend(
             ["-", "0"].map(
                 |item| json!([{"op": "add", "path": format!("/spec/files/{item}"), "value": "hunter2"}]),
