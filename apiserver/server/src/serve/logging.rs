@@ -10,13 +10,17 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::ServerConfiguration;
 
-/// Log targets that are limited at any configured level, because their other lines can have credentials. The name of a
-/// target is its begin.
+/// Log targets that are limited at any configured level. The name of a target is its begin.
 ///
-/// The OpenStack SDK logs every request with its headers, and the provider logs the calls itself. The client of Kubernetes
-/// logs the bodies of errors: those of a webhook can quote the token that it was sent.
-const LIMITED: [(&str, LevelFilter); 2] =
-    [("openstack_sdk", LevelFilter::WARN), ("kube_client", LevelFilter::INFO)];
+/// Some lines can have credentials: the OpenStack SDK logs every request with its headers, and the provider logs the calls
+/// itself. The client of Kubernetes logs the bodies of errors: those of a webhook can quote the token that it was sent.
+/// It also logs each failed connection as an error, without the address: one line per second while a host is down. The
+/// callers log the change of the state, and the reason.
+const LIMITED: [(&str, LevelFilter); 3] = [
+    ("openstack_sdk", LevelFilter::WARN),
+    ("kube_client", LevelFilter::INFO),
+    ("kube_client::client::builder", LevelFilter::OFF),
+];
 
 /// Starts the log.
 ///

@@ -7,10 +7,11 @@ use anyhow::{Context, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, NAMESPACE};
 use super::fields;
 use crate::e2e::lab;
 use crate::e2e::openstack::text;
+use crate::e2e::workflows::mint;
 use crate::run;
 
 /// Annotation of a Cluster whose nodes join with requests that Capstan approves.
@@ -30,6 +31,9 @@ const GROUP: &str = "system:bootstrappers:capstan:guests";
 
 /// Time between two approvals for one token. Times in conditions have no fractions of seconds.
 const PAUSE: SignedDuration = SignedDuration::from_secs(59);
+
+/// User of the direct endpoint.
+const DIRECT: &str = "direct";
 
 /// Bridge with the address by which guests reach this machine.
 const BRIDGE: &str = "br-guests";
@@ -85,11 +89,12 @@ pub(super) fn by_url(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 
 /// One worker must have fetched its data, once. The fields of its configuration have the same effects as on others.
 pub(super) fn fetched(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    mint(cluster.lab, DIRECT, "system:masters")?;
     let mut found = Vec::new();
-    // The Machine that is replaced may still be there. Its Secret goes first.
-    let is_kept = |it: &Value| text(it, "/metadata/deletionTimestamp").is_empty();
-    for worker in cluster.workers()?.into_iter().filter(is_kept) {
-        let secret = cluster.host_json(&["get", "secret", text(&worker, "/metadata/name")])?;
+    for worker in cluster.workers()? {
+        // Bootstrap data are in Capstan's own store, and not in the host.
+        let get = ["-n", NAMESPACE, "get", "secret", text(&worker, "/metadata/name"), "-o", "json"];
+        let secret: Value = serde_json::from_str(&cluster.lab.kubectl(DIRECT, &get)?)?;
         let mark = text(&secret, FETCHED).to_owned();
         if !mark.is_empty() {
             found.push((worker, mark));
