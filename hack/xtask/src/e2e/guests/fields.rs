@@ -44,10 +44,13 @@ pub(super) fn on(cluster: &Cluster<'_>, worker: &serde_json::Value) -> anyhow::R
     }
     let node = text(worker, "/status/nodeRef/name");
     let path = format!("/api/v1/nodes/{node}/proxy/configz");
-    let configuration: serde_json::Value =
-        serde_json::from_str(&cluster.workload(&["get", "--raw", &path])?)?;
-    let pods = configuration.pointer("/kubeletconfig/maxPods").and_then(serde_json::Value::as_u64);
-    ensure!(pods == Some(MAX_PODS), "kubelet of {node} allows {pods:?} pods, not {MAX_PODS}");
+    // The kubelet may be between its first and its second start.
+    cluster.until(&format!("the kubelet of {node} allows {MAX_PODS} pods"), || {
+        let configuration: serde_json::Value =
+            serde_json::from_str(&cluster.workload(&["get", "--raw", &path])?)?;
+        let pods = configuration.pointer("/kubeletconfig/maxPods").and_then(serde_json::Value::as_u64);
+        Ok(pods == Some(MAX_PODS))
+    })?;
     let labels =
         cluster.workload(&["get", "node", node, "-o", "jsonpath={.metadata.labels.example\\.org/rack}"])?;
     ensure!(labels == "r7", "Node {node} has the label example.org/rack={labels:?}");
