@@ -46,7 +46,7 @@ pub(crate) fn is_public(column: &str, target: &str, verb: &str) -> bool {
     };
     match verb {
         "get" if PUBLIC.contains(&target) => true,
-        "get" => is_authenticated && DISCOVERY.iter().any(|root| is_discovery(root)),
+        "get" => is_authenticated && DISCOVERY.iter().any(is_discovery),
         "create" => is_authenticated && OWN_REVIEWS.contains(&target),
         _ => false,
     }
