@@ -24,10 +24,14 @@ impl Strategy for SecretStrategy {
     /// Writes plain texts into the encoded data, so that the stored form is unique. The default type is `Opaque`.
     fn canonicalize(&self, new: &mut Value) {
         let Some(root) = new.as_object_mut() else { return };
-        if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
+        if root.get("type").is_none_or(|kind| kind.is_null() || kind == "") {
             root.insert("type".to_owned(), json!("Opaque"));
         }
-        let plain = root.remove("stringData");
+        let plain = if are_texts(root, "data") && are_texts(root, "stringData") {
+            root.remove("stringData")
+        } else {
+            None
+        };
         if let Some(data) = root.get_mut("data").and_then(Value::as_object_mut) {
             data.values_mut().for_each(unwrap_lines);
         }
@@ -69,6 +73,16 @@ impl Strategy for SecretStrategy {
 
     fn protobuf(&self) -> Option<&'static [Field]> {
         Some(MESSAGE)
+    }
+}
+
+/// Returns true if a field is a map of texts, in which a null stands for an empty text. Other values stay as they are, and
+/// validation refuses them.
+fn are_texts(root: &Map<String, Value>, field: &str) -> bool {
+    match root.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(texts)) => texts.values().all(|text| text.is_string() || text.is_null()),
+        Some(_) => false,
     }
 }
 
@@ -139,6 +153,29 @@ mod tests {
         assert_eq!(errors.len(), 1);
         assert_eq!(errors[0].field.as_str(), "data[b]");
         assert!(!errors[0].body.contains("***"), "{}", errors[0].body);
+    }
+
+    #[test]
+    fn values_of_wrong_types_stay_for_validation() {
+        let good = json!({"a": "hunter2"});
+        for (data, plain) in [
+            (json!("text"), good.clone()),
+            (json!(["text"]), good.clone()),
+            (json!({"b": ["text"]}), good.clone()),
+            (json!({}), json!("text")),
+            (json!({}), json!({"a": ["hunter2"]})),
+            (json!({}), json!({"a": 1})),
+        ] {
+            let mut secret = json!({"type": "Opaque", "data": data, "stringData": plain});
+            SecretStrategy.canonicalize(&mut secret);
+            assert_eq!(secret["stringData"], plain, "{data}");
+        }
+        let mut secret = json!({"type": ["a"]});
+        SecretStrategy.canonicalize(&mut secret);
+        assert_eq!(secret, json!({"type": ["a"]}));
+        let mut secret = json!({"data": null, "stringData": {"a": null}});
+        SecretStrategy.canonicalize(&mut secret);
+        assert_eq!(secret, json!({"type": "Opaque", "data": {"a": ""}}));
     }
 
     #[test]
