@@ -8,7 +8,7 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::Status;
 use tokio::time::Instant;
 
@@ -263,7 +263,7 @@ impl Clients {
 }
 
 pub(crate) async fn configuration(kubeconfig: &Path) -> Result<kube::Config, ConnectError> {
-    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(kubeconfig, &error))?;
+    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unreadable(kubeconfig, &error))?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(read, &options).await;
     config.map_err(|error| unusable(kubeconfig, &error))
@@ -277,6 +277,14 @@ pub(crate) fn client(
     config.connect_timeout = Some(DEADLINE);
     config.read_timeout = Some(patience);
     Client::try_from(config).map_err(|error| unusable(kubeconfig, &error))
+}
+
+/// Returns the place of an error, and not its text: the parser quotes the lines around it, which can have credentials.
+fn unreadable(kubeconfig: &Path, error: &KubeconfigError) -> ConnectError {
+    let KubeconfigError::Parse(error) = error else { return unusable(kubeconfig, error) };
+    let place = error.location().map(|place| format!(" at line {} column {}", place.line(), place.column()));
+    let detail = format!("it is no kubeconfig in YAML{}", place.unwrap_or_default());
+    ConnectError { path: kubeconfig.display().to_string(), detail }
 }
 
 pub(crate) fn unusable(kubeconfig: &Path, error: &dyn std::error::Error) -> ConnectError {

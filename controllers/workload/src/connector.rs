@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::client::ClientBuilder;
-use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use crate::WorkloadError;
@@ -50,7 +50,7 @@ impl WorkloadConnector for KubeconfigConnector {
 /// Reads the current context.
 async fn config(kubeconfig: &[u8]) -> Result<Config, String> {
     let text = std::str::from_utf8(kubeconfig).map_err(|_| "it is not UTF-8 text".to_owned())?;
-    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| error.to_string())?;
+    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| unreadable(&error))?;
     let clusters = kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
     clusters.into_iter().try_for_each(check_cluster)?;
     let users = kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
@@ -68,6 +68,13 @@ async fn config(kubeconfig: &[u8]) -> Result<Config, String> {
     config.connect_timeout = Some(CONNECT);
     config.write_timeout = Some(REQUEST);
     Ok(config)
+}
+
+/// Returns the place of an error, and not its text: the parser quotes the lines around it, which can have credentials.
+fn unreadable(error: &KubeconfigError) -> String {
+    let KubeconfigError::Parse(error) = error else { return error.to_string() };
+    let place = error.location().map(|place| format!(" at line {} column {}", place.line(), place.column()));
+    format!("it is not a kubeconfig in YAML{}", place.unwrap_or_default())
 }
 
 /// Refuses what reads files of this process, or takes another way than a direct connection.
@@ -143,6 +150,16 @@ mod tests {
             assert!(error.to_string().contains(expected), "{error}");
         }
         let good = kubeconfig(server, "token: secret");
+        for damaged in [
+            format!("{good}\""),
+            good.replace("[{name: c, user", "[{name: c, [user"),
+            good.replace("users: [", "users: x ["),
+        ] {
+            let error =
+                KubeconfigConnector::default().client(damaged.as_bytes()).await.err().expect(&damaged);
+            let text = error.to_string();
+            assert!(text.contains("YAML at line ") && !text.contains("secret"), "{text}");
+        }
         KubeconfigConnector::default().client(good.as_bytes()).await.expect("usable");
     }
 }

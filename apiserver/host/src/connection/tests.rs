@@ -42,6 +42,20 @@ fn kubeconfig(server: &str, user: &str) -> String {
 }
 
 #[tokio::test]
+async fn the_error_of_a_damaged_kubeconfig_names_the_line_and_quotes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    let good = kubeconfig("http://127.0.0.1:1", "token: hunter2");
+    for damaged in
+        [format!("{good}\""), good.replace("user: {token", "user: {[token"), "users: hunter2".to_owned()]
+    {
+        std::fs::write(&file, &damaged).unwrap();
+        let error = connect(&file).await.err().expect(&damaged).to_string();
+        assert!(error.contains("kubeconfig in YAML at line ") && !error.contains("hunter2"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_renewed_credential_is_used_without_a_restart() {
     let (server, seen) = recorder();
     let directory = tempfile::tempdir().unwrap();

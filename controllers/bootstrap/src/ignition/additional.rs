@@ -26,7 +26,8 @@ const IN_FILESYSTEM: [&str; 3] = ["files", "directories", "links"];
 /// Appends a Container Linux Config in YAML to the generated configuration.
 pub(super) fn append(document: &mut Value, text: &str) -> Result<(), DocumentError> {
     // A mode such as 0600 is octal in YAML 1.1, in which these configurations are written.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    // Errors become conditions, and do not quote lines, which may have passwords.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     let config: Value =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| wrong(&error.to_string()))?;
     let sections = match &config {

@@ -185,6 +185,12 @@ passwd:
     assert_eq!(tree["passwd"]["users"], json!([{"name": "core", "sshAuthorizedKeys": ["k"]}]));
     let error = rendered(config("storage:\n  disks: []\n"), &[], json!([])).unwrap_err();
     assert!(error.to_string().ends_with("storage.disks is not supported"), "{error}");
+    let error =
+        rendered(config("passwd: {users: [{password_hash: \"hunter2}]}\n"), &[], json!([])).unwrap_err();
+    assert!(
+        error.to_string().contains("additionalConfig: ") && !error.to_string().contains("hunter2"),
+        "{error}"
+    );
 }
 
 #[test]
