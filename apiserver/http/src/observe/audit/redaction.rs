@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 const SECRET: [&str; 7] =
     ["additionalConfig", "certificateKey", "content", "passwd", "tlsBootstrapToken", "token", "userData"];
 
+/// Names of lists whose entries have such fields.
+const OF_SECRETS: [&str; 2] = ["files", "users"];
+
 /// Annotation in which `kubectl apply` keeps the whole object as a text.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -32,11 +35,17 @@ type Place<'a> = [&'a str; 3];
 /// Replaces the texts of secret fields, also in the annotation of `kubectl apply` and in the operations of a JSON
 /// patch.
 pub(super) fn redact(value: &mut Value) {
+    // A text is no object, and may be anything.
+    if value.is_string() {
+        *value = REPLACEMENT.into();
+    }
     redact_at(value, [""; 3]);
 }
 
 fn redact_at(value: &mut Value, place: Place<'_>) {
     match value {
+        // The request is refused: a text is expected. What was sent instead can have the secret anywhere.
+        Value::Array(_) | Value::Object(_) if is_secret_text(place) => *value = REPLACEMENT.into(),
         Value::Array(items) => items.iter_mut().for_each(|item| redact_at(item, inside(place, "-"))),
         Value::Object(fields) => {
             let target = target(fields);
@@ -66,8 +75,21 @@ fn target(fields: &Map<String, Value>) -> Option<[String; 3]> {
     Some([of, field, last])
 }
 
+/// Returns true if this is the name of an item of a list.
+fn is_item(name: &str) -> bool {
+    name == "-" || name.parse::<usize>().is_ok()
+}
+
+/// Returns true if a valid value is always a text. A `token` is also an object in some kinds.
+fn is_secret_text([_, _, name]: Place<'_>) -> bool {
+    name != "token" && SECRET.contains(&name)
+}
+
 fn is_secret(place: Place<'_>) -> bool {
     match place {
+        // A text in the place of an object with secrets.
+        [_, of, item] if OF_SECRETS.contains(&of) && is_item(item) => true,
+        [_, _, of] if OF_SECRETS.contains(&of) => true,
         // Credentials in the kubeconfig of a discovery.
         ["authProvider", "config", _] | ["env", _, "value"] => true,
         [_, _, name] => SECRET.contains(&name),
@@ -124,6 +146,29 @@ mod tests {
             at("/user/exec/env", json!([{"name": "A", "value": "hunter2"}])),
             at("/user/exec/env/0/value", json!("hunter2")),
         ] {
+            redact(&mut value);
+            let text = value.to_string();
+            assert!(!text.contains("hunter2") && text.contains(REPLACEMENT), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_of_wrong_types_are_replaced_too() {
+        let wrong = [json!(["hunter2"]), json!({"hunter2": "hunter2"}), json!([{"a": ["hunter2"]}])];
+        let mut all: Vec<Value> = ["content", "passwd", "userData"]
+            .into_iter()
+            .flat_map(|name| wrong.clone().map(|value| json!({"spec": {"files": [{name: value}]}})))
+            .collect();
+        all.extend(["files", "users"].map(|name| json!({"spec": {name: ["hunter2"]}})));
+        all.extend(["files", "users"].map(|name| json!({"spec": {name: "hunter2"}})));
+        all.push(json!("hunter2"));
+        all.push(json!([{"op": "add", "path": "/spec/files/0/content", "value": ["hunter2"]}]));
+        all.extend(
+            ["-", "0"].map(
+                |item| json!([{"op": "add", "path": format!("/spec/files/{item}"), "value": "hunter2"}]),
+            ),
+        );
+        for mut value in all {
             redact(&mut value);
             let text = value.to_string();
             assert!(!text.contains("hunter2") && text.contains(REPLACEMENT), "{text}");
