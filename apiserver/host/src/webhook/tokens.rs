@@ -161,7 +161,10 @@ impl WebhookTokens {
         let client = self.client.load_full();
         let answer: TokenReview =
             retry::with_retries(|| client.send(&review)).await.map_err(|error| words(&error))?;
-        let user = self.user(answer.status.ok_or("its answer has no status")?);
+        let mut status = answer.status.ok_or("its answer has no status")?;
+        // The webhook may quote what it was sent.
+        status.error = status.error.map(|error| error.replace(token, "(the token)"));
+        let user = self.user(status);
         match &user {
             Some(user) => self.accepted.insert(hash, user.clone()),
             None => self.refused.insert(hash, ()),
