@@ -72,7 +72,12 @@ fn target(fields: &Map<String, Value>) -> Option<[String; 3]> {
     let mut names = path.rsplit('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
     let mut next = || names.next().unwrap_or_default();
     let (last, field, of) = (next(), next(), next());
-    Some([of, field, last])
+    // A path below a text is refused, and its value can be the secret.
+    let rest = names.find(|name| is_secret_text(["", "", name]));
+    match [&last, &field, &of].into_iter().find(|name| is_secret_text(["", "", name])).cloned().or(rest) {
+        Some(secret) => Some([of, field, secret]),
+        None => Some([of, field, last]),
+    }
 }
 
 /// Returns true if this is the name of an item of a list.
