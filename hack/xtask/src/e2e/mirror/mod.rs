@@ -197,7 +197,8 @@ fn closed(lab: &Lab, webhooks: &Webhooks, first: &Endpoint, users: &Users) -> an
         ensure!(found.code == 503 && is_closed, "a closed mirror, {ask:?}: {}", found.text);
     }
     ensure!(first.serves_its_own(lab)?, "the first server does not serve its administrator");
-    let now = run::output(Command::new("date").args(["--utc", "+%Y-%m-%dT%H:%M:%SZ"]))?;
+    // With its fraction: a time of whole seconds lies before disagreements of the same second.
+    let now = run::output(Command::new("date").args(["--utc", "+%Y-%m-%dT%H:%M:%S.%NZ"]))?;
     lab.start_with(&settings(webhooks, &format!("acceptedAt: '{}'", now.trim())))?;
     let mut last = String::new();
     let found = until("the first server has accepted the disagreements", || {
