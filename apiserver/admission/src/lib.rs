@@ -5,6 +5,7 @@
 
 mod control;
 mod files;
+mod host;
 mod matching;
 mod one_request;
 mod policies;
@@ -16,6 +17,7 @@ mod webhooks;
 
 pub use control::Admission;
 pub use files::{STATIC_SUFFIX, read_directory};
+pub use host::HostConfigurations;
 pub use snapshot::{Configurations, Source};
 pub use webhooks::Clients;
 
