@@ -1,6 +1,7 @@
 //! Snapshot: all configurations in force, compiled.
 
 use apiserver_machinery::object;
+use apiserver_machinery::resource::Resource;
 use serde_json::Value;
 
 use crate::policies::{self, MutatingPolicy, Policy};
@@ -14,6 +15,30 @@ pub enum Source {
     Objects,
     /// Files of this server.
     Files,
+    /// Objects of the host cluster.
+    Host,
+}
+
+impl Source {
+    /// Returns true if configurations of this source apply to a kind. Those of the host mean the kinds that the host
+    /// serves through Capstan: its ConfigMaps are not those of the direct endpoint.
+    pub(crate) const fn governs(self, resource: &Resource) -> bool {
+        match self {
+            Self::Objects | Self::Files => true,
+            Self::Host => resource.hosted,
+        }
+    }
+}
+
+/// Configurations of all sources. Equal names in two sources are different configurations.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Joined<'a> {
+    /// Those of files, which come first.
+    pub files: &'a [Value],
+    /// Those of the store.
+    pub objects: &'a [Value],
+    /// Those of the host cluster that apply, which come last.
+    pub host: &'a [Value],
 }
 
 /// All configurations in force.
@@ -27,11 +52,18 @@ pub struct Configurations {
 }
 
 impl Configurations {
-    /// Compiles configurations of any kind. Those of files come first. A part that cannot be compiled fails the writes
-    /// that it is for, as its failure policy says.
+    /// Compiles the configurations of files and of the store, as [`Self::join`] does.
     pub fn compile(files: &[Value], objects: &[Value], clients: &Clients) -> Self {
+        Self::join(Joined { files, objects, host: &[] }, clients)
+    }
+
+    /// Compiles configurations of any kind. Within a kind, the sources keep their order. A binding puts only policies of
+    /// its own source into force. A part that cannot be compiled fails the writes that it is for, as its failure policy
+    /// says.
+    pub fn join(joined: Joined<'_>, clients: &Clients) -> Self {
+        let Joined { files, objects, host } = joined;
         let mut all = Self::default();
-        for (source, found) in [(Source::Files, files), (Source::Objects, objects)] {
+        for (source, found) in [(Source::Files, files), (Source::Objects, objects), (Source::Host, host)] {
             let of_kind = |kind: &str| {
                 let mut found: Vec<&Value> = found.iter().filter(|it| text(it, "kind") == kind).collect();
                 found.sort_by_key(|it| object::name(it));
@@ -47,13 +79,13 @@ impl Configurations {
             }
             let bindings = of_kind("ValidatingAdmissionPolicyBinding");
             let policies = of_kind("ValidatingAdmissionPolicy").into_iter();
-            all.policies.extend(policies.map(|policy| policies::compile(policy, &bindings)));
+            all.policies.extend(policies.map(|policy| policies::compile(policy, &bindings, source)));
             let bindings = of_kind("MutatingAdmissionPolicyBinding");
             let policies = of_kind("MutatingAdmissionPolicy").into_iter();
-            let compiled = policies.map(|policy| policies::compile_mutating(policy, &bindings));
+            let compiled = policies.map(|policy| policies::compile_mutating(policy, &bindings, source));
             all.mutating_policies.extend(compiled);
         }
-        let configurations = files.iter().chain(objects);
+        let configurations = files.iter().chain(objects).chain(host);
         let bundles: Vec<&str> = configurations
             .flat_map(|it| entries(it, "webhooks"))
             .map(|hook| hook.get("clientConfig").map_or("", |client| text(client, "caBundle")))
@@ -78,5 +110,94 @@ impl Configurations {
     fn bases(&self) -> impl Iterator<Item = &policies::Base> {
         let validating = self.policies.iter().map(|policy| &policy.base);
         validating.chain(self.mutating_policies.iter().map(|policy| &policy.base))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use apiserver_machinery::metadata;
+    use apiserver_machinery::strategy::Plain;
+    use apiserver_schema::KindSchema;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns a kind of the host cluster, or of the direct endpoint alone.
+    pub(crate) fn kind(hosted: bool) -> Resource {
+        Resource {
+            group: "toys.example.com".to_owned(),
+            version: "v1".to_owned(),
+            kind: "Gadget".to_owned(),
+            plural: "gadgets".to_owned(),
+            singular: "gadget".to_owned(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            status_subresource: false,
+            scale: None,
+            deprecation: None,
+            conversion: None,
+            generation: true,
+            hosted,
+            columns: Vec::new(),
+            selectable: Vec::new(),
+            schema: KindSchema::new(metadata::RULES, || json!({"type": "object"})),
+            strategy: Arc::new(Plain),
+            verbs: Vec::new(),
+        }
+    }
+
+    fn webhooks(url: &str) -> Value {
+        json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "same"},
+            "webhooks": [{"name": "a.example.com", "clientConfig": {"url": url}}]})
+    }
+
+    fn policy(binding: Option<&str>) -> Vec<Value> {
+        let policy = json!({"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "same"},
+            "spec": {"validations": [{"expression": "true"}]}});
+        let binding = binding.map(|name| {
+            json!({"kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+                "spec": {"policyName": "same", "validationActions": ["Deny"]}})
+        });
+        std::iter::once(policy).chain(binding).collect()
+    }
+
+    #[test]
+    fn equal_names_of_sources_do_not_clash() {
+        let (own, host) = ([webhooks("https://own")], [webhooks("https://host")]);
+        let joined = Joined { objects: &own, host: &host, files: &[] };
+        let all = Configurations::join(joined, &Clients::default());
+        let found: Vec<_> = all.validating.iter().map(|hook| (hook.source, hook.url.as_str())).collect();
+        assert_eq!(found, [(Source::Objects, "https://own"), (Source::Host, "https://host")]);
+    }
+
+    #[test]
+    fn a_binding_of_the_host_leaves_own_policies_alone() {
+        let (own, host) = (policy(None), policy(Some("of-host")));
+        let joined = Joined { objects: &own, host: &host, files: &[] };
+        let all = Configurations::join(joined, &Clients::default());
+        let bound: Vec<_> = all.policies.iter().map(|it| (it.base.source, it.base.bindings.len())).collect();
+        assert_eq!(bound, [(Source::Objects, 0), (Source::Host, 1)]);
+    }
+
+    #[test]
+    fn the_host_governs_only_what_it_serves() {
+        for source in [Source::Files, Source::Objects] {
+            assert!(source.governs(&kind(true)) && source.governs(&kind(false)));
+        }
+        assert!(Source::Host.governs(&kind(true)) && !Source::Host.governs(&kind(false)));
+    }
+
+    #[test]
+    fn a_webhook_behind_a_service_of_the_host_has_no_client() {
+        let mut behind = webhooks("");
+        behind["webhooks"][0]["clientConfig"] = json!({"service": {"namespace": "tools", "name": "gate"}});
+        let joined = Joined { host: &[behind], ..Joined::default() };
+        let all = Configurations::join(joined, &Clients::default());
+        let why = all.validating[0].client.as_ref().unwrap_err();
+        assert!(why.contains("Service tools/gate of the host cluster"), "{why}");
+        assert!(all.validating[0].fails_closed, "a write that cannot be checked is refused");
     }
 }

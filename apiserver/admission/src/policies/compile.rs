@@ -6,6 +6,7 @@ use apiserver_schema::{AdmissionExpression, Declared, Wanted};
 use serde_json::Value;
 
 use crate::matching::{Conditions, Criteria};
+use crate::snapshot::Source;
 use crate::value::{entries, text, texts};
 
 /// Group, version and kind of parameters.
@@ -18,6 +19,7 @@ pub(crate) type Variables = Vec<(String, AdmissionExpression)>;
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) name: String,
+    pub(crate) source: Source,
     /// True if a request fails for which an expression fails.
     pub(crate) fails_closed: bool,
     pub(crate) criteria: Result<Criteria, String>,
@@ -84,19 +86,20 @@ impl Base {
 }
 
 /// Compiles a policy with its bindings.
-pub(crate) fn compile(policy: &Value, bindings: &[&Value]) -> Policy {
+pub(crate) fn compile(policy: &Value, bindings: &[&Value], source: Source) -> Policy {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
-    Policy { base: base(policy, bindings), expressions: expressions(spec) }
+    Policy { base: base(policy, bindings, source), expressions: expressions(spec) }
 }
 
 /// Reads the parts that policies of both kinds have.
-pub(super) fn base(policy: &Value, bindings: &[&Value]) -> Base {
+pub(super) fn base(policy: &Value, bindings: &[&Value], source: Source) -> Base {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
     let name = object::name(policy);
     let own = bindings.iter().filter_map(|it| Some((object::name(it), it.get("spec")?)));
     let own = own.filter(|(_, spec)| text(spec, "policyName") == name);
     Base {
         name: name.to_owned(),
+        source,
         fails_closed: text(spec, "failurePolicy") != "Ignore",
         criteria: Criteria::of_policy(spec.get("matchConstraints").unwrap_or(&Value::Null)),
         param_kind: spec.get("paramKind").map(|kind| {

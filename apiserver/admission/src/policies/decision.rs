@@ -136,7 +136,8 @@ mod tests {
     fn outcome(spec: &Value) -> Outcome {
         let object = json!({"metadata": {"name": "a"}, "spec": {"replicas": 7}});
         let inputs = AdmissionInputs::new(Some(&object), None, &json!({"operation": "CREATE"}), None);
-        let policy = compile(&json!({"metadata": {"name": "p"}, "spec": spec}), &[]);
+        let policy =
+            compile(&json!({"metadata": {"name": "p"}, "spec": spec}), &[], crate::snapshot::Source::Objects);
         decide(&policy, &inputs.with_params(Some(&json!({"data": {"most": "5"}}))))
     }
 

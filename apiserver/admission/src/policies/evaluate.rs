@@ -38,7 +38,8 @@ pub(crate) async fn validate(
 ) -> ApiResult<()> {
     let subject = Subject { store: admission.store(), write, object };
     let mut findings = Findings::default();
-    for policy in policies {
+    let governing = policies.iter().filter(|policy| policy.base.source.governs(write.resource));
+    for policy in governing {
         evaluate(admission, policy, subject, &mut findings).await?;
     }
     if !findings.failures.is_empty() {
@@ -73,10 +74,7 @@ async fn evaluate(
         };
         let all = match is_bound {
             Ok(false) => continue,
-            Ok(true) => {
-                let kind = policy.base.param_kind.as_ref();
-                params::collect(subject.store, kind, binding, subject.write.namespace).await
-            }
+            Ok(true) => params::collect(subject.store, &policy.base, binding, subject.write.namespace).await,
             Err(why) => Err(why),
         };
         let all = match all {

@@ -16,6 +16,7 @@ use crate::matching::{Conditions, Matched, Subject};
 use crate::one_request::OneRequest;
 use crate::review;
 use crate::rounds::Rounds;
+use crate::snapshot::Source;
 use crate::value::{entries, text};
 
 /// Cost budget of one mutation: upstream's.
@@ -44,10 +45,10 @@ struct Mutation {
 }
 
 /// Compiles a mutating policy with its bindings.
-pub(crate) fn compile(policy: &Value, bindings: &[&Value]) -> MutatingPolicy {
+pub(crate) fn compile(policy: &Value, bindings: &[&Value], source: Source) -> MutatingPolicy {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
     MutatingPolicy {
-        base: base(policy, bindings),
+        base: base(policy, bindings, source),
         is_reinvoked: text(spec, "reinvocationPolicy") == "IfNeeded",
         expressions: expressions(spec),
     }
@@ -88,7 +89,8 @@ pub(crate) async fn mutate(
     rounds: &mut Rounds,
 ) -> ApiResult<()> {
     for (index, policy) in policies.iter().enumerate() {
-        if object.is_none() || !rounds.is_policy_due(index) {
+        let is_due = rounds.is_policy_due(index) && policy.base.source.governs(write.resource);
+        if object.is_none() || !is_due {
             continue;
         }
         let before = object.clone();
@@ -126,7 +128,7 @@ async fn evaluate(
         };
         let params = match is_bound {
             Ok(false) => continue,
-            Ok(true) => params::collect(store, base.param_kind.as_ref(), binding, write.namespace).await,
+            Ok(true) => params::collect(store, base, binding, write.namespace).await,
             Err(why) => Err(why),
         };
         let params = match params {

@@ -5,7 +5,8 @@ use apiserver_machinery::selectors::FieldSelector;
 use apiserver_machinery::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch};
 use serde_json::Value;
 
-use super::compile::{Binding, ParamKind, ParamRef};
+use super::compile::{Base, Binding, ParamKind, ParamRef};
+use crate::snapshot::Source;
 
 /// Returns the parameters for a request in a namespace. Each of them is evaluated by itself; `None` is an evaluation
 /// without parameters.
@@ -14,17 +15,15 @@ use super::compile::{Binding, ParamKind, ParamRef};
 /// The reason why the binding cannot be evaluated.
 pub(super) async fn collect(
     store: &ObjectStore,
-    param_kind: Option<&ParamKind>,
+    base: &Base,
     binding: &Binding,
     namespace: &str,
 ) -> Result<Vec<Option<Value>>, String> {
-    let (Some(of), Some(reference)) = (param_kind, &binding.params) else { return Ok(vec![None]) };
-    let resource = store.registry().resources().iter();
-    let mut resource = resource.filter(|it| (&it.group, &it.version, &it.kind) == (&of.0, &of.1, &of.2));
-    let unknown = || format!("paramKind {}/{}, Kind={} is not served here", of.0, of.1, of.2);
-    let resource = resource.next().ok_or_else(unknown)?;
+    let (Some(of), Some(reference)) = (&base.param_kind, &binding.params) else { return Ok(vec![None]) };
+    let found = store.registry().resources().iter().find(|it| is_of(it, of));
+    let resource = usable(found.map(AsRef::as_ref), of, base.source)?;
     // Objects are read in their stored version, and converted.
-    let kind = store.kind_of(&resource.group, &resource.plural).ok_or_else(unknown)?;
+    let kind = store.kind_of(&resource.group, &resource.plural).ok_or_else(|| unknown(of))?;
     let namespace = namespace_of(resource, reference, namespace)?;
     let found = if reference.name.is_empty() {
         selected(store, kind, namespace, reference).await?
@@ -35,6 +34,24 @@ pub(super) async fn collect(
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
     found.into_iter().map(|object| in_version(resource, object).map(Some)).collect()
+}
+
+fn is_of(resource: &Resource, of: &ParamKind) -> bool {
+    (&resource.group, &resource.version, &resource.kind) == (&of.0, &of.1, &of.2)
+}
+
+fn unknown(of: &ParamKind) -> String {
+    format!("paramKind {}/{}, Kind={} is not served here", of.0, of.1, of.2)
+}
+
+/// Returns the resource of the parameters. A ConfigMap of the direct endpoint is none of the host cluster, even if both
+/// have the same name: its writer could change the rules of the host.
+fn usable<'a>(found: Option<&'a Resource>, of: &ParamKind, source: Source) -> Result<&'a Resource, String> {
+    let resource = found.ok_or_else(|| unknown(of))?;
+    if source.governs(resource) {
+        return Ok(resource);
+    }
+    Err(format!("paramKind {}/{}, Kind={} of the host cluster cannot be read here", of.0, of.1, of.2))
 }
 
 fn namespace_of<'a>(
@@ -91,5 +108,25 @@ fn in_version(resource: &Resource, object: Value) -> Result<Value, String> {
     match &resource.conversion {
         None => Ok(object),
         Some(conversion) => conversion.served(object).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::tests::kind;
+
+    #[test]
+    fn the_host_has_no_parameters_of_the_direct_endpoint() {
+        let of = ("toys.example.com".to_owned(), "v1".to_owned(), "Gadget".to_owned());
+        let (hosted, direct) = (kind(true), kind(false));
+        assert!(is_of(&hosted, &of));
+        for source in [Source::Files, Source::Objects, Source::Host] {
+            assert!(usable(Some(&hosted), &of, source).is_ok());
+            assert_eq!(usable(None, &of, source).unwrap_err(), unknown(&of));
+        }
+        assert!(usable(Some(&direct), &of, Source::Objects).is_ok());
+        let refused = usable(Some(&direct), &of, Source::Host).unwrap_err();
+        assert!(refused.contains("Kind=Gadget of the host cluster cannot be read here"), "{refused}");
     }
 }

@@ -74,6 +74,9 @@ impl Hook {
             Source::Files => {
                 format!("Repair the server of the webhook, or change the file with {kind} {name:?}")
             }
+            Source::Host => format!(
+                "Repair the server of the webhook, or change or delete {kind} {name:?} in the host cluster"
+            ),
         };
         CallError { hook: self.name.clone(), reason, remedy, has_answered }
     }

@@ -54,7 +54,7 @@ pub(crate) fn compile(
             source,
             name: text(hook, "name").to_owned(),
             url: text(client, "url").to_owned(),
-            client: clients.of(text(client, "caBundle")),
+            client: reach(client, clients),
             timeout: Duration::from_secs(seconds),
             fails_closed: text(hook, "failurePolicy") != "Ignore",
             takes_dry_run: matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun"),
@@ -64,6 +64,18 @@ pub(crate) fn compile(
         }
     };
     entries(configuration, "webhooks").iter().map(hook).collect()
+}
+
+/// Returns the client for a `clientConfig`, or the reason why there is none.
+fn reach(client: &Value, clients: &Clients) -> Result<Client, String> {
+    match client.get("service").filter(|service| !service.is_null()) {
+        None => clients.of(text(client, "caBundle")),
+        Some(service) => Err(format!(
+            "Service {}/{} of the host cluster cannot be reached from Capstan",
+            text(service, "namespace"),
+            text(service, "name")
+        )),
+    }
 }
 
 /// Write that a webhook is called for.
@@ -87,6 +99,9 @@ impl Hook {
     /// 403 for a condition that fails; 404 for a namespace that does not exist; 500 for a webhook that cannot be
     /// compiled, and for an object that cannot be converted.
     pub(super) async fn due(&self, admission: &OneRequest, subject: Subject<'_>) -> ApiResult<Option<Due>> {
+        if !self.source.governs(subject.write.resource) {
+            return Ok(None);
+        }
         let criteria = self.criteria.as_ref().map_err(|why| ApiError::internal(why.clone()))?;
         let Some(matched) = criteria.matches(subject).await? else { return Ok(None) };
         let objects = Objects::of(subject, &matched)?;
