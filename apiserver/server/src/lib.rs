@@ -27,6 +27,7 @@ mod host_manifests;
 mod host_mirror;
 mod host_status;
 mod host_wait;
+mod host_watch;
 mod install;
 mod join;
 mod key_rotation;

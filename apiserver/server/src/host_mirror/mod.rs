@@ -14,7 +14,6 @@ use apiserver_access::rbac::Snapshot;
 use apiserver_host::{Disagreement, HostAuthorizer, HostConnection, HostHealth, HostKeys, HostMirror};
 use apiserver_http::ApiServer;
 use arc_swap::ArcSwap;
-use futures::{Stream, StreamExt};
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
@@ -23,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::MirrorSettings;
 use crate::host_copies::{HostCopies, RestoredMirror};
+use crate::host_watch::{OnEnd, collect};
 use objects::Permissions;
 use watches::Watches;
 
@@ -31,9 +31,6 @@ const TICK: Duration = Duration::from_secs(2);
 
 /// Interval at which the disagreements that other replicas have found are read.
 const MERGE_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Pause after a change, which collects those that follow: a new snapshot costs milliseconds.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum size of the copies of the permissions. A host with more is not mirrored. Unit: bytes.
 const MOST: usize = 64 * 1024 * 1024;
@@ -242,23 +239,5 @@ impl Mirroring {
             }
             tokio::time::sleep(TICK).await;
         }
-    }
-}
-
-/// Clears the flag when the watches end.
-struct OnEnd<'a>(&'a AtomicBool);
-
-impl Drop for OnEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-/// Calls after each change, and once for those of a moment. Never returns.
-async fn collect(mut changes: impl Stream<Item = ()> + Unpin, apply: impl Fn()) {
-    while changes.next().await.is_some() {
-        tokio::time::sleep(PAUSE).await;
-        while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
-        apply();
     }
 }
