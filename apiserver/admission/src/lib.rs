@@ -17,8 +17,8 @@ mod webhooks;
 
 pub use control::Admission;
 pub use files::{STATIC_SUFFIX, read_directory};
-pub use host::HostConfigurations;
-pub use snapshot::{Configurations, Joined, Source};
+pub use host::{HostCluster, HostConfigurations, HostContact, HostService};
+pub use snapshot::{Configurations, HostPart, Joined};
 pub use webhooks::Clients;
 
 /// API group of all configurations. Its objects are never sent to webhooks and never checked by policies: a mistake in

@@ -13,9 +13,10 @@ use apiserver_trace::{Kind, Span};
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::host::{self, HostCluster, HostContact};
 use crate::policies;
 use crate::rounds::Rounds;
-use crate::snapshot::Configurations;
+use crate::snapshot::{Configurations, Source};
 use crate::webhooks::{self, Answer, CallError, Due, Hook};
 
 /// Permission of users whose writes pass webhooks that cannot be called.
@@ -46,6 +47,7 @@ impl RequestAdmission for OneRequest {
         if is_exempt(write) {
             return Ok(None);
         }
+        self.require_host(write).await?;
         let (mut changed, mut rounds) = (object.cloned(), Rounds::default());
         loop {
             let policies = &self.configurations.mutating_policies;
@@ -63,6 +65,7 @@ impl RequestAdmission for OneRequest {
         if is_exempt(write) {
             return Ok(());
         }
+        self.require_host(write).await?;
         policies::validate(self, &self.configurations.policies, write, object).await?;
         webhooks::validate(self, &self.configurations.validating, write, object).await
     }
@@ -81,11 +84,16 @@ impl RequestAdmission for OneRequest {
 }
 
 /// Calls a webhook within a span, which names the webhook and not the object.
-async fn traced_call(hook: &Hook, due: &Due, is_mutating: bool) -> Result<Answer, CallError> {
+async fn traced_call(
+    hook: &Hook,
+    due: &Due,
+    is_mutating: bool,
+    host: Option<&dyn HostCluster>,
+) -> Result<Answer, CallError> {
     let span = Span::child("admission webhook", Kind::Client);
     span.set("capstan.webhook", hook.name.clone());
     span.set("capstan.mutating", is_mutating);
-    let answered = span.around(hook.call(due, is_mutating)).await;
+    let answered = span.around(hook.call(due, is_mutating, host)).await;
     if answered.is_err() {
         span.fail("the call failed");
     }
@@ -171,7 +179,10 @@ impl OneRequest {
                 hook.name
             )));
         }
-        let answer = match traced_call(hook, due, is_mutating).await {
+        if !self.host_decides(hook.source, "webhook", &hook.name, place).await? {
+            return Ok(None);
+        }
+        let answer = match traced_call(hook, due, is_mutating, self.host()).await {
             Ok(answer) => answer,
             Err(error) if !hook.fails_closed => {
                 tracing::warn!(webhook = hook.name, %error, "webhook failed; its failurePolicy ignores it");
@@ -185,11 +196,8 @@ impl OneRequest {
                 if error.has_answered() {
                     return Err(error.response());
                 }
-                return self
-                    .bypassed(hook, &error.to_string(), place)
-                    .await
-                    .then_some(None)
-                    .ok_or_else(|| error.response());
+                let is_bypassed = self.bypassed("webhook", &hook.name, &error.to_string(), place).await;
+                return is_bypassed.then_some(None).ok_or_else(|| error.response());
             }
         };
         for (key, value) in &answer.annotations {
@@ -202,14 +210,59 @@ impl OneRequest {
         Ok(Some(answer))
     }
 
-    /// Returns true if the user may pass webhooks that cannot be called, and records it.
-    async fn bypassed(&self, hook: &Hook, error: &str, place: &str) -> bool {
+    fn host(&self) -> Option<&dyn HostCluster> {
+        self.configurations.host.as_deref()
+    }
+
+    /// Returns true if a configuration of this source decides; false if the user passes it because the copy of it cannot
+    /// be used.
+    ///
+    /// # Errors
+    /// 503 if the copy cannot be used, and the user may not pass it.
+    pub(crate) async fn host_decides(
+        &self,
+        source: Source,
+        what: &str,
+        name: &str,
+        place: &str,
+    ) -> ApiResult<bool> {
+        let contact = self.host().filter(|_| source == Source::Host).map(HostCluster::contact);
+        let Some(HostContact::Unusable(why)) = contact else { return Ok(true) };
+        let why = format!("admission {what} {name:?} of the host cluster cannot decide: {why}");
+        if self.bypassed(what, name, &why, place).await { Ok(false) } else { Err(host::silent(why)) }
+    }
+
+    /// Lets a write wait for a host whose configurations have never been read. While that host does not answer, it has
+    /// no configurations.
+    ///
+    /// # Errors
+    /// 503 if the host answers, so that they could be read, and the user may not pass them.
+    async fn require_host(&self, write: AdmittedWrite<'_>) -> ApiResult<()> {
+        if !self.configurations.is_host_unread || !write.resource.hosted {
+            return Ok(());
+        }
+        let Some(host) = self.host().filter(|host| host.contact() != HostContact::Down) else {
+            return Ok(());
+        };
+        let mut why = "the admission configurations of the host cluster have not been read yet".to_owned();
+        if let HostContact::Unusable(cause) = host.contact() {
+            why = format!("{why}: {cause}");
+        }
+        if self.bypassed("configurations", "unread", &why, "host").await {
+            return Ok(());
+        }
+        Err(ApiError::unavailable(format!("{why}; nothing was changed. See host.admission in docs/configuration.md")))
+    }
+
+    /// Returns true if the user may pass configurations that cannot be used, and records it. `what` is the sort of the
+    /// configuration, and `name` its name.
+    async fn bypassed(&self, what: &str, name: &str, why: &str, place: &str) -> bool {
         if self.request.permissions.require(BYPASS).await.is_err() {
             return false;
         }
-        self.annotate(format!("bypassed.webhook.admission.capstan.dev/{place}"), hook.name.clone());
+        self.annotate(format!("bypassed.{what}.admission.capstan.dev/{place}"), name.to_owned());
         self.warn(format!(
-            "{error}; the write passed it by your permission to bypass admissionwebhooks.capstan.dev"
+            "{why}; the write passed it by your permission to bypass admissionwebhooks.capstan.dev"
         ));
         true
     }

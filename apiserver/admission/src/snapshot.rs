@@ -1,16 +1,19 @@
 //! Snapshot: all configurations in force, compiled.
 
+use std::sync::Arc;
+
 use apiserver_machinery::object;
 use apiserver_machinery::resource::Resource;
 use serde_json::Value;
 
+use crate::host::HostCluster;
 use crate::policies::{self, MutatingPolicy, Policy};
-use crate::value::{entries, text};
+use crate::value::text;
 use crate::webhooks::{self, Clients, Hook};
 
 /// Source of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// Objects in the store.
     Objects,
     /// Files of this server.
@@ -30,6 +33,15 @@ impl Source {
     }
 }
 
+/// Host cluster with its configurations.
+#[derive(Debug, Clone, Copy)]
+pub struct HostPart<'a> {
+    /// State of the host, and the way to its webhooks.
+    pub cluster: &'a Arc<dyn HostCluster>,
+    /// Configurations that apply; `None` if they have never been read.
+    pub applied: Option<&'a [Value]>,
+}
+
 /// Configurations of all sources. Equal names in two sources are different configurations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Joined<'a> {
@@ -37,8 +49,8 @@ pub struct Joined<'a> {
     pub files: &'a [Value],
     /// Those of the store.
     pub objects: &'a [Value],
-    /// Those of the host cluster that apply, which come last.
-    pub host: &'a [Value],
+    /// Those of the host cluster, which come last; `None` if they do not apply here.
+    pub host: Option<HostPart<'a>>,
 }
 
 /// All configurations in force.
@@ -49,20 +61,24 @@ pub struct Configurations {
     pub(crate) validating: Vec<Hook>,
     pub(crate) policies: Vec<Policy>,
     pub(crate) mutating_policies: Vec<MutatingPolicy>,
+    /// Host cluster whose configurations apply.
+    pub(crate) host: Option<Arc<dyn HostCluster>>,
+    /// True if configurations of the host must apply and have never been read.
+    pub(crate) is_host_unread: bool,
 }
 
 impl Configurations {
-    /// Compiles the configurations of files and of the store, as [`Self::join`] does.
-    pub fn compile(files: &[Value], objects: &[Value], clients: &Clients) -> Self {
-        Self::join(Joined { files, objects, host: &[] }, clients)
-    }
-
     /// Compiles configurations of any kind. Within a kind, the sources keep their order. A binding puts only policies of
     /// its own source into force. A part that cannot be compiled fails the writes that it is for, as its failure policy
     /// says.
     pub fn join(joined: Joined<'_>, clients: &Clients) -> Self {
         let Joined { files, objects, host } = joined;
-        let mut all = Self::default();
+        let mut all = Self {
+            host: host.map(|host| Arc::clone(host.cluster)),
+            is_host_unread: host.is_some_and(|host| host.applied.is_none()),
+            ..Self::default()
+        };
+        let host = host.and_then(|host| host.applied).unwrap_or_default();
         for (source, found) in [(Source::Files, files), (Source::Objects, objects), (Source::Host, host)] {
             let of_kind = |kind: &str| {
                 let mut found: Vec<&Value> = found.iter().filter(|it| text(it, "kind") == kind).collect();
@@ -85,17 +101,15 @@ impl Configurations {
             let compiled = policies.map(|policy| policies::compile_mutating(policy, &bindings, source));
             all.mutating_policies.extend(compiled);
         }
-        let configurations = files.iter().chain(objects).chain(host);
-        let bundles: Vec<&str> = configurations
-            .flat_map(|it| entries(it, "webhooks"))
-            .map(|hook| hook.get("clientConfig").map_or("", |client| text(client, "caBundle")))
-            .collect();
-        clients.keep(&bundles);
+        clients.keep(all.mutating.iter().chain(&all.validating).map(|hook| &hook.target.key));
         all
     }
 
     /// Returns true if no configuration can apply to writes of this resource.
     pub(crate) fn spares(&self, group: &str, resource: &str) -> bool {
+        if self.is_host_unread {
+            return false;
+        }
         let hooks = self.mutating.iter().chain(&self.validating);
         !hooks.into_iter().any(|hook| hook.may_concern(group, resource))
             && !self.bases().any(|base| base.may_concern(group, resource))
@@ -103,7 +117,7 @@ impl Configurations {
 
     /// Returns true if there are no configurations.
     pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty() && self.bases().next().is_none()
+        !self.is_host_unread && self.mutating.is_empty() && self.validating.is_empty() && self.bases().next().is_none()
     }
 
     /// Returns the common parts of all policies.
@@ -115,14 +129,38 @@ impl Configurations {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::Arc;
+    use std::net::SocketAddr;
 
     use apiserver_machinery::metadata;
     use apiserver_machinery::strategy::Plain;
     use apiserver_schema::KindSchema;
+    use async_trait::async_trait;
     use serde_json::json;
 
     use super::*;
+    use crate::host::{HostContact, HostService};
+
+    /// Host that is up, and has no Services.
+    #[derive(Debug)]
+    struct Bare;
+
+    #[async_trait]
+    impl HostCluster for Bare {
+        fn contact(&self) -> HostContact {
+            HostContact::Up
+        }
+
+        async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
+            Err(format!("{service} is missing"))
+        }
+    }
+
+    fn join(own: &[Value], host: Option<&[Value]>) -> Configurations {
+        let cluster: Arc<dyn HostCluster> = Arc::new(Bare);
+        let host = HostPart { cluster: &cluster, applied: host };
+        let joined = Joined { objects: own, host: Some(host), ..Joined::default() };
+        Configurations::join(joined, &Clients::default())
+    }
 
     /// Returns a kind of the host cluster, or of the direct endpoint alone.
     pub(crate) fn kind(hosted: bool) -> Resource {
@@ -166,18 +204,14 @@ pub(crate) mod tests {
 
     #[test]
     fn equal_names_of_sources_do_not_clash() {
-        let (own, host) = ([webhooks("https://own")], [webhooks("https://host")]);
-        let joined = Joined { objects: &own, host: &host, files: &[] };
-        let all = Configurations::join(joined, &Clients::default());
-        let found: Vec<_> = all.validating.iter().map(|hook| (hook.source, hook.url.as_str())).collect();
+        let all = join(&[webhooks("https://own")], Some(&[webhooks("https://host")]));
+        let found: Vec<_> = all.validating.iter().map(|hook| (hook.source, hook.target.url.as_str())).collect();
         assert_eq!(found, [(Source::Objects, "https://own"), (Source::Host, "https://host")]);
     }
 
     #[test]
     fn a_binding_of_the_host_leaves_own_policies_alone() {
-        let (own, host) = (policy(None), policy(Some("of-host")));
-        let joined = Joined { objects: &own, host: &host, files: &[] };
-        let all = Configurations::join(joined, &Clients::default());
+        let all = join(&policy(None), Some(&policy(Some("of-host"))));
         let bound: Vec<_> = all.policies.iter().map(|it| (it.base.source, it.base.bindings.len())).collect();
         assert_eq!(bound, [(Source::Objects, 0), (Source::Host, 1)]);
     }
@@ -191,13 +225,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_webhook_behind_a_service_of_the_host_has_no_client() {
-        let mut behind = webhooks("");
-        behind["webhooks"][0]["clientConfig"] = json!({"service": {"namespace": "tools", "name": "gate"}});
-        let joined = Joined { host: &[behind], ..Joined::default() };
-        let all = Configurations::join(joined, &Clients::default());
-        let why = all.validating[0].client.as_ref().unwrap_err();
-        assert!(why.contains("Service tools/gate of the host cluster"), "{why}");
-        assert!(all.validating[0].fails_closed, "a write that cannot be checked is refused");
+    fn without_the_configurations_of_the_host_no_write_is_spared() {
+        let unread = join(&[], None);
+        assert!(!unread.is_empty() && !unread.spares("toys.example.com", "gadgets"));
+        let read = join(&[], Some(&[]));
+        assert!(read.is_empty() && read.spares("toys.example.com", "gadgets"));
     }
 }

@@ -11,7 +11,7 @@ const SKEW: Duration = Duration::from_mins(5);
 /// Last contact. Its age is the longer one of what the wall clock and the monotonic clock say, so that no jump of a clock
 /// makes a copy younger.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Contact {
+pub struct Contact {
     at: Instant,
     wall: Timestamp,
     /// Age of the contact at that time: it may be of an earlier process.
@@ -20,11 +20,12 @@ pub(crate) struct Contact {
 
 impl Contact {
     /// Returns a contact that never was: without one, no copy is valid.
-    pub(crate) fn never() -> Self {
+    pub fn never() -> Self {
         Self { age: Duration::MAX, ..Self::now() }
     }
 
-    pub(crate) fn now() -> Self {
+    /// Returns a contact at this moment.
+    pub fn now() -> Self {
         Self { at: Instant::now(), wall: Timestamp::now(), age: Duration::ZERO }
     }
 
@@ -41,14 +42,14 @@ impl Contact {
     }
 
     /// Sets the contact from the record of an earlier process, unless this process had one.
-    pub(crate) fn restore(&mut self, recorded: Timestamp) {
+    pub fn restore(&mut self, recorded: Timestamp) {
         if self.age == Duration::MAX {
             *self = Self::of(recorded);
         }
     }
 
     /// Returns the time since the contact; the longest time if there was none.
-    pub(crate) fn age(&self) -> Duration {
+    pub fn age(&self) -> Duration {
         let wall = Duration::try_from(Timestamp::now().duration_since(self.wall)).unwrap_or_default();
         self.age.saturating_add(wall.max(self.at.elapsed()))
     }

@@ -31,6 +31,7 @@ mod write_back;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
+pub use contact::Contact;
 pub use connection::{ConnectError, HostConnection, connect};
 pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};

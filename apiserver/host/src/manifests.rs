@@ -11,6 +11,16 @@ const GROUP_PRIORITY: i32 = 1100;
 /// Priority of versions, above the 100 of CRDs.
 const VERSION_PRIORITY: i32 = 200;
 
+/// Kinds of admission configurations.
+const ADMISSION: [&str; 6] = [
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+];
+
 /// Verbs of a reader.
 const READ: [&str; 3] = ["get", "list", "watch"];
 
@@ -31,7 +41,7 @@ pub struct Options {
     pub user: String,
     /// CRD objects that are published as metadata. They serve no requests.
     pub definitions: Vec<Value>,
-    /// True if Capstan mirrors the roles, bindings, service accounts and token keys of the host.
+    /// True if Capstan mirrors the roles, bindings, service accounts, token keys and admission configurations of the host.
     pub mirror: bool,
 }
 
@@ -109,7 +119,9 @@ fn of_mirror(subjects: &Value) -> [Value; 2] {
     let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
     let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
         {"apiGroups": [rbac], "resources": kinds, "verbs": READ},
-        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": READ},
+        {"apiGroups": [""], "resources": ["serviceaccounts", "services"], "verbs": READ},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
+        {"apiGroups": ["admissionregistration.k8s.io"], "resources": ADMISSION, "verbs": READ},
         {"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}]});
     let binding = json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects});

@@ -150,6 +150,8 @@ fn mirror() -> Value {
             "ageSeconds": count("Time since the copy had all changes, in seconds. Absent if it never had."),
             "boundSeconds": count("Longest age at which the copy is used, in seconds. Absent if it is used at any age."),
             "lastSyncTime": time("Last time at which the copy had all changes."),
+            "leftOut": {"type": "array", "x-kubernetes-list-type": "set", "items": text("Kind and name, as Kind/name."),
+                "description": "Objects that are copied and have no effect: webhooks of providers that Capstan replaces."},
         }),
     )
 }

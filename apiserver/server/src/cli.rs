@@ -307,9 +307,9 @@ pub(crate) struct ManifestsArguments {
     /// Kubeconfig of the host cluster, to find the API groups that it already serves
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Let Capstan mirror the host's roles, bindings, service accounts and token keys
+    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks and admission policies
     ///
-    /// The setting host.permissions: mirror needs this.
+    /// The settings host.permissions: mirror and host.admission: mirror need this.
     #[arg(long)]
     pub(crate) mirror: bool,
 }

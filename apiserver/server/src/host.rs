@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use crate::config::ServerConfiguration;
+use crate::host_admission::HostAdmission;
 use crate::host_copies::{HostCopies, Originals, StoredSecrets};
 use crate::host_mirror::Mirroring;
 use crate::host_status::HostObserver;
@@ -49,6 +50,8 @@ pub(crate) struct Host {
     authorizer: Arc<HostAuthorizer>,
     /// Mirror of the host's permissions, if the configuration wants one.
     mirror: Option<Mirroring>,
+    /// Admission configurations of the host, if the configuration lets them apply.
+    admission: Option<HostAdmission>,
     observer: HostObserver,
 }
 
@@ -60,6 +63,16 @@ async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, String> {
     match pki::certificates(&found.ca, "the host's front-proxy CA") {
         Ok(_) => Ok(found),
         Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+/// Reads copies, until the store answers.
+async fn patiently<T, F: Future<Output = anyhow::Result<T>>>(read: impl Fn() -> F) -> T {
+    loop {
+        match read().await {
+            Ok(read) => return read,
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
     }
 }
 
@@ -79,13 +92,14 @@ impl Host {
         let mirror = host
             .is_mirrored()
             .then(|| Mirroring::new(&connection, Arc::clone(&authorizer), copies.clone(), &host.mirror));
+        let admission = host.mirrors_admission().then(|| HostAdmission::new(&connection));
         let proxy = watch::Sender::new(FrontProxy::unknown());
         let observer = HostObserver::new(
             connection.clone(),
             pin.clone(),
             namespaces.clone(),
             proxy.subscribe(),
-            mirror.clone(),
+            (mirror.clone(), admission.clone()),
         );
         let host = Self {
             prober: Prober::new(&connection, namespaces.clone(), pin.clone()),
@@ -100,6 +114,7 @@ impl Host {
             reviews_unknown: host.review_unknown_tokens,
             authorizer,
             mirror,
+            admission,
             observer,
         };
         host.begin().await;
@@ -140,20 +155,13 @@ impl Host {
     /// Applies the copies of an earlier process, once the store answers. Returns the front proxy, if a copy of it is
     /// usable.
     async fn restore(&self) -> Option<FrontProxy> {
-        let restored = loop {
-            match self.copies.restore().await {
-                Ok(restored) => break restored,
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        };
+        let restored = patiently(|| self.copies.restore()).await;
         if let Some(mirror) = &self.mirror {
-            let restored = loop {
-                match self.copies.restore_mirror().await {
-                    Ok(restored) => break restored,
-                    Err(_) => tokio::time::sleep(PAUSE).await,
-                }
-            };
-            mirror.restore(restored);
+            mirror.restore(patiently(|| self.copies.restore_mirror()).await);
+        }
+        if let Some(admission) = &self.admission {
+            let (copies, contact) = patiently(|| self.copies.restore_admission()).await;
+            admission.restore(copies, contact);
         }
         self.is_restored.store(true, Ordering::Release);
         if let Some(uid) = restored.uid {
@@ -199,6 +207,7 @@ impl Host {
             proxy: self.proxy(),
             pin: self.pin.clone(),
             mirror: self.mirror.clone(),
+            admission: self.admission.clone(),
         }
     }
 
@@ -250,6 +259,11 @@ impl Host {
         self.mirror.as_ref()
     }
 
+    /// Returns the admission configurations of the host, if they apply.
+    pub(crate) fn admission(&self) -> Option<HostAdmission> {
+        self.admission.clone()
+    }
+
     /// Returns the authorizer of the direct endpoint. It refuses credentials to tokens that the host has not verified.
     pub(crate) fn cautious(&self, authorizer: Arc<dyn Authorizer>) -> Arc<dyn Authorizer> {
         if self.mirror.is_some() { Arc::new(Cautious(authorizer)) } else { authorizer }
@@ -286,6 +300,7 @@ impl Host {
             self.namespaces.clone().follow(self.connection.watching()),
             health.while_reachable(|| self.follow_proxy(&authenticator)),
             self.follow_mirror(),
+            self.follow_admission(),
             self.observer.follow(),
         );
     }
@@ -294,6 +309,13 @@ impl Host {
     async fn follow_mirror(&self) {
         if let Some(mirror) = &self.mirror {
             mirror.follow().await;
+        }
+    }
+
+    /// Follows the admission configurations of the host, if they apply.
+    async fn follow_admission(&self) {
+        if let Some(admission) = &self.admission {
+            admission.follow().await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Copies of the host cluster's data in Capstan's own store, sealed as Secrets are. They survive a restart, a failover
 //! and the loss of a disk. The leader writes them, and all replicas read them.
 
+mod admission;
 mod issuers;
 mod keeper;
 mod mirror;

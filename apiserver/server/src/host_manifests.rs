@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use apiserver_admission::{GROUP, HostConfigurations, KINDS};
 use apiserver_host::Options;
 use apiserver_machinery::resource::Registry;
 use serde_json::{Value, json};
@@ -35,12 +36,13 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let served = runtime.block_on(async {
+        let (served, left_out) = runtime.block_on(async {
             let client = apiserver_host::connect(kubeconfig).await?;
-            served_by_crds(&client, &registry).await
+            anyhow::Ok((served_by_crds(&client, &registry).await?, replaced(&client).await?))
         })?;
         objects.retain(|object| !belongs_to(object, &served));
         explain(&served, &apiserver_host::manifests(&registry, &options))?;
+        explain_replaced(&left_out)?;
     }
     Ok(output::print(&documents(&objects)?)?)
 }
@@ -93,6 +95,40 @@ async fn served_by_crds(client: &kube::Client, registry: &Registry) -> anyhow::R
         }
     }
     Ok(served)
+}
+
+/// Returns the host's admission configurations of providers that Capstan replaces, as `Kind/name`. A user who may not
+/// read them sees none.
+async fn replaced(client: &kube::Client) -> anyhow::Result<Vec<String>> {
+    let mut objects = Vec::new();
+    for (kind, plural) in KINDS {
+        let request = http::Request::get(format!("/apis/{GROUP}/v1/{plural}")).body(Vec::new())?;
+        let mut found = match client.request::<Value>(request).await {
+            Ok(found) => found,
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => continue,
+            Err(error) => return Err(error).context("cannot read the admission configurations of the host"),
+        };
+        let items = found["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        objects.extend(items.into_iter().map(|mut item| {
+            item["kind"] = json!(kind);
+            item
+        }));
+    }
+    Ok(HostConfigurations::of(objects).left_out)
+}
+
+/// Prints which admission configurations of the host do not apply to Capstan's kinds.
+fn explain_replaced(left_out: &[String]) -> std::io::Result<()> {
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    let mut out = std::io::stderr().lock();
+    writeln!(
+        out,
+        "these configurations belong to providers that Capstan replaces. Their rules are part of Capstan, so it never \
+         calls them, also with host.admission: mirror:"
+    )?;
+    left_out.iter().try_for_each(|name| writeln!(out, "  {name}"))
 }
 
 /// Reports whether an object belongs to one of these group-versions, so that it must not be applied.
@@ -299,6 +335,9 @@ mod tests {
         let role = named(&mirrored, "capstan:mirror").unwrap();
         assert_eq!(verbs(&role, "rbac.authorization.k8s.io", "roles"), ["get", "list", "watch"]);
         assert_eq!(verbs(&role, "", "serviceaccounts"), ["get", "list", "watch"]);
+        for (kind, plural) in KINDS {
+            assert_eq!(verbs(&role, GROUP, plural), ["get", "list", "watch"], "{kind}");
+        }
         assert!(verbs(&role, "", "secrets").is_empty());
         assert_eq!(named(&objects().1, "capstan:mirror"), None);
     }

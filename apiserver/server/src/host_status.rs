@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::host_admission::HostAdmission;
 use crate::host_mirror::Mirroring;
 
 /// Interval at which changes of the conditions are noticed: they have times of whole seconds.
@@ -24,6 +25,7 @@ pub(crate) struct HostObserver {
     namespaces: HostNamespaces,
     proxy: watch::Receiver<FrontProxy>,
     mirror: Option<Mirroring>,
+    admission: Option<HostAdmission>,
     /// Name of this replica.
     replica: String,
     begun: Timestamp,
@@ -42,10 +44,11 @@ impl HostObserver {
         pin: HostPin,
         namespaces: HostNamespaces,
         proxy: watch::Receiver<FrontProxy>,
-        mirror: Option<Mirroring>,
+        (mirror, admission): (Option<Mirroring>, Option<HostAdmission>),
     ) -> Self {
         let (replica, begun) = (crate::election::host_name(), Timestamp::now());
-        Self { connection, pin, namespaces, proxy, mirror, replica, begun, transitions: Arc::default() }
+        let transitions = Arc::default();
+        Self { connection, pin, namespaces, proxy, mirror, admission, replica, begun, transitions }
     }
 
     /// Notices changes of the conditions. Never returns.
@@ -69,6 +72,7 @@ impl HostObserver {
             all.push(mirror.copies("service-accounts", mirroring.accounts().len()));
             all.push(mirroring.keys().copies());
         }
+        all.extend(self.admission.as_ref().map(HostAdmission::facts));
         all
     }
 }

@@ -22,6 +22,7 @@ mod encryption;
 mod encryption_keys;
 mod etcd_files;
 mod host;
+mod host_admission;
 mod host_copies;
 mod host_manifests;
 mod host_mirror;

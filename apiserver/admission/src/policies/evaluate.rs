@@ -8,7 +8,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::AdmissionInputs;
 use serde_json::{Value, json};
 
-use super::compile::{Binding, Policy};
+use super::compile::{Base, Binding, Policy};
 use super::decision::{Failed, decide};
 use super::params;
 use crate::matching::{Criteria, Matched, Subject, is_namespace};
@@ -74,6 +74,7 @@ async fn evaluate(
         };
         let all = match is_bound {
             Ok(false) => continue,
+            Ok(true) if !decides(admission, &policy.base, binding).await? => continue,
             Ok(true) => params::collect(subject.store, &policy.base, binding, subject.write.namespace).await,
             Err(why) => Err(why),
         };
@@ -111,6 +112,14 @@ async fn evaluate(
         admission.annotate(format!("{}/{key}", policy.base.name), values.join(", "));
     }
     Ok(())
+}
+
+/// Returns false if the user passes a policy of the host cluster whose copy cannot be used.
+///
+/// # Errors
+/// 503 if the user may not.
+pub(super) async fn decides(admission: &OneRequest, base: &Base, binding: &Binding) -> ApiResult<bool> {
+    admission.host_decides(base.source, "policy", &base.name, &binding.name).await
 }
 
 pub(super) async fn matches(

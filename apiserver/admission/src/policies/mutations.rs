@@ -10,7 +10,7 @@ use apiserver_structured_merge::overlay;
 use serde_json::{Value, json};
 
 use super::compile::{Base, Variables, base, variables};
-use super::evaluate::{inputs, matches, name};
+use super::evaluate::{decides, inputs, matches, name};
 use super::params;
 use crate::matching::{Conditions, Matched, Subject};
 use crate::one_request::OneRequest;
@@ -128,6 +128,7 @@ async fn evaluate(
         };
         let params = match is_bound {
             Ok(false) => continue,
+            Ok(true) if !decides(admission, base, binding).await? => continue,
             Ok(true) => params::collect(store, base, binding, write.namespace).await,
             Err(why) => Err(why),
         };

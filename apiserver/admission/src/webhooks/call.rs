@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::hook::{Due, Hook};
+use crate::host::{self, HostCluster, HostContact};
 use crate::snapshot::Source;
 
 /// Largest answer that is read. Unit: bytes.
@@ -21,6 +22,8 @@ pub(crate) struct CallError {
     reason: String,
     remedy: String,
     has_answered: bool,
+    /// True if the webhook is one of a host cluster that does not answer.
+    is_outage: bool,
 }
 
 /// Reason why there is no answer, and whether the webhook refused the call.
@@ -49,17 +52,30 @@ impl CallError {
 
     /// Returns the response to a write that fails with the webhook: it names the webhook, the cause and the remedy.
     pub(crate) fn response(&self) -> ApiError {
+        if self.is_outage {
+            let remedy = "or give yourself the permission to bypass admissionwebhooks.capstan.dev";
+            return host::silent(format!(
+                "{self}. The host cluster does not answer: wait until it does, {remedy}"
+            ));
+        }
         ApiError::internal(format!("{self}. {}", self.remedy))
     }
 }
 
 impl Hook {
     /// Calls the webhook for a write.
-    pub(crate) async fn call(&self, due: &Due, is_mutating: bool) -> Result<Answer, CallError> {
+    pub(crate) async fn call(
+        &self,
+        due: &Due,
+        is_mutating: bool,
+        host: Option<&dyn HostCluster>,
+    ) -> Result<Answer, CallError> {
         let uid = uuid::Uuid::new_v4().to_string();
         let review = review(&uid, due);
-        let body = self.send(&review).await.map_err(|NoAnswer { why, is_refusal }| {
-            self.failed(format!("failed to call webhook: {why}"), is_refusal)
+        let body = self.send(&review, host).await.map_err(|NoAnswer { why, is_refusal }| {
+            let failed = self.failed(format!("failed to call webhook: {why}"), is_refusal);
+            let is_down = || host.is_some_and(|host| host.contact() == HostContact::Down);
+            CallError { is_outage: self.source == Source::Host && !is_refusal && is_down(), ..failed }
         })?;
         answer::read(&body, &uid, is_mutating)
             .map_err(|why| self.failed(format!("received invalid webhook response: {why}"), true))
@@ -78,20 +94,24 @@ impl Hook {
                 "Repair the server of the webhook, or change or delete {kind} {name:?} in the host cluster"
             ),
         };
-        CallError { hook: self.name.clone(), reason, remedy, has_answered }
+        CallError { hook: self.name.clone(), reason, remedy, has_answered, is_outage: false }
     }
 
-    async fn send(&self, review: &Value) -> Result<Vec<u8>, NoAnswer> {
-        let client = self.client.as_ref().map_err(Clone::clone)?;
+    async fn send(&self, review: &Value, host: Option<&dyn HostCluster>) -> Result<Vec<u8>, NoAnswer> {
         // Upstream names its deadline to the webhook, too.
-        let url = format!("{}?timeout={}s", self.url, self.timeout.as_secs());
-        let failed = |error: &reqwest::Error| format!("Post {url:?}: {}", cause(error));
+        let of = |url: &str| format!("{url}?timeout={}s", self.timeout.as_secs());
+        let (url, shown) = (of(&self.target.url), of(&self.target.shown));
+        let client = self.target.client(host).await.map_err(|why| match self.target.key.service {
+            Some(_) => format!("Post {shown:?}: {why}"),
+            None => why,
+        })?;
+        let failed = |error: &reqwest::Error| format!("Post {shown:?}: {}", cause(error));
         let request = client.post(&url).timeout(self.timeout).header(CONTENT_TYPE, "application/json");
         let response = request.body(review.to_string()).send().await.map_err(|error| failed(&error))?;
         let status = response.status();
         let body = read(response).await.map_err(|why| match why {
             Unread::Failed(error) => failed(&error),
-            Unread::TooLarge => format!("Post {url:?}: the response is larger than {MOST} bytes"),
+            Unread::TooLarge => format!("Post {shown:?}: the response is larger than {MOST} bytes"),
         })?;
         if status.is_success() {
             return Ok(body);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use apiserver_machinery::object;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::AdmissionInputs;
-use reqwest::Client;
 use serde_json::Value;
 
 use super::clients::Clients;
+use super::target::Target;
 use crate::matching::{Conditions, Criteria, Matched, Subject};
 use crate::one_request::OneRequest;
 use crate::review::{self, Objects};
@@ -24,9 +24,7 @@ pub(crate) struct Hook {
     pub(crate) configuration: String,
     pub(crate) source: Source,
     pub(crate) name: String,
-    pub(crate) url: String,
-    /// Client, or the reason why there is none.
-    pub(crate) client: Result<Client, String>,
+    pub(crate) target: Target,
     pub(crate) timeout: Duration,
     /// True if a write fails whose webhook cannot be called.
     pub(crate) fails_closed: bool,
@@ -46,15 +44,13 @@ pub(crate) fn compile(
     clients: &Clients,
 ) -> Vec<Hook> {
     let hook = |hook: &Value| {
-        let client = hook.get("clientConfig").unwrap_or(&Value::Null);
         let seconds = hook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10);
         Hook {
             kind,
             configuration: object::name(configuration).to_owned(),
             source,
             name: text(hook, "name").to_owned(),
-            url: text(client, "url").to_owned(),
-            client: reach(client, clients),
+            target: Target::new(hook.get("clientConfig").unwrap_or(&Value::Null), clients),
             timeout: Duration::from_secs(seconds),
             fails_closed: text(hook, "failurePolicy") != "Ignore",
             takes_dry_run: matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun"),
@@ -64,18 +60,6 @@ pub(crate) fn compile(
         }
     };
     entries(configuration, "webhooks").iter().map(hook).collect()
-}
-
-/// Returns the client for a `clientConfig`, or the reason why there is none.
-fn reach(client: &Value, clients: &Clients) -> Result<Client, String> {
-    match client.get("service").filter(|service| !service.is_null()) {
-        None => clients.of(text(client, "caBundle")),
-        Some(service) => Err(format!(
-            "Service {}/{} of the host cluster cannot be reached from Capstan",
-            text(service, "namespace"),
-            text(service, "name")
-        )),
-    }
 }
 
 /// Write that a webhook is called for.

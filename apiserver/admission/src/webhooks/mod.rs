@@ -5,6 +5,7 @@ mod call;
 mod clients;
 mod hook;
 mod mutating;
+mod target;
 mod validating;
 
 pub(crate) use answer::Answer;

@@ -90,7 +90,10 @@ fn text(object: &Value, now: Timestamp) -> String {
             [word(&it["kind"]), word(&it["objects"]), oldest, word(&it["refused"])]
         })),
     ];
-    let shown: Vec<String> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    let left_out = status["mirrors"].as_array().into_iter().flatten().filter_map(|it| it["leftOut"].as_array());
+    let left_out: Vec<[String; 1]> = left_out.flatten().map(|name| [word(name)]).collect();
+    let left_out = if left_out.is_empty() { String::new() } else { format!("WITHOUT EFFECT\n{}", table(&left_out)) };
+    let shown: Vec<String> = tables.into_iter().chain([left_out]).filter(|table| !table.is_empty()).collect();
     shown.join("\n")
 }
 
@@ -156,7 +159,7 @@ mod tests {
             "lastContactTime": "2025-12-31T23:00:00Z", "pinnedUID": "u1",
             "conditions": [{"type": "Reachable", "status": "False", "reason": "Down", "message": "it is down"}],
             "mirrors": [{"name": "namespaces", "objects": 2, "ageSeconds": 4200, "boundSeconds": 604_800, "usable": true},
-                {"name": "token-keys", "objects": 0, "usable": false}],
+                {"name": "token-keys", "objects": 0, "usable": false, "leftOut": ["ValidatingWebhookConfiguration/capi"]}],
             "outbox": []}});
         let text = text(&object, "2026-01-01T00:10:00Z".parse().unwrap());
         let expected = "\
@@ -173,6 +176,9 @@ Reachable  False   Down    it is down
 MIRROR      OBJECTS  AGE  BOUND  USABLE
 namespaces  2        70m  7d     true
 token-keys  0        -    -      false
+
+WITHOUT EFFECT
+ValidatingWebhookConfiguration/capi
 ";
         assert_eq!(text, expected);
     }

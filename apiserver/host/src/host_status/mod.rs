@@ -30,12 +30,14 @@ pub struct MirrorFacts {
     pub bound: Option<Duration>,
     /// True if the copy is not used because the host decides otherwise.
     pub is_closed: bool,
+    /// Objects that are copied and have no effect, as `Kind/name`.
+    pub left_out: Vec<String>,
 }
 
 impl MirrorFacts {
     /// Creates the facts about a copy that is open.
     pub fn new(name: &'static str, objects: usize, age: Duration, bound: Option<Duration>) -> Self {
-        Self { name, objects, age, bound, is_closed: false }
+        Self { name, objects, age, bound, is_closed: false, left_out: Vec::new() }
     }
 
     /// Returns the reason why the copy is not used; `None` if it is.
@@ -134,6 +136,7 @@ fn of_mirror(facts: &HostFacts, mirror: &MirrorFacts) -> Value {
             ("ageSeconds", is_read.then(|| mirror.age.as_secs().into())),
             ("boundSeconds", mirror.bound.map(|bound| bound.as_secs().into())),
             ("lastSyncTime", facts.ago(mirror.age).map(|at| seconds(at).into())),
+            ("leftOut", (!mirror.left_out.is_empty()).then(|| mirror.left_out.clone().into())),
         ],
     );
     shown

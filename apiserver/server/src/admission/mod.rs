@@ -6,17 +6,20 @@ mod follow;
 
 use std::sync::Arc;
 
-use apiserver_admission::{Admission, Clients, Configurations, GROUP};
+use apiserver_admission::{Admission, Clients, Configurations, GROUP, HostPart, Joined};
 use apiserver_http::{ApiServer, Check};
 use apiserver_machinery::admission_control::AdmissionControl;
 use apiserver_machinery::resource::Registry;
 use apiserver_machinery::store::ObjectStore;
 use controllers_runtime::PolicyRule;
 use futures::StreamExt;
+use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
+use crate::host_admission::HostAdmission;
 use crate::rereads::Rereads;
 use certificate::ClientCertificate;
 use files::AdmissionFiles;
@@ -50,6 +53,7 @@ pub(crate) struct AdmissionConfigurations {
     clients: Clients,
     files: Option<AdmissionFiles>,
     certificate: Option<ClientCertificate>,
+    host: Option<HostAdmission>,
 }
 
 impl AdmissionConfigurations {
@@ -60,6 +64,7 @@ impl AdmissionConfigurations {
     pub(crate) fn open(
         configuration: &ServerConfiguration,
         objects: &Arc<ObjectStore>,
+        host: Option<HostAdmission>,
     ) -> anyhow::Result<Self> {
         let directory = configuration.admission.manifests_directory.as_deref();
         let files =
@@ -67,7 +72,7 @@ impl AdmissionConfigurations {
         let admission = Arc::new(Admission::new(Arc::clone(objects)));
         let clients = Clients::default();
         let certificate = ClientCertificate::open(&configuration.admission, &clients)?;
-        Ok(Self { admission, clients, files, certificate })
+        Ok(Self { admission, clients, files, certificate, host })
     }
 
     /// Returns the admission control for the server.
@@ -92,12 +97,25 @@ impl AdmissionConfigurations {
         are_changed || is_changed
     }
 
+    /// Applies the configurations of all sources.
+    fn apply(&self, objects: &[Value]) {
+        let files = self.files.as_ref().map_or(&[][..], AdmissionFiles::objects);
+        let of_host = self.host.as_ref().map(|host| (host.cluster(), host.configurations()));
+        let host = of_host.as_ref().map(|(cluster, configurations)| HostPart {
+            cluster,
+            applied: configurations.as_ref().map(|all| all.applied.as_slice()),
+        });
+        let joined = Joined { files, objects, host };
+        self.admission.set(Configurations::join(joined, &self.clients));
+    }
+
     /// Applies the objects and the files, and each change of them, until `shutdown`. While they cannot be read, the last
     /// ones apply.
     pub(crate) async fn follow(mut self, server: Arc<ApiServer>, shutdown: CancellationToken) {
         let registry = server.registry().clone();
         let (objects, mut changes) = Objects::watch(server);
         let mut rereads = Rereads::every(files::POLL_INTERVAL);
+        let mut of_host = self.host.as_ref().map(HostAdmission::changes);
         let mut last: Option<Instant> = None;
         loop {
             let is_due = tokio::select! {
@@ -106,6 +124,7 @@ impl AdmissionConfigurations {
                     Some(()) => objects.are_read(),
                     None => return,
                 },
+                () = changed(of_host.as_mut()) => objects.are_read(),
                 () = rereads.next() => {
                     self.reload(&registry) && objects.are_read()
                 }
@@ -121,9 +140,16 @@ impl AdmissionConfigurations {
             }
             // Changes during the pause are in the snapshot, too.
             while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
-            let files = self.files.as_ref().map_or(&[][..], AdmissionFiles::objects);
-            self.admission.set(Configurations::compile(files, &objects.all(), &self.clients));
+            self.apply(&objects.all());
             last = Some(Instant::now());
         }
+    }
+}
+
+/// Waits for a change of the host's configurations. If they do not apply, never returns.
+async fn changed(of_host: Option<&mut watch::Receiver<u64>>) {
+    match of_host.map(watch::Receiver::changed) {
+        Some(changed) => drop(changed.await),
+        None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use serde::Deserialize;
 
-use super::host_mirror::{MirrorSettings, Permissions};
+use super::host_mirror::{HostAdmission, MirrorSettings, Permissions};
 
 /// Connection to a host cluster.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,6 +38,9 @@ pub(crate) struct Host {
     /// Source of the permissions of the host's users while the host does not answer. Default: none.
     #[serde(default)]
     pub(crate) permissions: Permissions,
+    /// Use of the host's webhooks and admission policies. Default: `ignore`.
+    #[serde(default)]
+    pub(crate) admission: HostAdmission,
     /// Settings of the mirror of the permissions.
     #[serde(default)]
     pub(crate) mirror: MirrorSettings,
@@ -72,6 +75,7 @@ impl Host {
             review_unknown_tokens: false,
             accept_new_identity: None,
             permissions: Permissions::default(),
+            admission: HostAdmission::default(),
             mirror: MirrorSettings::default(),
         }
     }
@@ -79,6 +83,11 @@ impl Host {
     /// Returns true if the permissions of the host are mirrored.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.permissions == Permissions::Mirror
+    }
+
+    /// Returns true if the admission configurations of the host apply.
+    pub(crate) fn mirrors_admission(&self) -> bool {
+        self.admission == HostAdmission::Mirror
     }
 
     pub(crate) fn check(&self) -> anyhow::Result<()> {

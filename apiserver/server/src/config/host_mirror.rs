@@ -23,6 +23,17 @@ pub(crate) enum Permissions {
     Mirror,
 }
 
+/// Use of the admission configurations of the host: its webhooks and policies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum HostAdmission {
+    /// They do not apply to Capstan's kinds.
+    #[default]
+    Ignore,
+    /// They apply, and copies of them do while the host does not answer.
+    Mirror,
+}
+
 /// Settings of the mirror.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

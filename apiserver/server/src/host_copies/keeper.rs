@@ -14,8 +14,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{ADMISSION, StoredAdmission};
 use super::mirror::{ACCOUNTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
 use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy};
+use crate::host_admission::HostAdmission;
 use crate::host_mirror::Mirroring;
 
 /// Interval of the heartbeat, from which a later process computes the age of the copies.
@@ -32,6 +34,7 @@ pub(crate) struct Originals {
     pub(crate) proxy: watch::Receiver<FrontProxy>,
     pub(crate) pin: HostPin,
     pub(crate) mirror: Option<Mirroring>,
+    pub(crate) admission: Option<HostAdmission>,
 }
 
 /// Copies as they are in the store.
@@ -40,6 +43,7 @@ struct Stored {
     namespaces: Option<HashMap<String, Value>>,
     heartbeat: Option<Instant>,
     mirror: StoredMirror,
+    admission: StoredAdmission,
 }
 
 /// Keeps the copies until `end`. It writes only while the host is up: the answers of another host, or of one that was
@@ -52,11 +56,12 @@ async fn follow(copies: &HostCopies, mut originals: Originals) {
     let (mut stored, mut outage) = (Stored::default(), Outage::default());
     let mut namespaces = originals.namespaces.changes();
     let mut mirrored = originals.mirror.as_ref().map(Mirroring::changes);
+    let mut configured = originals.admission.as_ref().map(HostAdmission::changes);
     loop {
         originals.health.up().await;
         // Changes after this are copied in the next pass.
         namespaces.borrow_and_update();
-        mirrored.iter_mut().for_each(|changes| drop(changes.borrow_and_update()));
+        mirrored.iter_mut().chain(&mut configured).for_each(|changes| drop(changes.borrow_and_update()));
         originals.proxy.borrow_and_update();
         if let Err(error) = copies.update(&originals, &mut stored).await {
             stored = Stored::default();
@@ -71,13 +76,14 @@ async fn follow(copies: &HostCopies, mut originals: Originals) {
             // The senders live as long as the process.
             _ = namespaces.changed() => {}
             () = changed(mirrored.as_mut()) => {}
+            () = changed(configured.as_mut()) => {}
             _ = originals.proxy.changed() => {}
             () = tokio::time::sleep(HEARTBEAT_INTERVAL.saturating_sub(PAUSE)) => {}
         }
     }
 }
 
-/// Waits for a change of the mirror. Without one, never returns.
+/// Waits for a change of what is mirrored. If nothing is, never returns.
 async fn changed(mirrored: Option<&mut watch::Receiver<u64>>) {
     match mirrored.map(watch::Receiver::changed) {
         Some(changed) => drop(changed.await),
@@ -99,6 +105,9 @@ impl HostCopies {
         let is_due = stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE);
         if let Some(mirror) = &originals.mirror {
             self.update_mirror(mirror, &mut stored.mirror).await?;
+        }
+        if let Some(admission) = &originals.admission {
+            self.update_admission(admission, &mut stored.admission).await?;
         }
         if is_due && originals.health.age().is_zero() {
             self.values.write(HEARTBEAT, ONLY, &Timestamp::now().as_second()).await?;
@@ -143,7 +152,7 @@ impl HostCopies {
                     now = uid,
                     "a new host cluster is accepted; copies of the old one are removed"
                 );
-                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS] {
+                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS, ADMISSION] {
                     self.remove_all(kind).await?;
                 }
             }

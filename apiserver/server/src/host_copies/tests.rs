@@ -43,7 +43,7 @@ fn originals(uid: &str, accepted: Option<&str>) -> (Originals, watch::Sender<Fro
     let pin = HostPin::new(accepted.map(str::to_owned));
     pin.restore(uid.to_owned());
     let health = HostHealth::default();
-    (Originals { health, namespaces, proxy: proxy.subscribe(), pin, mirror: None }, proxy)
+    (Originals { health, namespaces, proxy: proxy.subscribe(), pin, mirror: None, admission: None }, proxy)
 }
 
 /// Keeps the copies for a moment.

@@ -311,7 +311,7 @@ impl Started {
         let (names, begin) = (assembly.namespaces(), authorities.answered());
         let hooks = StartHooks::start(&objects, Arc::clone(&store), names, begin, &supervisor);
         hooks.settle(&objects, begun).await;
-        let admission = AdmissionConfigurations::open(configuration, &objects)?;
+        let admission = AdmissionConfigurations::open(configuration, &objects, host.as_deref().and_then(Host::admission))?;
         settings.admission = Some(admission.control());
         Ok(Self {
             data,

@@ -13,6 +13,7 @@ mod encryption;
 mod etcd;
 mod failover;
 mod history;
+mod host_admission;
 mod host_down;
 mod host_mirror;
 mod host_status;

@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+/// Name in the certificate beside the address: that of a Service `gate` in the namespace `tools`.
+const SERVICE: &str = "gate.tools.svc";
+
 /// Answer of a webhook.
 pub(crate) enum Reply {
     /// `response` of the review, without its uid.
@@ -156,7 +159,7 @@ fn tls() -> (String, (String, String), TlsAcceptor) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+    let leaf = CertificateParams::new(["127.0.0.1", SERVICE].map(str::to_owned)).unwrap().signed_by(&key, &ca).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let of_client = KeyPair::generate().unwrap();
     let signed = CertificateParams::new(Vec::<String>::new()).unwrap().signed_by(&of_client, &ca).unwrap();

@@ -23,8 +23,8 @@ pub(super) enum Ask {
     Get(&'static str),
     /// Reads in another namespace.
     ReadElsewhere,
-    /// Creates an object in `team`.
-    Write,
+    /// Creates an object in `team` whose name begins so.
+    Write(&'static str),
     /// Reads the Secrets of `team`.
     Secrets,
 }
@@ -32,6 +32,9 @@ pub(super) enum Ask {
 impl Ask {
     /// A read for which the users of the lab have a role.
     pub(super) const RULES: Self = Self::Read(RULES);
+
+    /// A write for which some have a role.
+    pub(super) const WRITE: Self = Self::Write("made-");
 }
 
 /// Response.
@@ -107,9 +110,9 @@ impl Endpoint {
             Ask::Get(kind) => format!("{GROUP}/namespaces/team/{kind}/missing"),
             Ask::ReadElsewhere => format!("{GROUP}/namespaces/default/{RULES}"),
             Ask::Secrets => "/api/v1/namespaces/team/secrets".to_owned(),
-            Ask::Write => {
+            Ask::Write(prefix) => {
                 command.args(["--header", "Content-Type: application/json"]);
-                command.args(["--data", &rule("made-").to_string()]);
+                command.args(["--data", &rule(prefix).to_string()]);
                 format!("{GROUP}/namespaces/team/{RULES}")
             }
         };
@@ -140,7 +143,8 @@ fn answer(command: &mut Command) -> anyhow::Result<Answer> {
     Ok(Answer { code: code.parse()?, text: text.to_owned() })
 }
 
-fn rule(prefix: &str) -> serde_json::Value {
+/// Returns an object whose name begins so.
+pub(super) fn rule(prefix: &str) -> serde_json::Value {
     json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDrainRule",
         "metadata": {"generateName": prefix, "namespace": "team"},
         "spec": {"drain": {"behavior": "Skip"}, "pods": [{"selector": {"matchLabels": {"app": "skipped"}}}]}})

@@ -3,6 +3,7 @@
 //! Two servers have the same host. The first one has the default bounds, and its users meet a webhook of the host that
 //! denies what the roles allow. The second one has bounds of seconds.
 
+mod admission;
 mod endpoint;
 mod users;
 mod webhooks;
@@ -20,10 +21,12 @@ use super::process::Process;
 use crate::run;
 
 /// Number of scenarios.
-pub(super) const COUNT: usize = 1;
+pub(super) const COUNT: usize = 2;
 
 const SENTENCE: &str =
     "users of a dead host keep their rights for a bounded time, and a denying webhook closes the mirror";
+
+const OF_ADMISSION: &str = "policies and webhooks of the host apply, also while it is down";
 
 /// Bounds of the second server. Writes must be possible until all answers of the first minute have been compared.
 const WRITE: Duration = Duration::from_secs(24);
@@ -75,30 +78,46 @@ pub(super) fn run(tools: Tools) -> anyhow::Result<()> {
         format!("--authorization-webhook-config-file={}", webhooks.kubeconfig("authorize")),
     ];
     let lab = Lab::host_with(tools, authorization.to_vec())?;
-    super::one(&lab, SENTENCE, || scenario(&lab, &webhooks))
+    prepare(&lab)?;
+    let users = Users::create(&lab)?;
+    lab.start_with(&settings(&webhooks, "ignore", ""))?;
+    let first = Endpoint::new(&lab, "first", lab.capstan_port, lab.data())?;
+    super::one(&lab, SENTENCE, || scenario(&lab, &webhooks, &first, &users))?;
+    webhooks.speak();
+    super::one(&lab, OF_ADMISSION, || admission::run(&lab, &webhooks, &first, &users))
 }
 
-fn settings(webhooks: &Webhooks, mirror: &str) -> String {
+/// Makes the keys of all servers, and registers Capstan in the host.
+fn prepare(lab: &Lab) -> anyhow::Result<()> {
+    let mut keys = Command::new(&lab.tools.capstan);
+    run::output(keys.args(["keys", "create", "--output"]).arg(lab.data()))?;
+    lab.register_with(&["--mirror"])
+}
+
+/// Returns the configuration file of a server. `admission` is the use of the host's webhooks and policies, and `mirror` are
+/// the settings of the mirror.
+fn settings(webhooks: &Webhooks, admission: &str, mirror: &str) -> String {
     format!(
         "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n\
-         host: {{permissions: mirror, acceptHostAudience: false, kubeconfig: unused, mirror: {{{mirror}}}}}\n\
+         host: {{permissions: mirror, admission: {admission}, acceptHostAudience: false, kubeconfig: unused, mirror: {{{mirror}}}}}\n\
          authentication: {{webhook: {{kubeConfigFile: {}, cacheTTL: 0s, sharedWithHost: true}}}}\n",
         webhooks.kubeconfig("authenticate")
     )
 }
 
-fn scenario(lab: &Lab, webhooks: &Webhooks) -> anyhow::Result<()> {
-    let mut keys = Command::new(&lab.tools.capstan);
-    run::output(keys.args(["keys", "create", "--output"]).arg(lab.data()))?;
-    lab.register_with(&["--mirror"])?;
-    let users = Users::create(lab)?;
-    lab.start_with(&settings(webhooks, ""))?;
-    let first = Endpoint::new(lab, "first", lab.capstan_port, lab.data())?;
+/// Returns the setting with which the disagreements so far do not count.
+fn accepting_all() -> anyhow::Result<String> {
+    // With its fraction: a time of whole seconds lies before disagreements of the same second.
+    let now = run::output(Command::new("date").args(["--utc", "+%Y-%m-%dT%H:%M:%S.%NZ"]))?;
+    Ok(format!("acceptedAt: '{}'", now.trim()))
+}
+
+fn scenario(lab: &Lab, webhooks: &Webhooks, first: &Endpoint, users: &Users) -> anyhow::Result<()> {
     let (_process, second) = second(lab, webhooks)?;
-    while_up(lab, [&first, &second], &users)?;
+    while_up(lab, [first, &second], users)?;
     lab.kill_host()?;
     let killed = Instant::now();
-    for endpoint in [&first, &second] {
+    for endpoint in [first, &second] {
         until("the server has noticed the outage", || endpoint.host_is(lab, "down"))?;
     }
     users.check(&second, &DOWN)?;
@@ -108,9 +127,9 @@ fn scenario(lab: &Lab, webhooks: &Webhooks) -> anyhow::Result<()> {
         killed.elapsed()
     );
     step("the mirror allows what the host has allowed, and nothing else", killed);
-    closed(lab, webhooks, &first, &users)?;
+    closed(lab, webhooks, first, users)?;
     step("a closed mirror allows nothing until an operator accepts it", killed);
-    over(lab, [&first, &second], &users, killed)?;
+    over(lab, [first, &second], users, killed)?;
     lab.start_host()?;
     until("the host is up again", || second.host_is(lab, "up"))?;
     users.check(&second, &UP)?;
@@ -130,7 +149,7 @@ fn second(lab: &Lab, webhooks: &Webhooks) -> anyhow::Result<(Process, Endpoint)>
     let [port] = ports()?;
     let [write, read] = [WRITE, READ].map(|bound| bound.as_secs());
     let mirror = format!("read: {read}s, write: {write}s, act: {write}s");
-    let config = lab.file("second.yaml", &settings(webhooks, &mirror))?;
+    let config = lab.file("second.yaml", &settings(webhooks, "ignore", &mirror))?;
     let (data, listen) = (lab.directory("second"), format!("127.0.0.1:{port}"));
     let mut command = Command::new(&lab.tools.capstan);
     command.args(["serve", "--listen", &listen, "--config", &config, "--data-dir"]).arg(&data);
@@ -191,15 +210,13 @@ fn while_up(lab: &Lab, endpoints: [&Endpoint; 2], users: &Users) -> anyhow::Resu
 
 /// The first server uses its mirror for nothing, until an operator accepts the disagreements. It restarts without the host.
 fn closed(lab: &Lab, webhooks: &Webhooks, first: &Endpoint, users: &Users) -> anyhow::Result<()> {
-    for (ask, token) in [(Ask::RULES, &users.bot), (Ask::Write, &users.bot), (Ask::RULES, &users.mallory)] {
+    for (ask, token) in [(Ask::RULES, &users.bot), (Ask::WRITE, &users.bot), (Ask::RULES, &users.mallory)] {
         let found = first.ask(token, ask)?;
         let is_closed = found.text.contains("it would allow what the host denies");
         ensure!(found.code == 503 && is_closed, "a closed mirror, {ask:?}: {}", found.text);
     }
     ensure!(first.serves_its_own(lab)?, "the first server does not serve its administrator");
-    // With its fraction: a time of whole seconds lies before disagreements of the same second.
-    let now = run::output(Command::new("date").args(["--utc", "+%Y-%m-%dT%H:%M:%S.%NZ"]))?;
-    lab.start_with(&settings(webhooks, &format!("acceptedAt: '{}'", now.trim())))?;
+    lab.start_with(&settings(webhooks, "ignore", &accepting_all()?))?;
     let mut last = String::new();
     let found = until("the first server has accepted the disagreements", || {
         let found = first.ask(&users.bot, Ask::RULES)?;

@@ -74,7 +74,7 @@ impl Users {
         for (case, token, ask, code) in [
             ("a read", &self.bot, Ask::RULES, read),
             ("a read with a token that was never shown", &self.fresh, Ask::RULES, read),
-            ("a write", &self.bot, Ask::Write, write),
+            ("a write", &self.bot, Ask::WRITE, write),
             ("a read of Secrets", &self.bot, Ask::Secrets, secrets),
             ("a read in another namespace", &self.bot, Ask::ReadElsewhere, no_right),
             ("a read without a role", &self.nobody, Ask::RULES, no_right),
@@ -82,7 +82,7 @@ impl Users {
             ("a forged token", &self.forged, Ask::RULES, 401),
             ("a token for another audience", &self.of_host, Ask::RULES, of_other_audience),
             ("a read of a user of the webhook", &self.alice, Ask::RULES, read),
-            ("a write of a user of the webhook", &self.alice, Ask::Write, write),
+            ("a write of a user of the webhook", &self.alice, Ask::WRITE, write),
         ] {
             let found = endpoint.ask(token, ask)?;
             let (name, text) = (endpoint.name, &found.text);

@@ -53,6 +53,11 @@ impl Webhooks {
         self.directory.join(format!("{name}.kubeconfig")).display().to_string()
     }
 
+    /// Answers again.
+    pub(super) fn speak(&self) {
+        self.is_silent.store(false, Ordering::SeqCst);
+    }
+
     /// Closes each connection without an answer from now on.
     pub(super) fn silence(&self) {
         self.is_silent.store(true, Ordering::SeqCst);

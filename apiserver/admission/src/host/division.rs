@@ -1,10 +1,12 @@
 //! Configurations of the host cluster: which of them apply here.
 
+use std::collections::BTreeSet;
+
 use apiserver_machinery::object;
 use serde_json::Value;
 
 use crate::KINDS;
-use crate::value::text;
+use crate::value::{entries, text};
 
 /// Label that names the provider of Cluster API to which an object of the host belongs.
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
@@ -24,6 +26,13 @@ pub struct HostConfigurations {
 }
 
 impl HostConfigurations {
+    /// Returns the namespaces and names of the Services behind which webhooks run, sorted.
+    pub fn services(&self) -> BTreeSet<(String, String)> {
+        let hooks = self.applied.iter().flat_map(|it| entries(it, "webhooks"));
+        let references = hooks.filter_map(|hook| hook.pointer("/clientConfig/service"));
+        references.map(|it| (text(it, "namespace").to_owned(), text(it, "name").to_owned())).collect()
+    }
+
     /// Divides the objects of the host. Objects that are no configurations are dropped.
     pub fn of(objects: impl IntoIterator<Item = Value>) -> Self {
         let mut divided = Self::default();
@@ -69,5 +78,13 @@ mod tests {
         assert_eq!(applied, ["own", "metal3"], "other providers have rules that Capstan does not know");
         let expected = ["ValidatingWebhookConfiguration/capi", "ValidatingWebhookConfiguration/capo"];
         assert_eq!(divided.left_out, expected);
+    }
+    #[test]
+    fn services_of_webhooks_are_named_once() {
+        let hook = |name: &str| json!({"clientConfig": {"service": {"namespace": "tools", "name": name}}});
+        let mut first = configuration("a", None);
+        first["webhooks"] = json!([hook("gate"), hook("gate"), {"clientConfig": {"url": "https://a"}}]);
+        let found = HostConfigurations::of([first]).services();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("tools".to_owned(), "gate".to_owned())]);
     }
 }
