@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
-use crate::user::{self, AUTHENTICATED, MACHINES, Realm, User};
+use crate::user::{self, AUTHENTICATED, MACHINES, MASTERS, Realm, User};
 pub use issuers::Issuer;
 use issuers::Issuers;
 pub use observer::CertificateObserver;
@@ -127,6 +127,15 @@ pub trait MachineDirectory: Send + Sync + std::fmt::Debug + 'static {
     async fn has(&self, namespace: &str, name: &str, uid: &str) -> Result<bool, ReviewFailed>;
 }
 
+/// Trust in the client certificates of a host cluster.
+pub trait HostCertificates: Send + Sync + std::fmt::Debug + 'static {
+    /// Returns true if the copy of the host's CAs for clients counts now.
+    fn are_valid(&self) -> bool;
+
+    /// Returns true if such a certificate can give the group `system:masters`.
+    fn trust_masters(&self) -> bool;
+}
+
 /// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a token, anonymous. On a
 /// front proxy's connection it accepts nothing but the headers.
 ///
@@ -140,6 +149,7 @@ pub struct Authenticator {
     issuers: Issuers,
     certificates: Option<Arc<dyn CertificateObserver>>,
     machines: Option<Arc<dyn MachineDirectory>>,
+    host_certificates: Option<Arc<dyn HostCertificates>>,
     /// Only paths of requests without credentials. `None` allows all.
     anonymous_paths: ArcSwapOption<Vec<String>>,
 }
@@ -174,6 +184,12 @@ impl Authenticator {
     #[must_use]
     pub fn with_machines(self, machines: Arc<dyn MachineDirectory>) -> Self {
         Self { machines: Some(machines), ..self }
+    }
+
+    /// Accepts client certificates of the host cluster's users. Without this, none is accepted.
+    #[must_use]
+    pub fn with_host_certificates(self, host_certificates: Option<Arc<dyn HostCertificates>>) -> Self {
+        Self { host_certificates, ..self }
     }
 
     /// Accepts the tokens of an issuer. It comes before the issuers of the authentication file.
@@ -231,6 +247,9 @@ impl Authenticator {
     /// Returns the user of a request that no front proxy has sent.
     async fn direct_user(&self, peer: &Peer, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
         if let Some(client) = peer.identity() {
+            if client.is_of_host {
+                return self.user_of_host(client);
+            }
             if let Some(observer) = self.certificates.as_ref().filter(|_| client.last_report.is_due()) {
                 observer.used(client);
             }
@@ -244,6 +263,18 @@ impl Authenticator {
             Credential::None => Ok(Arc::new(User::anonymous())),
             shown => self.user_of_token(shown).await,
         }
+    }
+
+    /// Returns the user of a client certificate of the host cluster.
+    fn user_of_host(&self, client: &PeerIdentity) -> Result<Arc<User>, Unauthenticated> {
+        let trust = self.host_certificates.as_ref().filter(|trust| trust.are_valid());
+        let trust = trust.ok_or(Unauthenticated::Refused)?;
+        let user = client.user.get_or_init(|| {
+            let mut user = user_of_certificate(client);
+            user.groups.retain(|group| group != MASTERS || trust.trust_masters());
+            finished(user, Realm::Host)
+        });
+        if self.has_account(&user.name) { Err(Unauthenticated::Refused) } else { Ok(Arc::clone(user)) }
     }
 
     /// Checks that the Machine of a machine's user exists.

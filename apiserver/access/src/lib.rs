@@ -17,8 +17,8 @@ mod token_hash;
 mod user;
 
 pub use authenticator::{
-    Authenticated, Authenticator, CertificateObserver, Issuer, MachineDirectory, RequestHeaders,
-    ReviewFailed, TokenSource, Unauthenticated,
+    Authenticated, Authenticator, CertificateObserver, HostCertificates, Issuer, MachineDirectory,
+    RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
 };
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};

@@ -1,8 +1,8 @@
 //! Peer of a connection, identified by its TLS client certificate.
 //!
-//! Two pools of CAs are kept apart: one signs the certificates of users and programs, the other those of the front
-//! proxy. With one trust set for both, any client certificate could pose as the front proxy. For the same reason a CA
-//! key in both pools signs front proxies only.
+//! Three pools of CAs are kept apart: one signs the certificates of users and programs, one those of the front proxy, and
+//! one those of users of the host cluster. With one trust set for all, any client certificate could pose as the front proxy.
+//! For the same reason a CA key in the pool of front proxies and in another one signs front proxies only.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,8 @@ pub struct PoolError(String);
 pub struct CertificatePools {
     client: Option<Arc<dyn ClientCertVerifier>>,
     request_header: Option<Arc<dyn ClientCertVerifier>>,
-    /// CAs of the request-header pool whose key is in the client pool, too.
+    host: Option<Arc<dyn ClientCertVerifier>>,
+    /// CAs of the request-header pool whose key is in another pool, too.
     shared: Option<Arc<dyn ClientCertVerifier>>,
     shared_names: Vec<String>,
 }
@@ -42,31 +43,44 @@ impl CertificatePools {
         client: &[CertificateDer<'static>],
         request_header: &[CertificateDer<'static>],
     ) -> Result<Self, PoolError> {
-        let (client_keys, front_proxy_keys) = (keys(client)?, keys(request_header)?);
-        let is_shared = |key: &Key| client_keys.contains(key) && front_proxy_keys.contains(key);
-        let (mut own, mut shared, mut shared_names) = (Vec::new(), Vec::new(), Vec::new());
-        for ca in client {
-            let read = read(ca)?;
-            if is_shared(&key(&read)) {
-                shared_names.push(read.subject().to_string());
-            } else {
-                own.push(ca.clone());
+        Self::with_host(client, request_header, &[])
+    }
+
+    /// Creates pools with the CAs that sign the certificates of the host cluster's users, too.
+    ///
+    /// # Errors
+    /// As [`CertificatePools::new`].
+    pub fn with_host(
+        client: &[CertificateDer<'static>],
+        request_header: &[CertificateDer<'static>],
+        host: &[CertificateDer<'static>],
+    ) -> Result<Self, PoolError> {
+        let front_proxy_keys = keys(request_header)?;
+        let user_keys = &keys(client)? | &keys(host)?;
+        let (mut shared, mut shared_names) = (Vec::new(), Vec::new());
+        let mut without_shared = |pool: &[CertificateDer<'static>]| -> Result<_, PoolError> {
+            let mut others = Vec::new();
+            for ca in pool {
+                let read = read(ca)?;
+                if front_proxy_keys.contains(&key(&read)) {
+                    shared_names.push(read.subject().to_string());
+                } else {
+                    others.push(ca.clone());
+                }
             }
-        }
+            verifier(&others)
+        };
+        let (client, host) = (without_shared(client)?, without_shared(host)?);
         for ca in request_header {
-            if is_shared(&key(&read(ca)?)) {
+            if user_keys.contains(&key(&read(ca)?)) {
                 shared.push(ca.clone());
             }
         }
-        Ok(Self {
-            client: verifier(&own)?,
-            request_header: verifier(request_header)?,
-            shared: verifier(&shared)?,
-            shared_names,
-        })
+        let (request_header, shared) = (verifier(request_header)?, verifier(&shared)?);
+        Ok(Self { client, request_header, host, shared, shared_names })
     }
 
-    /// Returns the subjects of the client CAs whose key is in the request-header pool, too. The client pool does not use
+    /// Returns the subjects of the CAs of users whose key is in the request-header pool, too. The other pools do not use
     /// them.
     pub fn shared_names(&self) -> &[String] {
         &self.shared_names
@@ -79,7 +93,8 @@ impl CertificatePools {
             pool.as_ref().is_some_and(|pool| pool.verify_client_cert(leaf, intermediates, now).is_ok())
         };
         let (client, request_header) = (is_signed_by(&self.client), is_signed_by(&self.request_header));
-        if !client && !request_header {
+        let host = is_signed_by(&self.host);
+        if !client && !request_header && !host {
             return Peer::Untrusted;
         }
         // Such a client has shown a credential that names no user, so it is not anonymous.
@@ -87,7 +102,8 @@ impl CertificatePools {
         Peer::Known(PeerIdentity {
             is_client: client && !request_header,
             is_front_proxy: request_header,
-            has_shared_ca: request_header && (client || is_signed_by(&self.shared)),
+            is_of_host: host && !client && !request_header,
+            has_shared_ca: request_header && (client || host || is_signed_by(&self.shared)),
             ..identity
         })
     }
@@ -194,6 +210,8 @@ pub struct PeerIdentity {
     pub is_client: bool,
     /// Set if a CA of the request-header pool has signed it.
     pub is_front_proxy: bool,
+    /// Set if a CA of the host cluster's users has signed it, and none of another pool.
+    pub is_of_host: bool,
     /// Set for a front proxy's certificate that is a client's certificate, too: its CA is in both pools.
     pub has_shared_ca: bool,
     /// User of the client certificate, once a request has needed it: all requests of a connection have the same one.
@@ -206,12 +224,12 @@ impl PeerIdentity {
     /// Returns the reason of a certificate for emergencies: one whose user may do everything, and that says why.
     pub fn break_glass_reason(&self) -> Option<&str> {
         let is_master = self.organizations.iter().any(|group| group == MASTERS);
-        self.description.as_deref().filter(|_| is_master)
+        self.description.as_deref().filter(|_| is_master && !self.is_of_host)
     }
 
     /// Returns true for a certificate of a CA of machines.
     pub(crate) fn is_machine(&self) -> bool {
-        self.issuer.starts_with(MACHINE_CA)
+        !self.is_of_host && self.issuer.starts_with(MACHINE_CA)
     }
 
     /// Returns the certificate as revocations name it.
@@ -249,7 +267,7 @@ impl PeerIdentity {
         let not_before = certificate.validity().not_before.timestamp();
         let not_after = certificate.validity().not_after.timestamp();
         let (user, last_report) = (OnceLock::new(), LastReport::default());
-        let (is_client, is_front_proxy, has_shared_ca) = (false, false, false);
+        let (is_client, is_front_proxy, is_of_host, has_shared_ca) = (false, false, false, false);
         Some(Self {
             common_name,
             organizations,
@@ -262,6 +280,7 @@ impl PeerIdentity {
             not_after,
             is_client,
             is_front_proxy,
+            is_of_host,
             has_shared_ca,
             user,
             last_report,

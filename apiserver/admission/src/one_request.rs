@@ -251,7 +251,9 @@ impl OneRequest {
         if self.bypassed("configurations", "unread", &why, "host").await {
             return Ok(());
         }
-        Err(ApiError::unavailable(format!("{why}; nothing was changed. See host.admission in docs/configuration.md")))
+        Err(ApiError::unavailable(format!(
+            "{why}; nothing was changed. See host.admission in docs/configuration.md"
+        )))
     }
 
     /// Returns true if the user may pass configurations that cannot be used, and records it. `what` is the sort of the

@@ -117,7 +117,10 @@ impl Configurations {
 
     /// Returns true if there are no configurations.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_host_unread && self.mutating.is_empty() && self.validating.is_empty() && self.bases().next().is_none()
+        !self.is_host_unread
+            && self.mutating.is_empty()
+            && self.validating.is_empty()
+            && self.bases().next().is_none()
     }
 
     /// Returns the common parts of all policies.
@@ -205,7 +208,8 @@ pub(crate) mod tests {
     #[test]
     fn equal_names_of_sources_do_not_clash() {
         let all = join(&[webhooks("https://own")], Some(&[webhooks("https://host")]));
-        let found: Vec<_> = all.validating.iter().map(|hook| (hook.source, hook.target.url.as_str())).collect();
+        let found: Vec<_> =
+            all.validating.iter().map(|hook| (hook.source, hook.target.url.as_str())).collect();
         assert_eq!(found, [(Source::Objects, "https://own"), (Source::Host, "https://host")]);
     }
 

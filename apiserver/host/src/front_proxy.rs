@@ -1,4 +1,4 @@
-//! Front proxy of the host cluster: its CA and its headers.
+//! Front proxy of the host cluster: its CA and its headers. The same object names the CAs of the host's users.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ const NAME: &str = "extension-apiserver-authentication";
 pub struct FrontProxy {
     /// CA certificate in PEM.
     pub ca: String,
+    /// CA certificates of the host's users in PEM. Empty if the host names none.
+    pub client_ca: String,
     /// Header names and allowed common names.
     pub headers: RequestHeaders,
 }
@@ -39,7 +41,7 @@ pub enum FrontProxyError {
 impl FrontProxy {
     /// Returns the front proxy of a host that was never read: no certificate is one of it.
     pub fn unknown() -> Self {
-        Self { ca: String::new(), headers: RequestHeaders::default() }
+        Self { ca: String::new(), client_ca: String::new(), headers: RequestHeaders::default() }
     }
 }
 
@@ -79,6 +81,7 @@ fn read(data: &BTreeMap<String, String>) -> Result<FrontProxy, FrontProxyError> 
     let usual = RequestHeaders::default();
     Ok(FrontProxy {
         ca: ca.clone(),
+        client_ca: data.get("client-ca-file").cloned().unwrap_or_default(),
         headers: RequestHeaders {
             allowed_names: list("requestheader-allowed-names", usual.allowed_names)?,
             username: list("requestheader-username-headers", usual.username)?,
@@ -99,10 +102,12 @@ mod tests {
             ("requestheader-client-ca-file".to_owned(), "PEM".to_owned()),
             ("requestheader-allowed-names".to_owned(), r#"["front-proxy-client"]"#.to_owned()),
             ("requestheader-username-headers".to_owned(), r#"["X-Remote-User"]"#.to_owned()),
+            ("client-ca-file".to_owned(), "PEM of users".to_owned()),
         ]);
         let found = read(&data).unwrap();
         assert_eq!(found.headers.allowed_names, ["front-proxy-client"]);
         assert_eq!(found.headers.uid, ["X-Remote-Uid"]);
+        assert_eq!(found.client_ca, "PEM of users");
         assert!(read(&BTreeMap::new()).is_err());
         let bad = BTreeMap::from([
             ("requestheader-client-ca-file".to_owned(), "PEM".to_owned()),

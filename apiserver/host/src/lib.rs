@@ -6,6 +6,7 @@
 mod answers;
 mod audiences;
 mod authorizer;
+mod certificates;
 mod connection;
 mod contact;
 mod credential;
@@ -31,8 +32,9 @@ mod write_back;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
-pub use contact::Contact;
+pub use certificates::HostUserCertificates;
 pub use connection::{ConnectError, HostConnection, connect};
+pub use contact::Contact;
 pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use health::{HostHealth, HostState};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use apiserver_access::{Authenticator, Authorizer, OfRealm, Realm, TokenSource};
+use apiserver_access::{Authenticator, Authorizer, HostCertificates, OfRealm, Realm, TokenSource};
 use apiserver_host::{
     Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin,
-    HostSecrets, HostTokens, MirroredAuthorizer, Prober,
+    HostSecrets, HostTokens, HostUserCertificates, MirroredAuthorizer, Prober,
 };
 use apiserver_machinery::resource::Registry as ObjectKinds;
 use apiserver_machinery::store::NamespaceSource;
@@ -46,6 +46,7 @@ pub(crate) struct Host {
     audiences: Audiences,
     trusts_masters: bool,
     reviews_unknown: bool,
+    accepts_certificates: bool,
     /// Source of the host's decisions. The cache of them is one for both endpoints.
     authorizer: Arc<HostAuthorizer>,
     /// Mirror of the host's permissions, if the configuration wants one.
@@ -112,6 +113,7 @@ impl Host {
             audiences: Audiences { own: host.audiences.clone(), accepts_host: host.accept_host_audience },
             trusts_masters: host.trust_masters,
             reviews_unknown: host.review_unknown_tokens,
+            accepts_certificates: host.client_certificates,
             authorizer,
             mirror,
             admission,
@@ -278,6 +280,13 @@ impl Host {
             Some(mirror) => tokens.with_mirror(mirror.keys(), mirror.mirror()),
             None => tokens,
         }))
+    }
+
+    /// Returns the trust in the client certificates of the host's users, if they are accepted.
+    pub(crate) fn certificates(&self) -> Option<Arc<dyn HostCertificates>> {
+        let trust = HostUserCertificates::new(self.connection.health(), self.trusts_masters);
+        let trust: Arc<dyn HostCertificates> = Arc::new(trust);
+        self.accepts_certificates.then_some(trust)
     }
 
     /// Returns the namespaces of the host, with their labels.

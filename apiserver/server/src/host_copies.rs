@@ -60,6 +60,9 @@ pub(crate) struct Restored {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredProxy {
     ca: String,
+    /// Absent in copies of earlier releases.
+    #[serde(default)]
+    client_ca: String,
     allowed_names: Vec<String>,
     username: Vec<String>,
     uid: Vec<String>,
@@ -68,16 +71,16 @@ struct StoredProxy {
 }
 
 impl From<FrontProxy> for StoredProxy {
-    fn from(FrontProxy { ca, headers }: FrontProxy) -> Self {
+    fn from(FrontProxy { ca, client_ca, headers }: FrontProxy) -> Self {
         let RequestHeaders { allowed_names, username, uid, group, extra_prefix } = headers;
-        Self { ca, allowed_names, username, uid, group, extra_prefix }
+        Self { ca, client_ca, allowed_names, username, uid, group, extra_prefix }
     }
 }
 
 impl From<StoredProxy> for FrontProxy {
     fn from(stored: StoredProxy) -> Self {
-        let StoredProxy { ca, allowed_names, username, uid, group, extra_prefix } = stored;
-        Self { ca, headers: RequestHeaders { allowed_names, username, uid, group, extra_prefix } }
+        let StoredProxy { ca, client_ca, allowed_names, username, uid, group, extra_prefix } = stored;
+        Self { ca, client_ca, headers: RequestHeaders { allowed_names, username, uid, group, extra_prefix } }
     }
 }
 

@@ -48,6 +48,8 @@ struct PemTexts {
     named: Vec<NamedPemText>,
     client_cas: String,
     request_header_cas: Option<String>,
+    /// CAs of the host's users; empty if their certificates are not accepted.
+    host_cas: String,
 }
 
 /// Certificate for certain names, in PEM.
@@ -141,7 +143,23 @@ impl Sources {
         };
         let client_cas = format!("{}\n{}", client_cas.trim_end(), own.machine_cas);
         let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
-        Ok(PemTexts { chain, key, named, client_cas, request_header_cas })
+        Ok(PemTexts { chain, key, named, client_cas, request_header_cas, host_cas: self.host_cas() })
+    }
+
+    /// Returns the CAs of the host's users, if the configuration accepts their certificates. Those that cannot be read are
+    /// not used, and change nothing else.
+    fn host_cas(&self) -> String {
+        let is_wanted = self.configuration.host.as_ref().is_some_and(|host| host.client_certificates);
+        let Some(proxy) = self.front_proxy.as_ref().filter(|_| is_wanted) else { return String::new() };
+        let cas = proxy.borrow().client_ca.clone();
+        match pki::certificates(&cas, "the host's CA for clients") {
+            Ok(_) => cas,
+            Err(error) if !cas.is_empty() => {
+                tracing::error!("{error:#}; client certificates of the host get 401");
+                String::new()
+            }
+            Err(_) => String::new(),
+        }
     }
 
     /// Returns the CAs of the store, or that of the data directory while the store has not answered.
@@ -199,7 +217,12 @@ impl PemTexts {
             Some(ca) => pki::certificates(ca, "the host's front-proxy CA")?,
             None => Vec::new(),
         };
+        let host_cas = match self.host_cas.as_str() {
+            "" => Vec::new(),
+            cas => pki::certificates(cas, "the host's CA for clients")?,
+        };
         Ok(TlsMaterial {
+            host_cas,
             chain: pki::certificates(&self.chain, "the serving certificate")?,
             key: pki::key(&self.key, "the serving key")?,
             named: self.named.iter().map(NamedPemText::material).collect::<Result<_, _>>()?,
@@ -247,7 +270,7 @@ impl TlsFiles {
             tracing::error!(
                 cas = shared.join("; "),
                 "a client CA has the key of a front-proxy CA of the host cluster; its client certificates get 401. Use \
-                 another CA in clientCaFile"
+                 another CA in clientCaFile, or set host.clientCertificates: false if it is the host's CA for clients"
             );
         }
     }

@@ -302,6 +302,67 @@ fn a_ca_key_in_both_pools_signs_front_proxies_and_no_clients() {
     assert!(world.pools.shared_names().is_empty());
 }
 
+#[derive(Debug)]
+struct Trust {
+    is_valid: bool,
+    masters: bool,
+}
+
+impl HostCertificates for Trust {
+    fn are_valid(&self) -> bool {
+        self.is_valid
+    }
+
+    fn trust_masters(&self) -> bool {
+        self.masters
+    }
+}
+
+/// Returns realm and groups of the user of a certificate.
+fn of_host(peer: &Peer, trust: Option<Trust>) -> Result<(Realm, Vec<String>), Unauthenticated> {
+    let mut authenticator = Authenticator::default();
+    if let Some(trust) = trust {
+        authenticator = authenticator.with_host_certificates(Some(Arc::new(trust)));
+    }
+    let found = block(authenticator.authenticate(peer, &mut HeaderMap::new()))?;
+    assert!(!found.is_proxied && found.user.extra[REALM] == ["host"]);
+    Ok((found.user.realm.clone(), found.user.groups.clone()))
+}
+
+#[test]
+fn a_certificate_of_the_host_names_one_of_its_users_while_it_is_trusted() {
+    let (world, users) = (world(), authority("capstan-machine-ca-1"));
+    let [own, proxies, host] = [&world.client, &world.proxy, &users].map(|ca| [ca.der().clone()]);
+    let pools = CertificatePools::with_host(&own, &proxies, &host).unwrap();
+    let peer = || pools.classify(&[leaf(&users, "alice", "system:masters")], UnixTime::now());
+    let trust = |is_valid, masters| Some(Trust { is_valid, masters });
+    let groups = |all: &[&str]| all.iter().map(|group| (*group).to_owned()).collect();
+    let plain = (Realm::Host, groups(&["system:authenticated"]));
+    assert_eq!(of_host(&peer(), trust(true, false)), Ok(plain), "a CA with the name of one of machines");
+    let masters = (Realm::Host, groups(&["system:masters", "system:authenticated"]));
+    assert_eq!(of_host(&peer(), trust(true, true)), Ok(masters));
+    assert_eq!(of_host(&peer(), trust(false, true)), Err(Unauthenticated::Refused));
+    assert_eq!(of_host(&peer(), None), Err(Unauthenticated::Refused));
+    let own = pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
+    let own = block(Authenticator::default().authenticate(&own, &mut HeaderMap::new())).unwrap();
+    assert_eq!(own.user.realm, Realm::Own);
+}
+
+#[test]
+fn a_ca_of_the_host_with_the_key_of_its_front_proxy_signs_no_users() {
+    let world = world();
+    let [own, proxies] = [&world.client, &world.proxy].map(|ca| [ca.der().clone()]);
+    let same_key = renamed(&world.proxy, "host-ca");
+    let pools = CertificatePools::with_host(&own, &proxies, &[same_key.der().clone()]).unwrap();
+    assert_eq!(pools.shared_names(), ["CN=host-ca"]);
+    let peer = pools.classify(&[leaf(&same_key, "alice", "dev")], UnixTime::now());
+    let trust = Some(Trust { is_valid: true, masters: false });
+    assert_eq!(of_host(&peer, trust), Err(Unauthenticated::Refused));
+    let front = pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
+    let refused = block(Authenticator::default().authenticate(&front, &mut forged()));
+    assert_eq!(refused, Err(Unauthenticated::Refused), "each user of the host could pose as its front proxy");
+}
+
 #[test]
 fn a_certificate_without_a_readable_name_is_refused_and_not_anonymous() {
     let world = world();

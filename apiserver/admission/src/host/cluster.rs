@@ -11,7 +11,7 @@ use crate::value::text;
 /// Port of a Service whose reference names none.
 const DEFAULT_PORT: u16 = 443;
 
-/// What is known about the host cluster at the moment of a write.
+/// Contact with the host cluster at the moment of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostContact {
     /// It answers.

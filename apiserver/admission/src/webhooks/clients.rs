@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(90);
 /// Longest time for a connection to all endpoints of a Service together. One of them may be on a machine that is off.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What webhooks with the same client have in common.
+/// Properties that webhooks with the same client have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey {
     /// `caBundle`, in base64. An empty one trusts the CAs of the system.
@@ -109,8 +109,11 @@ mod tests {
     use super::*;
 
     fn key(bundle: &str, service: Option<&str>) -> ClientKey {
-        let service = service
-            .map(|name| HostService { namespace: "tools".to_owned(), name: name.to_owned(), port: 443 });
+        let service = service.map(|name| HostService {
+            namespace: "tools".to_owned(),
+            name: name.to_owned(),
+            port: 443,
+        });
         ClientKey { bundle: bundle.to_owned(), service }
     }
 

@@ -84,7 +84,10 @@ mod tests {
             Target::new(&json!({"service": reference}), &clients)
         };
         let gate = target("gate");
-        assert_eq!((gate.url.as_str(), gate.shown.as_str()), ("https://gate.tools.svc/check", "https://gate.tools.svc:8443/check"));
+        assert_eq!(
+            (gate.url.as_str(), gate.shown.as_str()),
+            ("https://gate.tools.svc/check", "https://gate.tools.svc:8443/check")
+        );
         assert!(gate.client(Some(&OneService)).await.is_ok());
         let why = target("none").client(Some(&OneService)).await.unwrap_err();
         assert_eq!(why, "Service tools/none, port 8443 does not exist");

@@ -90,9 +90,11 @@ fn text(object: &Value, now: Timestamp) -> String {
             [word(&it["kind"]), word(&it["objects"]), oldest, word(&it["refused"])]
         })),
     ];
-    let left_out = status["mirrors"].as_array().into_iter().flatten().filter_map(|it| it["leftOut"].as_array());
+    let left_out =
+        status["mirrors"].as_array().into_iter().flatten().filter_map(|it| it["leftOut"].as_array());
     let left_out: Vec<[String; 1]> = left_out.flatten().map(|name| [word(name)]).collect();
-    let left_out = if left_out.is_empty() { String::new() } else { format!("WITHOUT EFFECT\n{}", table(&left_out)) };
+    let left_out =
+        if left_out.is_empty() { String::new() } else { format!("WITHOUT EFFECT\n{}", table(&left_out)) };
     let shown: Vec<String> = tables.into_iter().chain([left_out]).filter(|table| !table.is_empty()).collect();
     shown.join("\n")
 }

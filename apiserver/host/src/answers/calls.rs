@@ -32,6 +32,11 @@ const BAD_TOKEN: Answers = [401, 401, 503, 401, 401, 401, 503, 503, 503, 503, 40
 /// Only the host knows the token.
 const ONLY_HOST: Answers = [200, 200, 503, 503, 503, 503, 503, 503, 503, 503, 503, 401];
 
+/// Answers to a client certificate of the host's users. Its CA is forgotten after a week.
+const CERTIFICATE_READ: Answers = [200, 200, 503, 200, 200, 200, 503, 503, 401, 401, 200, 401];
+const CERTIFICATE_WRITE: Answers = [200, 200, 503, 200, 503, 503, 503, 503, 401, 401, 200, 401];
+const CERTIFICATE_NO_RIGHT: Answers = [403, 403, 503, 403, 403, 403, 403, 403, 401, 401, 403, 401];
+
 /// Answers to requests through the host. None arrives while the host is down.
 const PROXIED: Answers = [200, 200, 503, 503, 503, 503, 503, 503, 503, 503, 200, 503];
 const PROXIED_NO_RIGHT: Answers = [403, 403, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503];
@@ -48,7 +53,9 @@ pub(super) enum Who {
     Proxied(&'static str),
     /// Certificate of the server's own CA: a name and a group.
     Certificate(&'static str, &'static str),
-    /// Certificate of the host's own CA for clients.
+    /// Certificate of the host's own CA for clients, which `host.clientCertificates` accepts: a name.
+    OfHost(&'static str),
+    /// The same, without that setting.
     Stranger,
     /// Bearer token.
     Token(String),
@@ -183,6 +190,19 @@ fn of_other_tokens(scene: &Scene) -> Vec<Call> {
             token(&tokens.of_other_audience),
             &machine(),
             BAD_TOKEN,
+        ),
+        Call::get(
+            "accepted certificate of the host: read",
+            Who::OfHost("alice"),
+            &machine(),
+            CERTIFICATE_READ,
+        ),
+        Call::patch("accepted certificate of the host: write", Who::OfHost("alice"), CERTIFICATE_WRITE),
+        Call::get(
+            "accepted certificate of the host: no right",
+            Who::OfHost("mallory"),
+            &machine(),
+            CERTIFICATE_NO_RIGHT,
         ),
         Call::get("certificate of the host's CA for clients", Who::Stranger, &machine(), UNKNOWN),
         Call::get("forged headers of a front proxy", Who::Forged, &machine(), [403; WIDTH]),

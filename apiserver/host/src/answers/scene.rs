@@ -32,6 +32,7 @@ use super::host::{self, HostTokensOfTest};
 use super::kinds::kinds;
 use crate::audiences::Audiences;
 use crate::authorizer::HostAuthorizer;
+use crate::certificates::HostUserCertificates;
 use crate::connection::cut_off;
 use crate::fake::Fake;
 use crate::health::{HostHealth, HostState};
@@ -54,6 +55,7 @@ pub(super) struct Scene {
     own: Authority,
     front_proxy: Authority,
     stranger: Authority,
+    of_host: Authority,
     _directory: tempfile::TempDir,
 }
 
@@ -139,6 +141,7 @@ impl OfHost {
         let issuer =
             |url: &str, realm, name| Issuer { url: url.to_owned(), realm, verifier: Arc::new(Names(name)) };
         Authenticator::new(RequestHeaders::default(), Some(tokens))
+            .with_host_certificates(Some(Arc::new(HostUserCertificates::new(self.health.clone(), false))))
             .with_keystone(Some(Arc::new(Names("keystone:Default/kay"))))
             .with_issuer(issuer("https://own", Realm::Own, "system:serviceaccount:capstan-system:robot"))
             .with_issuer(issuer("https://olga", Realm::Issuer("https://olga".into()), "oidc:olga"))
@@ -194,7 +197,7 @@ impl Scene {
     /// Starts a server with some objects. Then the host comes into the situation.
     pub(super) async fn start(situation: Situation) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let [own, front_proxy, stranger] = ["own", "front-proxy", "host"].map(authority);
+        let [own, front_proxy, stranger, users] = ["own", "front-proxy", "other-host", "host"].map(authority);
         let fake = Fake::new((404, Value::Null));
         let (tokens, kept) = host::tokens(Timestamp::now());
         host::answer(&fake, Situation::Answers(HostState::Up), &tokens.good);
@@ -203,9 +206,11 @@ impl Scene {
         let server = serve(&directory, &of_host).await;
         create_objects(&server).await;
         host::answer(&fake, situation, &tokens.good);
-        let pools = CertificatePools::new(&[own.der().clone()], &[front_proxy.der().clone()]).unwrap();
+        let [own_pool, front_proxies, of_users] = [&own, &front_proxy, &users].map(|ca| [ca.der().clone()]);
+        let pools = CertificatePools::with_host(&own_pool, &front_proxies, &of_users).unwrap();
         of_host.enter(situation, kept);
-        Self { host: fake, tokens, server, pools, own, front_proxy, stranger, _directory: directory }
+        let of_host = users;
+        Self { host: fake, tokens, server, pools, own, front_proxy, stranger, of_host, _directory: directory }
     }
 
     fn peer(&self, authority: &Authority, name: &str, group: &str) -> Peer {
@@ -223,6 +228,7 @@ impl Scene {
                 (self.peer(&self.front_proxy, "front", "x"), vec![("x-remote-user", (*user).to_owned())])
             }
             Who::Certificate(name, group) => (self.peer(&self.own, name, group), Vec::new()),
+            Who::OfHost(name) => (self.peer(&self.of_host, name, "system:masters"), Vec::new()),
             Who::Stranger => (self.peer(&self.stranger, "alice", "system:masters"), Vec::new()),
             Who::Token(token) => (Peer::Unidentified, vec![("authorization", format!("Bearer {token}"))]),
             Who::Forged => (

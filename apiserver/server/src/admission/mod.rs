@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
+use crate::host::Host;
 use crate::host_admission::HostAdmission;
 use crate::rereads::Rereads;
 use certificate::ClientCertificate;
@@ -64,7 +65,7 @@ impl AdmissionConfigurations {
     pub(crate) fn open(
         configuration: &ServerConfiguration,
         objects: &Arc<ObjectStore>,
-        host: Option<HostAdmission>,
+        host: Option<&Host>,
     ) -> anyhow::Result<Self> {
         let directory = configuration.admission.manifests_directory.as_deref();
         let files =
@@ -72,7 +73,7 @@ impl AdmissionConfigurations {
         let admission = Arc::new(Admission::new(Arc::clone(objects)));
         let clients = Clients::default();
         let certificate = ClientCertificate::open(&configuration.admission, &clients)?;
-        Ok(Self { admission, clients, files, certificate, host })
+        Ok(Self { admission, clients, files, certificate, host: host.and_then(Host::admission) })
     }
 
     /// Returns the admission control for the server.

@@ -32,6 +32,9 @@ pub(crate) struct Host {
     /// Default: false.
     #[serde(default)]
     pub(crate) review_unknown_tokens: bool,
+    /// True if client certificates of the host's users identify them on the direct endpoint. Default: false.
+    #[serde(default)]
+    pub(crate) client_certificates: bool,
     /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one.
     #[serde(default)]
     pub(crate) accept_new_identity: Option<String>,
@@ -73,6 +76,7 @@ impl Host {
             audiences: default_audiences(),
             accept_host_audience: default_accept_host_audience(),
             review_unknown_tokens: false,
+            client_certificates: false,
             accept_new_identity: None,
             permissions: Permissions::default(),
             admission: HostAdmission::default(),

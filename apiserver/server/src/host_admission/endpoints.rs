@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn backend(spec: Value, endpoints: &Value) -> Backend {
+    fn backend(spec: &Value, endpoints: &Value) -> Backend {
         let service = json!({"metadata": {"name": "gate", "namespace": "tools"}, "spec": spec});
         let slice = json!({"addressType": "IPv4", "metadata": {}, "endpoints": endpoints,
             "ports": [{"name": "https", "port": 9443}, {"name": "metrics", "port": 8080}]});
@@ -90,12 +90,12 @@ mod tests {
             {"addresses": ["192.0.2.3"]},
         ]);
         let expected = ["192.0.2.1:9443", "192.0.2.3:9443"].map(|text| text.parse().unwrap());
-        let way = backend(spec.clone(), &endpoints).way(&wanted(443));
+        let way = backend(&spec, &endpoints).way(&wanted(443));
         assert_eq!(way, Ok(Way::Addresses(expected.to_vec())));
         for (backend, port, why) in [
             (Backend::default(), 443, "the host cluster has no such Service"),
-            (backend(spec.clone(), &endpoints), 444, "the Service has no such port"),
-            (backend(spec, &json!([])), 443, "no endpoint of the Service is ready"),
+            (backend(&spec, &endpoints), 444, "the Service has no such port"),
+            (backend(&spec, &json!([])), 443, "no endpoint of the Service is ready"),
         ] {
             let found = backend.way(&wanted(port)).unwrap_err();
             assert_eq!(found, format!("Service tools/gate, port {port}: {why}"));
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn an_external_name_is_dialled_at_the_port_of_the_webhook() {
         let spec = json!({"type": "ExternalName", "externalName": "gate.example.org"});
-        let way = backend(spec, &json!([])).way(&wanted(8443));
+        let way = backend(&spec, &json!([])).way(&wanted(8443));
         assert_eq!(way, Ok(Way::Name("gate.example.org".to_owned(), 8443)));
     }
 }

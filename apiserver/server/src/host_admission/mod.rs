@@ -24,7 +24,7 @@ use crate::host_watch::{OnEnd, collect};
 use services::Services;
 use watches::Watches;
 
-/// Longest age of configurations that decide. Older ones may be those of nobody any more.
+/// Longest age of configurations that decide. The host may have removed older ones long ago.
 const BOUND: Duration = Duration::from_hours(24);
 
 /// Interval at which the age of the copies is noted.
@@ -143,7 +143,7 @@ impl HostAdmission {
         let health = &self.0.health;
         tokio::join!(
             health.while_reachable(|| async {
-                // What a host says before that is no copy.
+                // Answers before that are no copies.
                 health.up().await;
                 tokio::join!(self.follow_configurations(), self.0.services.follow(&self.0.client.0));
             }),

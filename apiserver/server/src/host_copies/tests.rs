@@ -37,7 +37,11 @@ fn client() -> kube::Client {
 
 /// Returns the originals of a host that is up, and the sender of its front proxy.
 fn originals(uid: &str, accepted: Option<&str>) -> (Originals, watch::Sender<FrontProxy>) {
-    let proxy = watch::Sender::new(FrontProxy { ca: "PEM".to_owned(), headers: RequestHeaders::default() });
+    let proxy = watch::Sender::new(FrontProxy {
+        ca: "PEM".to_owned(),
+        client_ca: "PEM of users".to_owned(),
+        headers: RequestHeaders::default(),
+    });
     let namespaces = HostNamespaces::new(client());
     namespaces.restore(HashMap::from([("team".to_owned(), json!({"metadata": {"name": "team"}}))]));
     let pin = HostPin::new(accepted.map(str::to_owned));

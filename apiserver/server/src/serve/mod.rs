@@ -311,7 +311,7 @@ impl Started {
         let (names, begin) = (assembly.namespaces(), authorities.answered());
         let hooks = StartHooks::start(&objects, Arc::clone(&store), names, begin, &supervisor);
         hooks.settle(&objects, begun).await;
-        let admission = AdmissionConfigurations::open(configuration, &objects, host.as_deref().and_then(Host::admission))?;
+        let admission = AdmissionConfigurations::open(configuration, &objects, host.as_deref())?;
         settings.admission = Some(admission.control());
         Ok(Self {
             data,
@@ -403,7 +403,8 @@ async fn authenticator(
     let authenticator = Authenticator::new(headers, host.map(Host::tokens).transpose()?);
     let keystone = configuration.keystone.as_ref().map(Keystone::tokens).transpose()?;
     let webhook = token_webhook::open(configuration, supervisor).await?;
-    Ok(authenticator.with_keystone(keystone).with_webhook(webhook))
+    let certificates = host.and_then(Host::certificates);
+    Ok(authenticator.with_keystone(keystone).with_webhook(webhook).with_host_certificates(certificates))
 }
 
 /// Returns the endpoint by which nodes join, if `capstan init` or `capstan join` has made this one.

@@ -108,9 +108,32 @@ fn a_changed_certificate_for_a_name_is_reloaded() {
 }
 
 #[test]
+fn the_cas_of_the_hosts_users_are_used_by_a_setting_and_never_break_the_others() {
+    let [data, front, users] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let ca = Authority::open(front.path()).unwrap().certificate().to_owned();
+    let of_users = Authority::open(users.path()).unwrap().certificate().to_owned();
+    let proxy = |client_ca: &str| FrontProxy {
+        ca: ca.clone(),
+        client_ca: client_ca.to_owned(),
+        headers: Default::default(),
+    };
+    for (is_set, client_ca, expected) in
+        [(false, of_users.as_str(), 0), (true, &of_users, 1), (true, "no PEM", 0), (true, "", 0)]
+    {
+        let (_sender, receiver) = watch::channel(proxy(client_ca));
+        let mut sources = sources(&data, None, Some(receiver));
+        let host = crate::config::Host::new(Path::new("unused"));
+        sources.configuration.host = Some(crate::config::Host { client_certificates: is_set, ..host });
+        let files = sources.open().unwrap();
+        assert_eq!(files.last.material().unwrap().host_cas.len(), expected, "{is_set} {client_ca}");
+    }
+}
+
+#[test]
 fn a_new_front_proxy_ca_is_used() {
     let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let proxy = |ca: &str| FrontProxy { ca: ca.to_owned(), headers: Default::default() };
+    let proxy =
+        |ca: &str| FrontProxy { ca: ca.to_owned(), client_ca: String::new(), headers: Default::default() };
     let first = Authority::open(data.path()).unwrap().certificate().to_owned();
     let (sender, receiver) = watch::channel(proxy(&first));
     let mut files = sources(&data, None, Some(receiver)).open().unwrap();

@@ -80,6 +80,7 @@ fn material(servers: &Issuer, client_cas: &[&Issuer], front_proxies: &Issuer) ->
         named: Vec::new(),
         client_cas: client_cas.iter().map(|ca| ca.der().clone()).collect(),
         request_header_cas: vec![front_proxies.der().clone()],
+        host_cas: Vec::new(),
     }
 }
 

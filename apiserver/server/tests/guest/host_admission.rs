@@ -55,8 +55,10 @@ fn answers(bundle: &str, port: &Arc<AtomicU16>) -> impl Fn(&str) -> Option<(u16,
             }
             "GET /apis/discovery.k8s.io/v1/namespaces/tools/endpointslices" => {
                 let port = port.load(Ordering::SeqCst);
-                list(json!([{"metadata": meta, "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}],
-                    "ports": [{"name": "", "port": port}]}]))
+                list(
+                    json!([{"metadata": meta, "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}],
+                    "ports": [{"name": "", "port": port}]}]),
+                )
             }
             _ => list(of_kind(path.strip_prefix("GET /apis/admissionregistration.k8s.io/v1/")?)?),
         }
@@ -113,7 +115,9 @@ async fn webhooks_and_policies_of_the_host_apply_also_while_it_is_down() {
     let data = tempfile::tempdir().unwrap();
     let (is_down, front_proxy) = (Arc::new(AtomicBool::new(false)), FrontProxy::new());
     let server = WebhookServer::start(|path, request| match (path, request["name"].as_str()) {
-        ("/gate", Some("refused")) => Reply::Review(json!({"allowed": false, "status": {"message": "not this one"}})),
+        ("/gate", Some("refused")) => {
+            Reply::Review(json!({"allowed": false, "status": {"message": "not this one"}}))
+        }
         _ => Reply::allowed(),
     })
     .await;
@@ -127,13 +131,16 @@ async fn webhooks_and_policies_of_the_host_apply_also_while_it_is_down() {
     let user = alice(&capstan, data.path()).await;
     let denied = "ValidatingAdmissionPolicy 'names' with binding 'names' denied request: a bad name";
     until(&user, "bad", 422, denied).await;
-    until(&user, "refused", 400, "admission webhook \"gate.example.org\" denied the request: not this one").await;
+    until(&user, "refused", 400, "admission webhook \"gate.example.org\" denied the request: not this one")
+        .await;
     assert_eq!(create(&user, "first").await.code, 201);
     assert!(server.calls("/replaced").is_empty() && !server.calls("/ignored").is_empty());
-    // What the host does not serve is not its concern: only the direct endpoint has this ConfigMap.
+    // Only the direct endpoint has this ConfigMap, so the host's policies do not apply.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}});
     send(&capstan.client(), "POST", "/api/v1/namespaces/default/configmaps", &map, 201).await;
-    let host = send(&capstan.client(), "GET", "/apis/capstan.dev/v1alpha1/hoststatuses/host", &Value::Null, 200).await;
+    let host =
+        send(&capstan.client(), "GET", "/apis/capstan.dev/v1alpha1/hoststatuses/host", &Value::Null, 200)
+            .await;
     let mirrors = host["status"]["mirrors"].as_array().unwrap();
     let mirror = mirrors.iter().find(|it| it["name"] == "admission").unwrap();
     assert_eq!(mirror["leftOut"], json!(["ValidatingWebhookConfiguration/capi"]), "{mirror}");
@@ -152,13 +159,22 @@ async fn webhooks_and_policies_of_the_host_apply_also_while_it_is_down() {
     let user = capstan.client_of(Identity::of_member(data.path(), "alice", &["dev"]));
     assert_eq!(create(&user, "bad").await.code, 422, "the copies decide");
     let refused = create(&user, "third").await;
-    assert_eq!((refused.code, refused.headers["retry-after"].to_str().unwrap()), (503, "30"), "{}", refused.text());
+    assert_eq!(
+        (refused.code, refused.headers["retry-after"].to_str().unwrap()),
+        (503, "30"),
+        "{}",
+        refused.text()
+    );
     for part in ["gate.example.org", "gate.tools.svc:443/gate", "have not been read", "does not answer"] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
     let passed = create(&capstan.client(), "third").await;
     assert_eq!(passed.code, 201, "{}", passed.text());
-    assert!(warnings(&passed).iter().any(|it| it.contains("your permission to bypass")), "{:?}", warnings(&passed));
+    assert!(
+        warnings(&passed).iter().any(|it| it.contains("your permission to bypass")),
+        "{:?}",
+        warnings(&passed)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,7 +189,10 @@ async fn an_unreachable_webhook_of_a_host_that_answers_fails_as_upstream_says() 
     until_in_state(&capstan, "up").await;
     let user = alice(&capstan, data.path()).await;
     let failed = until(&user, "first", 500, "failed calling webhook \"gate.example.org\"").await;
-    for part in ["https://gate.tools.svc:443/gate?timeout=2s", "ValidatingWebhookConfiguration \"gate\" in the host cluster"] {
+    for part in [
+        "https://gate.tools.svc:443/gate?timeout=2s",
+        "ValidatingWebhookConfiguration \"gate\" in the host cluster",
+    ] {
         assert!(message(&failed).contains(part), "{part}: {}", failed.text());
     }
 }

@@ -159,7 +159,10 @@ fn tls() -> (String, (String, String), TlsAcceptor) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(["127.0.0.1", SERVICE].map(str::to_owned)).unwrap().signed_by(&key, &ca).unwrap();
+    let leaf = CertificateParams::new(["127.0.0.1", SERVICE].map(str::to_owned))
+        .unwrap()
+        .signed_by(&key, &ca)
+        .unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let of_client = KeyPair::generate().unwrap();
     let signed = CertificateParams::new(Vec::<String>::new()).unwrap().signed_by(&of_client, &ca).unwrap();

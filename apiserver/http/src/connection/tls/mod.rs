@@ -33,6 +33,8 @@ pub struct TlsMaterial {
     pub client_cas: Vec<CertificateDer<'static>>,
     /// CAs of front proxies.
     pub request_header_cas: Vec<CertificateDer<'static>>,
+    /// CAs of the host cluster's users.
+    pub host_cas: Vec<CertificateDer<'static>>,
 }
 
 /// Certificate for clients that send one of its names as the server name.
@@ -106,10 +108,11 @@ impl ReloadableTls {
 }
 
 fn load(material: TlsMaterial) -> Result<(ServerConfig, CertificatePools), String> {
-    let TlsMaterial { chain, key, named, client_cas, request_header_cas } = material;
-    let pools = CertificatePools::new(&client_cas, &request_header_cas).map_err(|error| error.to_string())?;
+    let TlsMaterial { chain, key, named, client_cas, request_header_cas, host_cas } = material;
+    let pools = CertificatePools::with_host(&client_cas, &request_header_cas, &host_cas);
+    let pools = pools.map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
-    for ca in client_cas.into_iter().chain(request_header_cas) {
+    for ca in client_cas.into_iter().chain(request_header_cas).chain(host_cas) {
         roots.add(ca).map_err(|error| format!("a client CA cannot be used: {error}"))?;
     }
     let builder = ServerConfig::builder();

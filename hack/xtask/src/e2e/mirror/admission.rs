@@ -1,4 +1,4 @@
-//! Webhooks and policies of a real host, for the first server: while the host is up, while it is down, and after a restart
+//! Webhooks, policies and client certificates of a real host, for the first server: while the host is up, while it is down, and after a restart
 //! without it.
 
 use std::time::Duration;
@@ -49,8 +49,11 @@ fn configurations() -> Value {
 const UP: [(&str, u16, &str); 3] =
     [("bad-", 422, DENIED), ("hooked-", 500, "no endpoint of the Service is ready"), ("made-", 201, "")];
 
-const DOWN: [(&str, u16, &str); 3] =
-    [("bad-", 422, DENIED), ("hooked-", 503, "admission webhook \\\"gate.example.org\\\""), ("made-", 201, "")];
+const DOWN: [(&str, u16, &str); 3] = [
+    ("bad-", 422, DENIED),
+    ("hooked-", 503, "failed calling webhook \\\"gate.example.org\\\""),
+    ("made-", 201, ""),
+];
 
 fn check(first: &Endpoint, users: &Users, expected: [(&'static str, u16, &str); 3]) -> anyhow::Result<()> {
     for (prefix, code, text) in expected {
@@ -62,7 +65,9 @@ fn check(first: &Endpoint, users: &Users, expected: [(&'static str, u16, &str); 
 
 /// Waits until the server applies the configurations of the host, or does not any more.
 fn until_denied(first: &Endpoint, users: &Users, code: u16) -> anyhow::Result<()> {
-    until("the policy of the host has its effect", || Ok(first.ask(&users.bot, Ask::Write("bad-"))?.code == code))
+    until("the policy of the host has its effect", || {
+        Ok(first.ask(&users.bot, Ask::Write("bad-"))?.code == code)
+    })
 }
 
 /// Runs the scenario.
@@ -75,18 +80,31 @@ pub(super) fn run(lab: &Lab, webhooks: &Webhooks, first: &Endpoint, users: &User
     lab.kubectl("admin", &["apply", "-f", &file])?;
     until_denied(first, users, 422)?;
     check(first, users, UP)?;
+    certificates(lab, first)?;
     through_the_host(lab)?;
     std::thread::sleep(COPIED);
     lab.kill_host()?;
     until("the server has noticed the outage", || first.host_is(lab, "down"))?;
     check(first, users, DOWN)?;
+    certificates(lab, first)?;
     lab.start_with(&settings)?;
     until("the server has noticed the outage", || first.host_is(lab, "down"))?;
     check(first, users, DOWN)?;
+    certificates(lab, first)?;
     lab.start_host()?;
     until("the host is up again", || first.host_is(lab, "up"))?;
     lab.kubectl("admin", &["delete", "validatingadmissionpolicybinding", "rules"])?;
     until_denied(first, users, 201)
+}
+
+/// A certificate of the host names its user, whom the host's roles or their copies let read. The administrator of the host
+/// is none here: the group `system:masters` does not count.
+fn certificates(lab: &Lab, first: &Endpoint) -> anyhow::Result<()> {
+    for (user, code) in [("alice", 200), ("admin", 403)] {
+        let found = first.ask_with_certificate(lab, user)?;
+        ensure!(found.code == code, "a certificate of {user}: {} {}", found.code, found.text);
+    }
+    Ok(())
 }
 
 /// The policy applies to requests through the host, too: the host itself does not consult it for groups of others.

@@ -26,7 +26,8 @@ pub(super) const COUNT: usize = 2;
 const SENTENCE: &str =
     "users of a dead host keep their rights for a bounded time, and a denying webhook closes the mirror";
 
-const OF_ADMISSION: &str = "policies and webhooks of the host apply, also while it is down";
+const OF_ADMISSION: &str =
+    "policies, webhooks and client certificates of the host count, also while it is down";
 
 /// Bounds of the second server. Writes must be possible until all answers of the first minute have been compared.
 const WRITE: Duration = Duration::from_secs(24);
@@ -94,12 +95,13 @@ fn prepare(lab: &Lab) -> anyhow::Result<()> {
     lab.register_with(&["--mirror"])
 }
 
-/// Returns the configuration file of a server. `admission` is the use of the host's webhooks and policies, and `mirror` are
-/// the settings of the mirror.
+/// Returns the configuration file of a server. `admission` is the use of the host's webhooks and policies, and with
+/// `mirror` its certificates count, too. `mirror` are the settings of the mirror.
 fn settings(webhooks: &Webhooks, admission: &str, mirror: &str) -> String {
+    let certificates = admission == "mirror";
     format!(
         "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n\
-         host: {{permissions: mirror, admission: {admission}, acceptHostAudience: false, kubeconfig: unused, mirror: {{{mirror}}}}}\n\
+         host: {{permissions: mirror, admission: {admission}, clientCertificates: {certificates}, acceptHostAudience: false, kubeconfig: unused, mirror: {{{mirror}}}}}\n\
          authentication: {{webhook: {{kubeConfigFile: {}, cacheTTL: 0s, sharedWithHost: true}}}}\n",
         webhooks.kubeconfig("authenticate")
     )
