@@ -14,7 +14,7 @@ use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenS
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists, Severity, is_object_name,
+    SecretSource, ServedKind, ServerLists, Severity, TermStart, is_object_name,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -212,6 +212,7 @@ struct Shared<'a> {
     queues: Queues,
     kinds: Arc<[ServedKind]>,
     settings: Arc<ControllerSettings>,
+    term: TermStart,
 }
 
 impl<'a> Shared<'a> {
@@ -228,6 +229,7 @@ impl<'a> Shared<'a> {
             host: parts.host.as_ref().map(|host| host.secrets(own)),
             kinds: clients.kinds(),
             settings: Arc::clone(&parts.settings),
+            term: term.start,
         }
     }
 
@@ -249,6 +251,7 @@ impl<'a> Shared<'a> {
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
             settings: Arc::clone(&self.settings),
+            term: self.term,
             client,
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use apiserver_executor::RestartCounter;
 use controllers_infrastructure::CallPermit;
-use controllers_runtime::PolicyRule;
+use controllers_runtime::{PolicyRule, TermStart};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
@@ -54,6 +54,8 @@ type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
 pub(crate) struct Term {
     /// Cancelled as soon as the Lease is lost.
     pub(crate) end: CancellationToken,
+    /// Begin of the term.
+    pub(crate) start: TermStart,
     permit: Arc<LeasePermit>,
 }
 
@@ -71,6 +73,15 @@ struct Acquired {
     /// History of the store just before the successful attempt.
     history: TermHistory,
     lease: Lease,
+    /// True if the holder before has not released the Lease: its calls may still reach a cloud.
+    has_cut: bool,
+}
+
+impl Acquired {
+    fn term_start(&self) -> TermStart {
+        let number = self.lease.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default();
+        if self.has_cut { TermStart::after_a_cut(number, self.asked) } else { TermStart::in_order(number) }
+    }
 }
 
 /// Candidate of the election.
@@ -163,7 +174,7 @@ impl Election {
             end.clone(),
         );
         permit.extend(boot_time().saturating_sub(acquired.asked.elapsed()));
-        Term { end, permit: Arc::new(permit) }
+        Term { end, start: acquired.term_start(), permit: Arc::new(permit) }
     }
 
     /// Retries until this candidate holds the Lease. Follows its changes, so that a release is seen at once.
@@ -175,7 +186,7 @@ impl Election {
         loop {
             let (asked, history) = (Instant::now(), TermHistory::new(self.history.clone()));
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
-                Ok(Ok(Some(lease))) => return Acquired { asked, history, lease },
+                Ok(Ok(Some((lease, has_cut)))) => return Acquired { asked, history, lease, has_cut },
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),
@@ -201,15 +212,21 @@ impl Election {
         }
     }
 
-    /// Tries to acquire the Lease. Returns it, or `None` if another candidate holds it or was faster.
-    async fn try_acquire(&self, view: &mut View) -> Result<Option<Lease>, kube::Error> {
-        let Some(lease) = self.leases.get_opt(NAME).await? else { return self.create().await };
+    /// Tries to acquire the Lease. Returns it, and whether its holder before was cut off; `None` if another candidate holds
+    /// it or was faster.
+    async fn try_acquire(&self, view: &mut View) -> Result<Option<(Lease, bool)>, kube::Error> {
+        let Some(lease) = self.leases.get_opt(NAME).await? else {
+            return Ok(self.create().await?.map(|lease| (lease, false)));
+        };
         view.observe(&lease, Instant::now());
         if !self.alone && !view.is_free(&self.identity, self.timing.lease, Instant::now()) {
             return Ok(None);
         }
+        let has_cut = record::has_holder(&lease);
         let spec = record::taken(&lease, &self.identity, self.timing.lease, Timestamp::now());
-        settled(self.leases.replace(NAME, &PostParams::default(), &Lease { spec: Some(spec), ..lease }).await)
+        let lease = Lease { spec: Some(spec), ..lease };
+        let taken = settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)?;
+        Ok(taken.map(|lease| (lease, has_cut)))
     }
 
     /// Creates the Lease. If its namespace does not exist, creates that instead, for the next attempt.

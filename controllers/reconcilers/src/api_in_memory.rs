@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists, TermStart};
 use controllers_workload::{
     ClusterKey, KubeconfigConnector, WorkloadClusters, WorkloadConnector, WorkloadError,
 };
@@ -87,6 +87,7 @@ impl FakeApi {
             queues: Queues::default(),
             kinds: Arc::from([]),
             settings: Arc::default(),
+            term: TermStart::default(),
             client,
         }
     }

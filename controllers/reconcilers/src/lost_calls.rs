@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use controllers_infrastructure::{CloudError, ErrorClass};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{Journal, ReconcileError, TermStart};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,16 @@ impl LostCall {
 
 /// Create calls of an object whose answers were lost, at most one per attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct LostCalls(Vec<LostCall>);
+#[serde(transparent)]
+pub(crate) struct LostCalls {
+    calls: Vec<LostCall>,
+    /// Time until which calls of the former leader for this object may still reach the cloud.
+    #[serde(skip)]
+    unsettled_until: Option<Timestamp>,
+}
+
+/// Interval of the looks for effects of the former leader's calls.
+const LOOK_FOR_LATE: Duration = Duration::from_secs(5);
 
 impl LostCalls {
     /// Reads the lost calls of an object. A text that cannot be parsed counts as none.
@@ -65,14 +74,30 @@ impl LostCalls {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
+    /// Enters a term: the journal names it in new entries. If the former leader was cut off and has announced resources of
+    /// the object, its calls count as lost until none can reach the cloud any more.
+    pub(crate) fn enter(&mut self, term: &TermStart, journal: &mut Journal, now: Timestamp) {
+        journal.enter(term);
+        let rest = term.unsettled().filter(|_| journal.has_open_entries_of_another_term());
+        self.unsettled_until = rest.and_then(|rest| now.checked_add(rest).ok());
+    }
+
+    /// Returns the time until which calls of the former leader may still reach the cloud, and the interval before the
+    /// next look.
+    fn unsettled(&self, now: Timestamp) -> Option<(Timestamp, Duration)> {
+        let until = self.unsettled_until.filter(|until| *until > now)?;
+        let rest = Duration::try_from(until.duration_since(now)).unwrap_or(LOOK_FOR_LATE);
+        Some((until, rest.min(LOOK_FOR_LATE)))
+    }
+
     /// Returns the value of the annotation; `None` without lost calls.
     pub(crate) fn text(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
+        (!self.calls.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
     /// Forgets all calls: nothing is missing any more.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.calls.clear();
     }
 
     /// Refuses to repeat a call while its effect may still appear. A pass gets here only if it did not find the resource.
@@ -80,7 +105,18 @@ impl LostCalls {
     /// # Errors
     /// `OutcomeUnknown`, with the error of the lost call.
     pub(crate) fn check(&self, attempt: &str, now: Timestamp) -> Result<(), ReconcileError> {
-        let known = self.0.iter().find(|lost| lost.attempt == attempt);
+        if let Some((until, next)) = self.unsettled(now) {
+            let message = format!(
+                "the replica that was the leader before may have sent this call. Capstan looks for the resource each \
+                 {} seconds, and sends the call at {until:.0} if it finds none",
+                LOOK_FOR_LATE.as_secs()
+            );
+            let retry_after = Some(next);
+            return Err(
+                CloudError { retry_after, ..CloudError::new(ErrorClass::Unknown, attempt, message) }.into()
+            );
+        }
+        let known = self.calls.iter().find(|lost| lost.attempt == attempt);
         let Some(lost) = known.filter(|lost| lost.is_recent(now)) else { return Ok(()) };
         let again = Timestamp::from_second(lost.at.saturating_add(LOOKING)).unwrap_or(now);
         let message = format!(
@@ -97,7 +133,14 @@ impl LostCalls {
     /// # Errors
     /// A wait that names the call.
     pub(crate) fn check_absence(&self, now: Timestamp) -> Result<(), ReconcileError> {
-        let Some(lost) = self.0.iter().find(|lost| lost.is_recent(now)) else { return Ok(()) };
+        if let Some((until, _)) = self.unsettled(now) {
+            let message = format!(
+                "the replica that was the leader before may have sent calls that create resources. Capstan looks for \
+                 them until {until:.0} before it ends the deletion"
+            );
+            return Err(ReconcileError::waiting(ErrorClass::Unknown.reason(), message));
+        }
+        let Some(lost) = self.calls.iter().find(|lost| lost.is_recent(now)) else { return Ok(()) };
         let message = format!(
             "{}: {}. The call may have taken effect, so Capstan looks for the resource before it ends the deletion",
             lost.attempt, lost.cause
@@ -112,11 +155,11 @@ impl LostCalls {
         made: Result<T, ReconcileError>,
         now: Timestamp,
     ) -> Result<T, ReconcileError> {
-        self.0.retain(|lost| lost.attempt != attempt);
+        self.calls.retain(|lost| lost.attempt != attempt);
         made.map_err(|error| match error {
             ReconcileError::Cloud(error) if is_lost(&error) => {
                 let (attempt, cause) = (attempt.to_owned(), error.words());
-                self.0.push(LostCall { attempt, at: now.as_second(), cause });
+                self.calls.push(LostCall { attempt, at: now.as_second(), cause });
                 let first_look = (error.class != ErrorClass::Unknown).then_some(FIRST_LOOK);
                 let retry_after = error.retry_after.max(first_look);
                 CloudError { retry_after, ..error }.into()
@@ -177,6 +220,26 @@ mod tests {
         let expected = "create port \"m-0\": 502: no response in time. The call may have taken effect. Capstan looks for the \
             resource, and repeats the call at 2027-01-15T08:00:15Z if it finds none";
         assert_eq!(lost.check(ATTEMPT, at(2)).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn hv04_calls_of_a_leader_that_was_cut_off_are_awaited_only_where_it_announced_some() {
+        let term = TermStart::after_a_cut(9, tokio::time::Instant::now());
+        let mut of_former = Journal::default();
+        of_former.enter(&TermStart::in_order(7));
+        of_former.intend("port", "m-0");
+        for (mut journal, is_refused) in [(of_former, true), (Journal::default(), false)] {
+            let mut lost = LostCalls::default();
+            lost.enter(&term, &mut journal, at(0));
+            journal.intend("server", "m");
+            assert_eq!(lost.check(ATTEMPT, at(0)).is_err(), is_refused);
+            assert_eq!(lost.check_absence(at(64)).is_err(), is_refused);
+            assert!(lost.check(ATTEMPT, at(65)).is_ok() && lost.check_absence(at(65)).is_ok());
+            assert_eq!(lost.text(), None, "the next pass finds it out again");
+        }
+        let mut lost = LostCalls::default();
+        lost.enter(&TermStart::in_order(9), &mut Journal::default(), at(0));
+        assert!(lost.check(ATTEMPT, at(0)).is_ok(), "the former leader has ended its calls");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{
-    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
+    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, TermStart,
     read_credentials,
 };
 use apiserver_types::OpenStackIdentityReference;
@@ -34,6 +34,8 @@ pub struct ControllerContext {
     pub kinds: Arc<[ServedKind]>,
     /// Settings of the operator.
     pub settings: Arc<ControllerSettings>,
+    /// Begin of the term in which the controllers run.
+    pub term: TermStart,
 }
 
 impl Debug for ControllerContext {

@@ -18,6 +18,7 @@ mod secrets;
 mod servers;
 mod settings;
 mod status;
+mod term_start;
 mod user_data_source;
 
 pub use backoff::Backoff;
@@ -37,4 +38,5 @@ pub use settings::{ControllerSettings, Patterns, RestoreRecord};
 
 pub use error::ReconcileError;
 pub use status::{now, paused, write_status};
+pub use term_start::TermStart;
 pub use user_data_source::UserDataSource;

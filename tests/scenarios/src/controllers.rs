@@ -22,7 +22,7 @@ use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatin
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists, TermStart};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -82,6 +82,11 @@ impl std::fmt::Debug for Controllers {
 impl Controllers {
     /// Creates a process that crashes at `crash_point`.
     pub fn start(world: &World, crash_point: &Arc<CrashPoint>) -> Self {
+        Self::start_in(world, crash_point, TermStart::default())
+    }
+
+    /// Creates such a process in a term of its own.
+    pub fn start_in(world: &World, crash_point: &Arc<CrashPoint>, term: TermStart) -> Self {
         let own = || -> Arc<dyn CloudConnector> {
             Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback()))
         };
@@ -104,6 +109,7 @@ impl Controllers {
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
                 settings: Arc::default(),
+                term,
                 client,
             }
         };

@@ -13,6 +13,8 @@ pub enum Side {
     Before,
     /// The effect happens, and the process ends before it receives the response.
     After,
+    /// The process freezes before the effect. When it is thawed, the effect happens late, and the process ends.
+    Late,
 }
 
 /// Effects at which one process after another crashes: each crashes at the next such effect, once before it and once
@@ -62,7 +64,9 @@ pub struct CrashPoint {
     position: Position,
     effects: Mutex<Vec<String>>,
     crashed: AtomicBool,
+    frozen: AtomicBool,
     notify: Notify,
+    thaw: Notify,
 }
 
 impl CrashPoint {
@@ -82,7 +86,9 @@ impl CrashPoint {
             position: Position::Never,
             effects: Mutex::default(),
             crashed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             notify: Notify::new(),
+            thaw: Notify::new(),
         }
     }
 
@@ -93,9 +99,28 @@ impl CrashPoint {
 
     /// Waits until the process crashes.
     pub async fn crashed(&self) {
+        self.is_set(&self.crashed).await;
+    }
+
+    /// Waits until the process freezes. From then on the test does not poll it, until it thaws the process.
+    pub async fn frozen(&self) {
+        self.is_set(&self.frozen).await;
+    }
+
+    /// Returns true if the process has frozen.
+    pub fn has_frozen(&self) -> bool {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
+    /// Lets the effect of a frozen process happen.
+    pub fn thaw(&self) {
+        self.thaw.notify_one();
+    }
+
+    async fn is_set(&self, flag: &AtomicBool) {
         loop {
             let notified = self.notify.notified();
-            if self.has_crashed() {
+            if flag.load(Ordering::SeqCst) {
                 return;
             }
             notified.await;
@@ -114,6 +139,13 @@ impl CrashPoint {
         match side {
             Some(Side::Before) => self.crash().await,
             Some(Side::After) => {
+                drop(future.await);
+                self.crash().await
+            }
+            Some(Side::Late) => {
+                self.frozen.store(true, Ordering::SeqCst);
+                self.notify.notify_waiters();
+                self.thaw.notified().await;
                 drop(future.await);
                 self.crash().await
             }

@@ -8,6 +8,7 @@ use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_runtime::{
     ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
+    TermStart,
 };
 use controllers_workload::WorkloadClusters;
 use kube::api::ApiResource;
@@ -71,6 +72,7 @@ pub fn run_until_crash(
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
             settings: Arc::default(),
+            term: TermStart::default(),
             client,
         };
         running.spawn((controller.run)(context, term.clone()));

@@ -40,6 +40,11 @@ pub(super) fn is_held_by(lease: &Lease, identity: &str) -> bool {
     lease.spec.as_ref().is_some_and(|spec| holder(spec) == identity)
 }
 
+/// Reports whether the Lease names any holder: one that releases it removes its name.
+pub(super) fn has_holder(lease: &Lease) -> bool {
+    lease.spec.as_ref().is_some_and(|spec| !holder(spec).is_empty())
+}
+
 /// Returns the contents of the Lease after this holder acquires or renews it.
 pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: Timestamp) -> LeaseSpec {
     let mut spec = lease.spec.clone().unwrap_or_default();

@@ -266,8 +266,8 @@ async fn a_holder_that_was_frozen_gets_no_permit_after_another_took_the_lease() 
     // Even with a clock that stood still, the Lease says who holds it.
     let mut lease = first.leases.get(NAME).await.unwrap();
     lease.spec.as_mut().unwrap().lease_transitions = Some(0);
-    let term =
-        first.term(&Acquired { asked: Instant::now(), history: TermHistory::new(None), lease }, &shutdown);
+    let (asked, history) = (Instant::now(), TermHistory::new(None));
+    let term = first.term(&Acquired { asked, history, lease, has_cut: false }, &shutdown);
     assert!(!is_granted(&term).await && term.end.is_cancelled());
     other.permit.extend(boot_time());
     assert!(is_granted(&other).await && !other.end.is_cancelled());
@@ -284,6 +284,22 @@ async fn the_permit_of_an_earlier_term_of_the_same_process_does_not_hold() {
     assert!(!is_granted(&earlier).await);
     later.permit.extend(boot_time());
     assert!(is_granted(&later).await);
+}
+
+#[tokio::test]
+async fn hv04_only_a_term_after_a_holder_that_was_cut_off_waits_for_its_calls() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let start = async |election: &Election| election.term(&election.acquire().await, &shutdown).start;
+    let [first, second, third] = ["first", "second", "third"].map(|name| world.election(name, QUICK));
+    let begun = start(&first).await;
+    assert_eq!(begun.unsettled(), None, "there was no leader before");
+    let after_a_cut = start(&second).await;
+    assert!(after_a_cut.unsettled().is_some());
+    assert!(begun.number() < after_a_cut.number(), "{begun:?} {after_a_cut:?}");
+    second.release().await;
+    let after_a_release = start(&third).await;
+    assert_eq!(after_a_release.unsettled(), None);
+    assert!(after_a_cut.number() < after_a_release.number());
 }
 
 /// The Lease of the data that are in place now may be one of the same holder.

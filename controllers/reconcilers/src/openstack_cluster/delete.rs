@@ -70,6 +70,7 @@ impl OpenStackClusterReconciler {
         let cluster = cluster_name(object).unwrap_or_default();
         let mut observed = observe::begin(Journal::of(object), None);
         observed.lost_calls = LostCalls::of(object);
+        observed.lost_calls.enter(&self.context.term, &mut observed.journal, Timestamp::now());
         observed.bastion = bastion::find(&self.context.client, object, &cluster).await?;
         let has_bastion = observed.bastion.server.is_some() && !observed.bastion.foreign;
         if is_journal_lost(object) {

@@ -48,6 +48,7 @@ impl OpenStackClusterReconciler {
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
         let mut observed = observe::begin(Journal::of(object), endpoint);
         observed.lost_calls = LostCalls::of(object);
+        observed.lost_calls.enter(&self.context.term, &mut observed.journal, Timestamp::now());
         observed.bastion = bastion::find(&self.context.client, object, &cluster.name_any()).await?;
         if matches!(desired.endpoint, EndpointWish::LoadBalancer(_)) {
             let namespace = object.namespace().unwrap_or_default();

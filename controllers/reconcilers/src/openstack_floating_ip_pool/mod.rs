@@ -151,7 +151,7 @@ impl OpenStackFloatingIPPoolReconciler {
     ) -> Result<(), ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let client = &self.context.client;
-        observe::objects(client, object, observed).await?;
+        observe::objects(client, object, &self.context.term, observed).await?;
         let connection = self.context.connect(&namespace, &object.spec.identity_ref).await?;
         observed.login = Login::of(connection.refused.as_ref()).condition(&now());
         let cloud = connection.cloud;

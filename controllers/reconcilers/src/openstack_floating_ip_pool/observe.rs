@@ -7,7 +7,8 @@ use apiserver_types::{
     OpenStackFloatingIPPool,
 };
 use controllers_infrastructure::{Cloud, CloudError, ErrorClass, FloatingIp, FloatingIpQuery, NetworkQuery};
-use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
+use controllers_runtime::{Journal, OwnershipTag, ReconcileError, TermStart};
+use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -32,11 +33,13 @@ pub(super) fn names(reference: &ContractVersionedObjectReference, pool: &str) ->
 pub(super) async fn objects(
     client: &Client,
     pool: &OpenStackFloatingIPPool,
+    term: &TermStart,
     observed: &mut Observed,
 ) -> Result<(), ReconcileError> {
     let (name, namespace) = (pool.name_any(), pool.namespace().unwrap_or_default());
     observed.journal = Journal::of(pool);
     observed.lost_calls = LostCalls::of(pool);
+    observed.lost_calls.enter(term, &mut observed.journal, Timestamp::now());
     let claims: Api<IPAddressClaim> = Api::namespaced(client.clone(), &namespace);
     let mut claims = claims.list(&ListParams::default()).await?.items;
     claims.retain(|claim| names(&claim.spec.pool_ref, &name));

@@ -51,7 +51,7 @@ impl OpenStackMachineReconciler {
         }
         let tag = objects.tag(object);
         pool_address::release(&self.context.client, object).await?;
-        let mut observed = observe::begin(object);
+        let mut observed = observe::begin(object, &self.context.term);
         complete(&mut observed, object);
         if observed.journal.entries().is_empty() {
             objects.remove_finalizer(object).await?;
@@ -305,6 +305,7 @@ pub(super) fn complete(observed: &mut Observed, object: &OpenStackMachine) {
 
 #[cfg(test)]
 mod tests {
+    use controllers_runtime::TermStart;
     use serde_json::json;
 
     use super::*;
@@ -314,7 +315,7 @@ mod tests {
         let spec = json!({"flavor": {"id": "f"}, "image": {"id": "i"}, "rootVolume": {"sizeGiB": 10}});
         let mut object = OpenStackMachine::new("m", serde_json::from_value(spec).unwrap());
         let entries = |object: &OpenStackMachine| {
-            let mut observed = observe::begin(object);
+            let mut observed = observe::begin(object, &TermStart::default());
             complete(&mut observed, object);
             let kinds = observed.journal.entries().iter().map(|entry| entry.kind.clone());
             kinds.collect::<Vec<_>>()

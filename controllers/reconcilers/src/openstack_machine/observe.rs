@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use apiserver_types::OpenStackMachine;
 use controllers_infrastructure::{Cloud, Member, Port, PortQuery, Server, Trunk, TrunkQuery, Volume};
-use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
+use controllers_runtime::{
+    JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists, TermStart,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -34,19 +36,21 @@ pub(super) struct Observer<'a> {
 }
 
 /// Returns what is known without the cloud.
-pub(super) fn begin(object: &OpenStackMachine) -> Observed {
+pub(super) fn begin(object: &OpenStackMachine, term: &TermStart) -> Observed {
     let status = object.status.as_ref();
     let provider_id = object.spec.provider_id.clone().filter(|id| !id.is_empty());
     let named = provider_id.as_deref().and_then(|id| id.rsplit('/').next()).map(str::to_owned);
     let initialization = status.and_then(|status| status.initialization.as_ref());
+    let (mut journal, mut lost_calls, now) = (Journal::of(object), LostCalls::of(object), Timestamp::now());
+    lost_calls.enter(term, &mut journal, now);
     Observed {
-        journal: Journal::of(object),
+        journal,
         known_server: named.or_else(|| status.and_then(|status| status.instance_id.clone())),
         provider_id,
         provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
         failed_builds: FailedBuilds::of(object),
-        lost_calls: LostCalls::of(object),
-        now: Timestamp::now(),
+        lost_calls,
+        now,
         ..Observed::default()
     }
 }

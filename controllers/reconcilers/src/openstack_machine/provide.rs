@@ -98,7 +98,7 @@ impl OpenStackMachineReconciler {
         object: &OpenStackMachine,
         context: &ReconcileContext,
     ) -> Result<Observed, ReconcileError> {
-        let mut observed = observe::begin(object);
+        let mut observed = observe::begin(object, &self.context.term);
         observed.in_operation = self.operation(object).await?.is_some();
         observed.at_rest = rest::is_at_rest(object, &context.machine, Timestamp::now());
         observed.at_rest &= !observed.in_operation;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use apiserver_types::{DESCRIPTORS, KubeadmControlPlane, Machine};
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_reconcilers::kubeadm_control_plane::{CONTROLLER, KubeadmControlPlaneReconciler};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists, TermStart,
+};
 use controllers_workload::WorkloadClusters;
 use kube::api::{ApiResource, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -53,6 +55,7 @@ impl Process {
             queues: Queues::default(),
             kinds: kinds.into(),
             settings: Arc::default(),
+            term: TermStart::default(),
             client: client.clone(),
         };
         let mut running = JoinSet::new();

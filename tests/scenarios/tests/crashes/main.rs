@@ -1,6 +1,8 @@
 //! Tests of controllers that crash before and after every single step, and of others that continue.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod late_calls;
+
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, ClusterPhase, Machine, MachinePhase};
@@ -10,10 +12,10 @@ use tests_scenarios::{Controllers, CrashPoint, Side, World};
 
 /// Cluster with everything that can be created for one: network, subnet, router, groups, floating IP; and
 /// a control plane Machine with two ports and two volumes.
-const MANIFEST: &str = include_str!("cluster.yaml");
+const MANIFEST: &str = include_str!("../cluster.yaml");
 
 /// Cluster with a load balancer of two ports, and a control plane Machine that is its member.
-const BALANCED: &str = include_str!("load_balancer.yaml");
+const BALANCED: &str = include_str!("../load_balancer.yaml");
 
 fn manifest(world: &World, text: &str, namespace: &str) -> String {
     let clouds = world.cloud.clouds_yaml("demo");
