@@ -87,6 +87,11 @@ impl HostHealth {
         }
     }
 
+    /// Publishes the age of a copy in the metrics. `what` is its name.
+    pub fn report_mirror_age(&self, what: &'static str, age: Duration) {
+        self.0.metrics.set_mirror_age(what, age);
+    }
+
     pub(crate) fn metrics(&self) -> &HostMetrics {
         &self.0.metrics
     }

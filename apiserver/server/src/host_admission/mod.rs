@@ -113,10 +113,10 @@ impl HostAdmission {
         contact.age().max(self.0.health.age())
     }
 
-    /// Applies the copies of an earlier process.
+    /// Applies the copies of an earlier process, unless this one has read the host itself: the store may answer late.
     pub(crate) fn restore(&self, copies: HashMap<String, Value>, contact: Option<Timestamp>) {
         // Without a heartbeat the copies may be half-written.
-        let Some(contact) = contact else { return };
+        let Some(contact) = contact.filter(|_| self.configurations().is_none()) else { return };
         self.0.contact.lock().unwrap_or_else(PoisonError::into_inner).restore(contact);
         self.set(copies);
     }
@@ -185,6 +185,7 @@ impl HostAdmission {
     }
 
     fn note_age(&self) {
+        self.0.health.report_mirror_age("admission", self.age());
         if !self.0.health.age().is_zero() {
             return;
         }
