@@ -14,6 +14,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 /// Pause after a change, which collects those that follow: a new snapshot costs milliseconds.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -63,7 +64,7 @@ pub(crate) struct Watched {
 }
 
 /// Watches objects into the store of a writer.
-pub(crate) fn watch<K>(
+pub(crate) fn objects<K>(
     api: Api<K>,
     config: watcher::Config,
     writer: Writer<K>,
@@ -128,6 +129,14 @@ pub(crate) async fn collect(mut changes: impl Stream<Item = ()> + Unpin, apply: 
         tokio::time::sleep(PAUSE).await;
         while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
         apply();
+    }
+}
+
+/// Waits for a change of what is copied from the host. If nothing is, never returns.
+pub(crate) async fn changed(changes: Option<&mut watch::Receiver<u64>>) {
+    match changes.map(watch::Receiver::changed) {
+        Some(changed) => drop(changed.await),
+        None => std::future::pending().await,
     }
 }
 

@@ -14,13 +14,13 @@ use apiserver_machinery::store::ObjectStore;
 use controllers_runtime::PolicyRule;
 use futures::StreamExt;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfiguration;
 use crate::host::Host;
 use crate::host_admission::HostAdmission;
+use crate::host_watch::changed;
 use crate::rereads::Rereads;
 use certificate::ClientCertificate;
 use files::AdmissionFiles;
@@ -144,13 +144,5 @@ impl AdmissionConfigurations {
             self.apply(&objects.all());
             last = Some(Instant::now());
         }
-    }
-}
-
-/// Waits for a change of the host's configurations. If they do not apply, never returns.
-async fn changed(of_host: Option<&mut watch::Receiver<u64>>) {
-    match of_host.map(watch::Receiver::changed) {
-        Some(changed) => drop(changed.await),
-        None => std::future::pending().await,
     }
 }

@@ -34,13 +34,12 @@ const TICK: Duration = Duration::from_secs(2);
 const MOST: usize = 16 * 1024 * 1024;
 
 /// Configurations of the host. Clones share them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct HostAdmission(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     health: HostHealth,
-    client: NoDebug,
+    client: Client,
     /// Configurations; `None` if they have never been read.
     configurations: ArcSwapOption<HostConfigurations>,
     /// All objects, as they are copied.
@@ -53,12 +52,9 @@ struct Shared {
     changes: watch::Sender<u64>,
 }
 
-/// Client, which has no debug output.
-struct NoDebug(Client);
-
-impl std::fmt::Debug for NoDebug {
+impl std::fmt::Debug for HostAdmission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
+        f.debug_struct("HostAdmission").finish_non_exhaustive()
     }
 }
 
@@ -66,7 +62,7 @@ impl HostAdmission {
     pub(crate) fn new(connection: &HostConnection) -> Self {
         Self(Arc::new(Shared {
             health: connection.health(),
-            client: NoDebug(connection.watching()),
+            client: connection.watching(),
             configurations: ArcSwapOption::empty(),
             copies: ArcSwap::default(),
             services: Services::default(),
@@ -145,14 +141,14 @@ impl HostAdmission {
             health.while_reachable(|| async {
                 // Answers before that are no copies.
                 health.up().await;
-                tokio::join!(self.follow_configurations(), self.0.services.follow(&self.0.client.0));
+                tokio::join!(self.follow_configurations(), self.0.services.follow(&self.0.client));
             }),
             self.tick(),
         );
     }
 
     async fn follow_configurations(&self) {
-        let (watches, changes) = Watches::start(&self.0.client.0);
+        let (watches, changes) = Watches::start(&self.0.client);
         let _stale = OnEnd(&self.0.is_current);
         collect(changes, || {
             let is_complete = watches.are_read() && self.apply(watches.copies());

@@ -148,17 +148,16 @@ impl Services {
         let is_current = all.iter().flat_map(|it| &it.progress).all(|progress| progress.is_current());
         self.is_current.store(is_current, Ordering::Release);
         self.synchronized();
-        let read = all.iter().filter(|it| it.progress.iter().all(|progress| progress.is_read()));
-        let mut backends: Backends = read.map(|it| (it.name.clone(), it.backend())).collect();
-        self.backends.send_modify(|known| {
-            // While the watches begin anew, the last endpoints stay.
-            for (name, backend) in known.iter() {
-                if all.iter().any(|it| it.name == *name) && !backends.contains_key(name) {
-                    backends.insert(name.clone(), backend.clone());
-                }
-            }
-            *known = Arc::new(std::mem::take(&mut backends));
-        });
+        let known = self.backends.borrow().clone();
+        let backends: Backends = all
+            .iter()
+            .filter_map(|it| {
+                // While the watches begin anew, the last endpoints stay.
+                let backend = it.backend().or_else(|| known.get(&it.name).cloned())?;
+                Some((it.name.clone(), backend))
+            })
+            .collect();
+        self.backends.send_replace(Arc::new(backends));
     }
 }
 
@@ -169,14 +168,17 @@ impl OfService {
         let (namespace, of) = &name;
         let services = Api::namespaced(client.clone(), namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={of}"));
-        let (service, one) = host_watch::watch(services, config, Writer::default(), SERVICES, first);
+        let (service, one) = host_watch::objects(services, config, Writer::default(), SERVICES, first);
         let slices = Api::namespaced(client.clone(), namespace);
         let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={of}"));
-        let (slices, two) = host_watch::watch(slices, config, Writer::default(), SERVICES, second);
+        let (slices, two) = host_watch::objects(slices, config, Writer::default(), SERVICES, second);
         (Self { name, service, slices, progress }, [one, two])
     }
 
-    fn backend(&self) -> Backend {
-        Backend { service: self.service.state().into_iter().next(), slices: self.slices.state() }
+    /// Returns the Service with its endpoints; `None` until both have been read.
+    fn backend(&self) -> Option<Backend> {
+        let is_read = self.progress.iter().all(|progress| progress.is_read());
+        let service = self.service.state().into_iter().next();
+        is_read.then(|| Backend { service, slices: self.slices.state() })
     }
 }

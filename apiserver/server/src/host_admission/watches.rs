@@ -38,7 +38,7 @@ impl Watches {
             let (writer, progress) = (Writer::new(resource), Arc::<Progress>::default());
             let config = watcher::Config::default();
             let (store, changed) =
-                host_watch::watch(api, config, writer, CONFIGURATIONS, Arc::clone(&progress));
+                host_watch::objects(api, config, writer, CONFIGURATIONS, Arc::clone(&progress));
             all.push(OfKind { kind, store, progress });
             changes.push(changed);
         }

@@ -19,6 +19,7 @@ use super::mirror::{ACCOUNTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
 use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy};
 use crate::host_admission::HostAdmission;
 use crate::host_mirror::Mirroring;
+use crate::host_watch::changed;
 
 /// Interval of the heartbeat, from which a later process computes the age of the copies.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
@@ -80,14 +81,6 @@ async fn follow(copies: &HostCopies, mut originals: Originals) {
             _ = originals.proxy.changed() => {}
             () = tokio::time::sleep(HEARTBEAT_INTERVAL.saturating_sub(PAUSE)) => {}
         }
-    }
-}
-
-/// Waits for a change of what is mirrored. If nothing is, never returns.
-async fn changed(mirrored: Option<&mut watch::Receiver<u64>>) {
-    match mirrored.map(watch::Receiver::changed) {
-        Some(changed) => drop(changed.await),
-        None => std::future::pending().await,
     }
 }
 

@@ -87,5 +87,5 @@ where
     K::DynamicType: Default + Eq + Hash + Clone + Send + Sync,
 {
     let (api, writer) = (Api::all(client.clone()), Writer::default());
-    host_watch::watch(api, watcher::Config::default(), writer, PERMISSIONS, progress)
+    host_watch::objects(api, watcher::Config::default(), writer, PERMISSIONS, progress)
 }
