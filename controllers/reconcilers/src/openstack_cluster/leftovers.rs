@@ -5,27 +5,20 @@
 //! that cluster alone. On a network of another owner, the notes about the workload cluster decide. What may be another
 //! cluster's stays and is named.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use apiserver_types::OpenStackCluster;
-use controllers_infrastructure::{
-    Cloud, CloudError, ErrorClass, LoadBalancer, LoadBalancerQuery, Member, NetworkQuery, PortQuery,
-    SubnetQuery,
-};
+use controllers_infrastructure::{CloudError, ErrorClass, LoadBalancer, LoadBalancerQuery, NetworkQuery};
 use controllers_runtime::{Journal, ReconcileError};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::act::{Actor, gone};
 use super::balancer::{PENDING, STUCK, health};
+use super::balancer_members::{blocker, is_behind, serves_others};
 use super::blockers::BLOCKED;
 use super::observe::{Observed, Observer};
-use super::service_balancers::{Evidence, Members, Service, Verdict, is_shared, service, verdict, whose};
+use super::service_balancers::{Evidence, Service, Verdict, service, verdict};
 use super::service_resources::{claim_groups, release_floating_ips};
 use super::workload_notes::WorkloadNotes;
-use crate::cidrs;
 use crate::names;
 use crate::resource_events::deletion_error;
 
@@ -132,64 +125,6 @@ async fn evidence(
     })
 }
 
-/// Returns the members of all pools of a load balancer.
-async fn members(cloud: &Arc<dyn Cloud>, balancer: &str) -> Result<Vec<Member>, CloudError> {
-    let mut all = Vec::new();
-    // Another client may delete it between two reads.
-    for pool in unless_gone(cloud.pools(balancer).await)? {
-        all.extend(unless_gone(cloud.members(&pool.id).await)?);
-    }
-    Ok(all)
-}
-
-fn unless_gone<T>(result: Result<Vec<T>, CloudError>) -> Result<Vec<T>, CloudError> {
-    match result {
-        Err(error) if error.is_not_found() => Ok(Vec::new()),
-        result => result,
-    }
-}
-
-/// Returns the addresses of the members of a load balancer.
-pub(super) async fn member_addresses(
-    cloud: &Arc<dyn Cloud>,
-    balancer: &str,
-) -> Result<Vec<String>, CloudError> {
-    Ok(members(cloud, balancer).await?.into_iter().map(|member| member.address).collect())
-}
-
-/// Returns true if all members of a load balancer are on the subnets that Capstan created. Other clusters may have the
-/// same addresses on other subnets.
-async fn is_behind(
-    observer: &Observer<'_>,
-    balancer: &LoadBalancer,
-    evidence: &Evidence,
-) -> Result<bool, ReconcileError> {
-    let Some(network) = &evidence.created else { return Ok(false) };
-    let members = members(observer.cloud, &balancer.id).await?;
-    if members.is_empty() || members.iter().any(|member| member.subnet_id.is_none()) {
-        return Ok(false);
-    }
-    let query = SubnetQuery { network_id: Some(network.clone()), ..SubnetQuery::default() };
-    let own: BTreeSet<String> = observer.cloud.subnets(&query).await?.into_iter().map(|it| it.id).collect();
-    Ok(members.iter().all(|member| member.subnet_id.as_ref().is_some_and(|id| own.contains(id))))
-}
-
-/// Returns true if a machine of another owner is behind a load balancer. Those of the cluster are gone, or noted.
-async fn serves_others(
-    observer: &Observer<'_>,
-    balancer: &LoadBalancer,
-    evidence: &Evidence,
-) -> Result<bool, ReconcileError> {
-    let Some(network) = &evidence.existing else { return Ok(false) };
-    let addresses = member_addresses(observer.cloud, &balancer.id).await?;
-    let query = PortQuery { network_id: Some(network.clone()), ..PortQuery::default() };
-    let ports = observer.cloud.ports(&query).await?.into_iter();
-    let others = ports.flat_map(|port| port.fixed_ips).filter_map(|ip| ip.ip_address);
-    let noted: BTreeSet<String> = evidence.notes.addresses.iter().cloned().collect();
-    let others: BTreeSet<String> = others.filter(|address| !noted.contains(address)).collect();
-    Ok(whose(&addresses, &noted, &others) == Members::Foreign)
-}
-
 /// Returns the titles of routes to machines of the cluster, in a router of another owner.
 async fn routes(
     observer: &Observer<'_>,
@@ -270,38 +205,6 @@ pub(super) async fn delete(
         made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
     }
     pending.map_or(Ok(kept), |message| Err(ReconcileError::waiting(PENDING, message)))
-}
-
-/// Returns why a load balancer of the workload cluster cannot be deleted: others use it, too.
-async fn blocker(
-    observer: &Observer<'_>,
-    balancer: &LoadBalancer,
-    evidence: &Evidence,
-) -> Result<Option<String>, ReconcileError> {
-    if is_shared(balancer) {
-        return Ok(Some("and other workload clusters use it".to_owned()));
-    }
-    if evidence.created.as_ref() != Some(&balancer.vip_network_id) {
-        let is_shared = serves_others(observer, balancer, evidence).await?;
-        return Ok(is_shared.then(|| "and a machine of another owner is behind it".to_owned()));
-    }
-    let foreign = foreign_member(observer, balancer).await?;
-    Ok(foreign.map(|address| format!("on the cluster's network, and its member {address} is not")))
-}
-
-/// Returns the address of a member outside of the network of its load balancer: a machine that is not of this cluster,
-/// which loses its connections with the load balancer.
-async fn foreign_member(
-    observer: &Observer<'_>,
-    balancer: &LoadBalancer,
-) -> Result<Option<String>, ReconcileError> {
-    let query = SubnetQuery { network_id: Some(balancer.vip_network_id.clone()), ..SubnetQuery::default() };
-    let subnets = observer.cloud.subnets(&query).await?;
-    let is_foreign = |text: &String| {
-        let address: Option<IpAddr> = text.parse().ok();
-        address.is_some_and(|address| !subnets.iter().any(|subnet| cidrs::contains(&subnet.cidr, address)))
-    };
-    Ok(member_addresses(observer.cloud, &balancer.id).await?.into_iter().find(is_foreign))
 }
 
 /// Returns true for the error of a cloud without load balancers, or of a user who may have none.

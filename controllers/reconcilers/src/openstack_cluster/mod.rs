@@ -10,6 +10,7 @@ mod adoption;
 mod announce;
 mod applied_rules;
 mod balancer;
+mod balancer_members;
 mod bastion;
 mod blockers;
 mod csi_volumes;

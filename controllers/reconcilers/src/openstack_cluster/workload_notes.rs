@@ -15,8 +15,8 @@ use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::balancer_members::member_addresses;
 use super::desired::{Desired, NetworkWish};
-use super::leftovers::member_addresses;
 use super::observe::Observed;
 use super::service_balancers::{Members, is_of_kubernetes, service, whose};
 use super::workload_names;
