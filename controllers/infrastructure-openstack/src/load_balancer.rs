@@ -136,7 +136,8 @@ pub(crate) async fn load_balancers(
     let request = get("loadbalancers")
         .with_some("id", query.id.as_deref())
         .with_some("name", query.name.as_deref())
-        .with_some("vip_port_id", query.vip_port_id.as_deref());
+        .with_some("vip_port_id", query.vip_port_id.as_deref())
+        .with_some("vip_subnet_id", query.vip_subnet_id.as_deref());
     let found: Vec<ResponseBody> = list(session, request, "loadbalancers").await?;
     Ok(found.into_iter().map(LoadBalancer::from).collect())
 }

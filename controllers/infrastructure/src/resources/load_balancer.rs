@@ -52,6 +52,8 @@ plain! {
         name: Option<String>,
         /// With this port for its address.
         vip_port_id: Option<String>,
+        /// With its address on this subnet.
+        vip_subnet_id: Option<String>,
     }
 
     /// Octavia load balancer.

@@ -117,6 +117,8 @@ plain! {
         tags: Vec<String>,
         /// On this port.
         port_id: Option<String>,
+        /// Through this router.
+        router_id: Option<String>,
     }
 
     /// Neutron floating IP.

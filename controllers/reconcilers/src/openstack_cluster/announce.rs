@@ -96,13 +96,15 @@ impl OpenStackClusterReconciler {
     ) -> Result<(), ReconcileError> {
         let found = leftovers::find(observer, object, journal, true).await?;
         let others = balancer::delete::parts_of_others(observer, journal).await?;
-        let is_shared = !others.is_empty();
-        titles.extend(others);
+        let obstacles = leftovers::obstacles(observer, object, &found).await?;
+        let is_shared = !others.is_empty() || !obstacles.parts.is_empty();
+        titles.extend(others.into_iter().chain(obstacles.parts));
         let plan = Plan {
             titles,
-            balancers: found.leftovers().collect(),
+            balancers: found.leftovers().filter(|it| !obstacles.blocked.contains(&it.id)).collect(),
             volumes: Some(volumes),
             kept: &found.kept,
+            blocked: &obstacles.titles,
         };
         let has_leftovers = plan.has_leftovers() || is_shared;
         let text = plan.text(journal);

@@ -21,6 +21,7 @@ async fn members(cloud: &Arc<dyn Cloud>, balancer: &str) -> Result<Vec<Member>, 
     Ok(all)
 }
 
+/// Returns an empty list for what another client has deleted.
 pub(super) fn unless_gone<T>(result: Result<Vec<T>, CloudError>) -> Result<Vec<T>, CloudError> {
     match result {
         Err(error) if error.is_not_found() => Ok(Vec::new()),

@@ -1,8 +1,13 @@
 //! Resources of other owners that prevent the deletion of a resource of the cluster.
 
+use std::collections::BTreeMap;
+
 use apiserver_types::OpenStackCluster;
-use controllers_infrastructure::{ErrorClass, Port, PortQuery};
-use controllers_runtime::{Journal, ReconcileError};
+use controllers_infrastructure::{
+    CloudResult, ErrorClass, FloatingIpQuery, LoadBalancerQuery, NetworkQuery, Port, PortQuery, SubnetQuery,
+    TrunkQuery,
+};
+use controllers_runtime::{Entry, ReconcileError};
 use kube::ResourceExt;
 
 use super::observe::Observer;
@@ -27,38 +32,133 @@ pub(super) fn is_forgotten(object: &OpenStackCluster, error: &ReconcileError) ->
     is_blocked && object.annotations().get(FORGET).map(String::as_str) == Some("true")
 }
 
-/// Returns the error of a resource in use, with the ports that use the network. Those of Neutron itself go with it.
-pub(super) async fn blocked(
-    observer: &Observer<'_>,
-    journal: &Journal,
-    error: ReconcileError,
-) -> ReconcileError {
-    let conflict = matches!(&error, ReconcileError::Cloud(error) if error.class == ErrorClass::Conflict);
-    let Some(network) = journal.id(names::NETWORK, &observer.desired.name).filter(|_| conflict) else {
-        return error;
-    };
-    let query = PortQuery { network_id: Some(network.to_owned()), ..PortQuery::default() };
-    let Ok(ports) = observer.cloud.ports(&query).await else { return error };
-    let foreign = |port: &&Port| {
-        !port.device_owner.starts_with("network:") && !observer.tag.is_on(&port.tags, &port.description)
-    };
-    let ports: Vec<String> = ports
-        .iter()
-        .filter(foreign)
-        .map(|port| {
-            let used = if port.device_id.is_empty() { "nothing" } else { port.device_id.as_str() };
-            format!("port {} {:?} ({}, used by {used})", port.id, port.name, port.device_owner)
-        })
-        .collect();
-    if ports.is_empty() {
+/// Returns the error of a resource in use, with what uses it. Ports of Neutron itself go with their network.
+pub(super) async fn blocked(observer: &Observer<'_>, entry: &Entry, error: ReconcileError) -> ReconcileError {
+    let is_conflict = matches!(&error, ReconcileError::Cloud(error) if error.class == ErrorClass::Conflict);
+    let Some(id) = entry.id.as_deref().filter(|_| is_conflict) else { return error };
+    // The answer of the cloud counts, even if a list of what uses the resource cannot be had.
+    let users = users(observer, entry, id).await.unwrap_or_default();
+    if users.is_empty() {
         return error;
     }
-    let more = ports.len().saturating_sub(LISTED);
+    let more = users.len().saturating_sub(LISTED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let listed = ports.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    let message =
-        format!("{error}. These are on the network and not of this cluster: {listed}{rest}. Delete them");
+    let listed = users.into_iter().take(LISTED).collect::<Vec<_>>().join(", ");
+    let (kind, name) = (&entry.kind, &entry.name);
+    let message = format!(
+        "{error}. These use {kind} {name} and are not of this cluster: {listed}{rest}. Delete them, or set the annotation \
+         {FORGET} of the OpenStackCluster to \"true\" to leave {kind} {name} in the cloud"
+    );
     ReconcileError::waiting(BLOCKED, message)
+}
+
+/// Returns the titles of what uses a resource.
+async fn users(observer: &Observer<'_>, entry: &Entry, id: &str) -> CloudResult<Vec<String>> {
+    match entry.kind.as_str() {
+        names::NETWORK => ports(observer, on_network(id), |_| true).await,
+        names::SUBNET => users_of_subnet(observer, entry, id).await,
+        names::ROUTER => {
+            let query = PortQuery { device_id: Some(id.to_owned()), ..PortQuery::default() };
+            let mut users = ports(observer, query, |_| true).await?;
+            users.extend(floating_ips(observer, id).await?);
+            Ok(users)
+        }
+        names::ROUTER_INTERFACE => {
+            let mut users = Vec::new();
+            for router in observer.cloud.routers(&NetworkQuery::default()).await? {
+                if observer.tag.is_on(&router.tags, &router.description) {
+                    users.extend(floating_ips(observer, &router.id).await?);
+                }
+            }
+            Ok(users)
+        }
+        names::SECURITY_GROUP => {
+            ports(observer, PortQuery::default(), |port| port.security_groups.iter().any(|it| it == id)).await
+        }
+        names::VIP_PORT => {
+            let query = TrunkQuery { port_id: Some(id.to_owned()), ..TrunkQuery::default() };
+            let trunks = observer.cloud.trunks(&query).await?.into_iter();
+            Ok(trunks.map(|trunk| format!("trunk {} ({})", trunk.name, trunk.id)).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Returns the titles of what has an address on a subnet.
+async fn users_of_subnet(observer: &Observer<'_>, entry: &Entry, id: &str) -> CloudResult<Vec<String>> {
+    let query = SubnetQuery { id: Some(id.to_owned()), ..SubnetQuery::default() };
+    let Some(subnet) = observer.cloud.subnets(&query).await?.into_iter().next() else {
+        return Ok(Vec::new());
+    };
+    let has_address = |port: &Port| port.fixed_ips.iter().any(|ip| ip.subnet_id.as_deref() == Some(id));
+    let mut users = ports(observer, on_network(&subnet.network_id), has_address).await?;
+    let query = LoadBalancerQuery { vip_subnet_id: Some(id.to_owned()), ..LoadBalancerQuery::default() };
+    // The port of a load balancer says who has it. Its name helps to find it.
+    let balancers = observer.cloud.load_balancers(&query).await.unwrap_or_default().into_iter();
+    let others = balancers.filter(|it| it.name != entry.name && it.provisioning_status != "DELETED");
+    users.extend(others.map(|it| format!("load balancer {} ({})", it.name, it.id)));
+    Ok(users)
+}
+
+fn on_network(id: &str) -> PortQuery {
+    PortQuery { network_id: Some(id.to_owned()), ..PortQuery::default() }
+}
+
+/// Returns the titles of floating IPs of other owners through a router.
+async fn floating_ips(observer: &Observer<'_>, router: &str) -> CloudResult<Vec<String>> {
+    let query = FloatingIpQuery { router_id: Some(router.to_owned()), ..FloatingIpQuery::default() };
+    let found = observer.cloud.floating_ips(&query).await?.into_iter();
+    let others = found.filter(|ip| !observer.tag.is_on(&ip.tags, &ip.description));
+    Ok(others.map(|ip| format!("floating IP {} ({})", ip.address, ip.id)).collect())
+}
+
+/// Returns the titles of the ports of other owners, those of one owner together.
+async fn ports(
+    observer: &Observer<'_>,
+    query: PortQuery,
+    is_user: impl Fn(&Port) -> bool,
+) -> CloudResult<Vec<String>> {
+    let found = observer.cloud.ports(&query).await?;
+    let is_foreign = |port: &&Port| {
+        let is_of_neutron = port.device_owner.starts_with("network:")
+            && !port.device_owner.starts_with("network:router_interface");
+        is_user(port) && !is_of_neutron && !observer.tag.is_on(&port.tags, &port.description)
+    };
+    let mut titles = Vec::new();
+    for (owner, ports) in by_owner(found.iter().filter(is_foreign)) {
+        titles.push(title(observer, owner, &ports).await);
+    }
+    Ok(titles)
+}
+
+/// Owner of a port: what it is, and its id.
+type Owner<'a> = (&'a str, &'a str);
+
+/// Returns ports by their owners. Pure.
+fn by_owner<'a>(ports: impl Iterator<Item = &'a Port>) -> BTreeMap<Owner<'a>, Vec<&'a Port>> {
+    let mut found: BTreeMap<Owner<'a>, Vec<&'a Port>> = BTreeMap::new();
+    for port in ports {
+        found.entry((&port.device_owner, &port.device_id)).or_default().push(port);
+    }
+    found
+}
+
+/// Returns the title of the ports of one owner. That of a server has its name, which says more than an id.
+async fn title(observer: &Observer<'_>, (kind, device): Owner<'_>, ports: &[&Port]) -> String {
+    let ids = ports.iter().take(LISTED).map(|port| port.id.as_str()).collect::<Vec<_>>().join(", ");
+    let count = match ports {
+        [_] => format!("port {ids}"),
+        _ => format!("{} ports ({ids})", ports.len()),
+    };
+    if device.is_empty() {
+        return format!("{count} of no owner");
+    }
+    if !kind.starts_with("compute:") {
+        return format!("{count} of {kind} ({device})");
+    }
+    let server = observer.cloud.server(device).await;
+    let name = server.map_or_else(|_| device.to_owned(), |server| format!("{} ({device})", server.name));
+    format!("{count} of server {name}")
 }
 
 #[cfg(test)]
@@ -67,6 +167,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn r17_4_ports_of_one_owner_are_named_together() {
+        let port = |id: &str, owner: &str, device: &str| Port {
+            id: id.to_owned(),
+            device_owner: owner.to_owned(),
+            device_id: device.to_owned(),
+            ..Port::default()
+        };
+        let ports =
+            [port("a", "compute:nova", "s"), port("b", "Octavia", "lb-1"), port("c", "compute:nova", "s")];
+        let found = by_owner(ports.iter());
+        let ids: Vec<Vec<&str>> =
+            found.values().map(|ports| ports.iter().map(|it| it.id.as_str()).collect()).collect();
+        assert_eq!(found.keys().collect::<Vec<_>>(), [&("Octavia", "lb-1"), &("compute:nova", "s")]);
+        assert_eq!(ids, [vec!["b"], vec!["a", "c"]]);
+    }
 
     #[test]
     fn r17_4_a_blocked_resource_is_left_only_if_the_user_says_so() {

@@ -127,7 +127,7 @@ impl OpenStackClusterReconciler {
         while let Some(entry) = next_entry(&observed.journal) {
             let deleted = match delete_entry(observer, &entry).await {
                 Err(error) => {
-                    let error = blockers::blocked(observer, &observed.journal, error).await;
+                    let error = blockers::blocked(observer, &entry, error).await;
                     let error = resource_events::deletion_error(&entry.kind, &entry.name, error);
                     if blockers::is_forgotten(object, &error) {
                         let message = format!("left {} {}: {error}", entry.kind, entry.name);

@@ -68,13 +68,15 @@ pub(super) struct Plan<'a> {
     pub volumes: Option<&'a CsiVolumes>,
     /// Titles of what may be another cluster's, and stays.
     pub kept: &'a [String],
+    /// Titles of what others use, and the deletion waits for.
+    pub blocked: &'a [String],
 }
 
 impl Plan<'_> {
     /// Returns true if something is left of the workload cluster.
     pub(super) fn has_leftovers(&self) -> bool {
         let has_volumes = self.volumes.is_some_and(|it| *it != CsiVolumes::default());
-        !self.balancers.is_empty() || !self.kept.is_empty() || has_volumes
+        !self.balancers.is_empty() || !self.kept.is_empty() || !self.blocked.is_empty() || has_volumes
     }
 
     /// Returns the plan in words. Pure.
@@ -105,6 +107,13 @@ impl Plan<'_> {
                 leftovers::DELETE
             );
         }
+        if !self.blocked.is_empty() {
+            kept = format!(
+                "{kept}. Blocked by {}. Move them, or name them in the annotation {} of the OpenStackCluster",
+                self.blocked.join(", "),
+                leftovers::DELETE
+            );
+        }
         let deleted = if deleted.is_empty() { "nothing".to_owned() } else { deleted.join(", ") };
         format!("will delete {deleted}{kept}")
     }
@@ -132,11 +141,13 @@ mod tests {
         let volumes =
             CsiVolumes { deleted: vec![volume("old")], kept: vec![volume("pvc")], ..CsiVolumes::default() };
         let unclear = ["load balancer kube_service_y (c)".to_owned()];
+        let blocked = ["load balancer kube_service_z (d), and other workload clusters use it".to_owned()];
         let plan = Plan {
             titles: vec!["server m (s) of a machine that is gone".to_owned()],
             balancers: vec![&balancer],
             volumes: Some(&volumes),
             kept: &unclear,
+            blocked: &blocked,
         };
         assert!(plan.has_leftovers());
         let text = plan.text(&journal);
@@ -145,6 +156,7 @@ mod tests {
             cluster: pvc (v, 0 GiB). They hold data.";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
+        assert!(text.contains("Blocked by load balancer kube_service_z (d), and other"), "{text}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::blockers::BLOCKED;
 use super::observe::{Observed, Observer};
 use super::service_balancers::{Evidence, Service, Verdict, service, verdict};
 use super::service_resources::{claim_groups, release_floating_ips};
+use super::shared_balancers::{self, OwnMembers};
 use super::workload_notes::WorkloadNotes;
 use crate::names;
 use crate::resource_events::deletion_error;
@@ -49,6 +50,8 @@ pub(super) struct Found {
     balancers: Vec<LoadBalancer>,
     /// Ids of those that are deleted with the cluster.
     ids: Vec<String>,
+    /// Ids of those that others use. Parts of them may be the cluster's.
+    shared: Vec<String>,
     /// Titles of those that may be the cluster's, and of routes to its machines. They stay.
     pub kept: Vec<String>,
     evidence: Evidence,
@@ -58,6 +61,11 @@ impl Found {
     /// Returns those that are deleted with the cluster.
     pub(super) fn leftovers(&self) -> impl Iterator<Item = &LoadBalancer> {
         self.balancers.iter().filter(|it| self.ids.contains(&it.id))
+    }
+
+    /// Returns those that others use, too.
+    fn shared(&self) -> impl Iterator<Item = &LoadBalancer> {
+        self.balancers.iter().filter(|it| self.shared.contains(&it.id))
     }
 }
 
@@ -79,21 +87,63 @@ pub(super) async fn find(
         result => result?,
     };
     let ours = |it: &LoadBalancer| observer.tag.is_on(&it.tags, &it.description);
-    let (mut ids, mut kept) = (Vec::new(), Vec::new());
+    let (mut ids, mut shared, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for balancer in balancers.iter().filter(|it| !ours(it)) {
+        let id = || balancer.id.clone();
         match verdict(balancer, &evidence) {
-            Verdict::Deleted => ids.push(balancer.id.clone()),
-            Verdict::ByMembers if is_thorough && is_behind(observer, balancer, &evidence).await? => {
-                ids.push(balancer.id.clone());
+            Verdict::Deleted => ids.push(id()),
+            Verdict::ByMembers if is_thorough => {
+                let is_behind = is_behind(observer, balancer, &evidence).await?;
+                if is_behind { ids.push(id()) } else { shared.push(id()) }
             }
-            Verdict::Unclear if !serves_others(observer, balancer, &evidence).await? => {
-                kept.push(format!("load balancer {} ({})", balancer.name, balancer.id));
-            }
-            Verdict::ByMembers | Verdict::Unclear | Verdict::Other => {}
+            Verdict::Unclear if serves_others(observer, balancer, &evidence).await? => shared.push(id()),
+            Verdict::Unclear => kept.push(format!("load balancer {} ({})", balancer.name, balancer.id)),
+            Verdict::ByMembers | Verdict::Other => {}
         }
     }
     kept.extend(routes(observer, object, journal, &evidence).await?);
-    Ok(Found { balancers, ids, kept, evidence })
+    Ok(Found { balancers, ids, shared, kept, evidence })
+}
+
+/// Obstacles of a deletion, and what it takes from load balancers that stay.
+#[derive(Debug, Default)]
+pub(super) struct Obstacles {
+    /// Ids of load balancers on the cluster's network that others use, too.
+    pub blocked: Vec<String>,
+    /// Their titles, with the reason.
+    pub titles: Vec<String>,
+    /// Titles of load balancers that lose the cluster's parts.
+    pub parts: Vec<String>,
+}
+
+/// Finds what others use of the load balancers that were found.
+pub(super) async fn obstacles(
+    observer: &Observer<'_>,
+    object: &OpenStackCluster,
+    found: &Found,
+) -> Result<Obstacles, ReconcileError> {
+    let (named, mut obstacles) = (named(object), Obstacles::default());
+    let mut others: Vec<&LoadBalancer> = found.shared().collect();
+    for balancer in found.leftovers().filter(|it| !named.contains(&it.id)) {
+        let Some(why) = blocker(observer, balancer, &found.evidence).await? else { continue };
+        others.push(balancer);
+        obstacles.blocked.push(balancer.id.clone());
+        if found.evidence.created.is_some() {
+            obstacles.titles.push(format!("load balancer {} ({}), {why}", balancer.name, balancer.id));
+        }
+    }
+    if others.is_empty() {
+        return Ok(obstacles);
+    }
+    let own = OwnMembers::find(observer, object, &found.evidence).await?;
+    for balancer in others {
+        if shared_balancers::removal(observer, balancer, &own).await?.is_some() {
+            let title =
+                format!("the parts of this cluster in load balancer {} ({})", balancer.name, balancer.id);
+            obstacles.parts.push(title);
+        }
+    }
+    Ok(obstacles)
 }
 
 /// Returns the sentence about what stays.
@@ -160,6 +210,12 @@ pub(super) async fn delete(
         found = find(observer, object, &observed.journal, true).await?;
     }
     let named = named(object);
+    let is_needed = !found.ids.is_empty() || !found.shared.is_empty();
+    let own = if is_needed {
+        OwnMembers::find(observer, object, &found.evidence).await?
+    } else {
+        OwnMembers::default()
+    };
     let mut pending = None;
     let mut kept = std::mem::take(&mut found.kept);
     for balancer in found.leftovers() {
@@ -168,6 +224,9 @@ pub(super) async fn delete(
         if !named.contains(&balancer.id)
             && let Some(why) = blocker(observer, balancer, &found.evidence).await?
         {
+            if let Some(wait) = shared_balancers::leave(observer, balancer, &own, made).await? {
+                return Err(wait);
+            }
             // On an existing network nothing waits for it.
             if found.evidence.created.is_none() {
                 kept.push(format!("{title}, {why}"));
@@ -203,6 +262,11 @@ pub(super) async fn delete(
             super::balancer::busy::busy(deletion_error(names::LOAD_BALANCER, &balancer.name, error))
         })?;
         made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
+    }
+    for balancer in found.shared() {
+        if let Some(wait) = shared_balancers::leave(observer, balancer, &own, made).await? {
+            return Err(wait);
+        }
     }
     pending.map_or(Ok(kept), |message| Err(ReconcileError::waiting(PENDING, message)))
 }

@@ -30,7 +30,9 @@ mod related;
 mod report;
 mod rules;
 mod service_balancers;
+mod service_parts;
 mod service_resources;
+mod shared_balancers;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -9,6 +9,9 @@ use controllers_infrastructure::LoadBalancer;
 
 use super::workload_notes::WorkloadNotes;
 
+/// Start of the names and tags that the cloud provider gives to load balancers of Services.
+pub(super) const SERVICE_PREFIX: &str = "kube_service_";
+
 /// Service of a load balancer, as its description names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Service {
@@ -28,14 +31,20 @@ pub(super) fn service(balancer: &LoadBalancer) -> Option<Service> {
 /// Returns true if OpenStack's cloud provider, or its controller of Ingresses, created a load balancer.
 pub(super) fn is_of_kubernetes(balancer: &LoadBalancer) -> bool {
     service(balancer).is_some()
-        || ["kube_service_", "kube_ingress"].iter().any(|prefix| balancer.name.starts_with(prefix))
+        || [SERVICE_PREFIX, "kube_ingress"].iter().any(|prefix| balancer.name.starts_with(prefix))
 }
 
 /// Returns true if Services of other workload clusters use a load balancer, too. Its tags name all of them.
 pub(super) fn is_shared(balancer: &LoadBalancer) -> bool {
     let Some(service) = service(balancer) else { return false };
-    let own = format!("kube_service_{}_", service.cluster);
-    balancer.tags.iter().any(|tag| tag.starts_with("kube_service_") && !tag.starts_with(&own))
+    let own = format!("{SERVICE_PREFIX}{}_", service.cluster);
+    balancer.tags.iter().any(|tag| tag.starts_with(SERVICE_PREFIX) && !tag.starts_with(&own))
+}
+
+/// Returns true if a Service of a workload cluster with this name uses a load balancer.
+fn serves(balancer: &LoadBalancer, cluster: &str) -> bool {
+    let own = format!("{SERVICE_PREFIX}{cluster}_");
+    balancer.tags.iter().any(|tag| tag.starts_with(&own))
 }
 
 /// Networks and names by which a load balancer is judged.
@@ -57,6 +66,11 @@ impl Evidence {
         let has_network = self.created.is_some() || self.existing.is_some();
         !has_network && self.named.is_empty() && self.notes.load_balancers.is_empty()
     }
+
+    /// Returns true if the workload cluster showed its name while it lived.
+    pub(super) fn knows_name(&self) -> bool {
+        self.notes.cloud_provider_name.is_some()
+    }
 }
 
 /// Owner of a load balancer.
@@ -66,7 +80,7 @@ pub(super) enum Verdict {
     Deleted,
     /// It may be the cluster's. It stays, and is named.
     Unclear,
-    /// It may be that of a Service, whose members are on the created network.
+    /// Its members decide: it may be that of a Service on the created network, or one that clusters share.
     ByMembers,
     /// It is not the cluster's.
     Other,
@@ -89,7 +103,13 @@ pub(super) fn verdict(balancer: &LoadBalancer, evidence: &Evidence) -> Verdict {
     }
     let noted = evidence.notes.load_balancers.contains(&balancer.id);
     match (service(balancer), &evidence.notes.cloud_provider_name) {
-        (Some(service), Some(name)) if service.cluster != *name => Verdict::Other,
+        (Some(service), Some(name)) if service.cluster != *name => {
+            if serves(balancer, name) {
+                Verdict::ByMembers
+            } else {
+                Verdict::Other
+            }
+        }
         (Some(_), Some(_)) if noted => Verdict::Deleted,
         _ if noted || is_on(&evidence.existing) => Verdict::Unclear,
         _ => Verdict::Other,
@@ -186,6 +206,9 @@ mod tests {
             let found = verdict(&web(network), &evidence(noted, name));
             assert_eq!(found, expected, "noted {noted}, name {name:?}, on {network}");
         }
+        let mut shared = web("elsewhere");
+        shared.tags = vec![WEB.to_owned(), "kube_service_prod_default_web".to_owned()];
+        assert_eq!(verdict(&shared, &evidence(false, Some("prod"))), Verdict::ByMembers, "made by another");
         assert!(Evidence::default().is_empty() && !evidence(false, None).is_empty());
     }
 

@@ -1,7 +1,7 @@
 //! Tests of what the workload cluster left on a network that other clusters use, too.
 
 use apiserver_types::OpenStackMachine;
-use controllers_infrastructure::{FixedIp, NewSubnet, Subnet};
+use controllers_infrastructure::{FixedIp, Subnet};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 

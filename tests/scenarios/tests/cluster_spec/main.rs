@@ -1,10 +1,12 @@
 //! Tests of what a cluster's spec can request: a bastion, shared credentials, and references that match nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blockers;
 mod endpoints;
 mod existing_network;
 mod lost_calls;
 mod ownership;
+mod shared_balancer;
 mod tenants;
 
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use apiserver_types::{Cluster, Condition, OpenStackCluster, OpenStackClusterIdentity, OpenStackServer};
 use controllers_infrastructure::{
     Cloud, FloatingIpQuery, ImageQuery, LoadBalancer, LoadBalancerQuery, NetworkQuery, NewFloatingIp,
-    NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewServer, PortQuery,
+    NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewServer, NewSubnet, PortQuery,
     SecurityGroupQuery, SubnetQuery,
 };
 use k8s_openapi::api::core::v1::Namespace;
