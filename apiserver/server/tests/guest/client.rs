@@ -54,6 +54,16 @@ impl Answer {
     }
 }
 
+/// Returns all certificates of a PEM file as those of CAs: during a rotation there are several.
+fn roots(pem: &[u8]) -> rustls::RootCertStore {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    assert!(!roots.is_empty(), "no certificate of a CA");
+    roots
+}
+
 impl Identity {
     pub(crate) fn mint(data: &Path) -> Self {
         Self::of_user(data, "capstan-admin")
@@ -62,9 +72,7 @@ impl Identity {
     /// Returns the identity of a front proxy at a server with this data directory. Its user is alice.
     pub(crate) fn of_front_proxy(data: &Path, certificate: &str, key: &str) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
-        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let roots = roots(&std::fs::read(data.join("pki/ca.crt")).unwrap());
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let config = rustls::ClientConfig::builder().with_root_certificates(roots);
@@ -109,17 +117,27 @@ impl Identity {
 
     /// Creates a kubeconfig with these flags of the command, and returns its identity.
     pub(crate) fn with_flags(data: &Path, flags: &[&str]) -> Self {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-        command.arg("kubeconfig").args(flags);
-        let output = command.arg("--data-dir").arg(data).output().unwrap();
+        command.arg("kubeconfig").args(flags).arg("--data-dir").arg(data);
+        Self::printed(&mut command)
+    }
+
+    /// Creates a kubeconfig with the CA in the store of a configuration, and returns its identity.
+    pub(crate) fn with_configuration(config: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+        command.arg("kubeconfig").args(flags).arg("--config").arg(config);
+        Self::printed(&mut command)
+    }
+
+    /// Returns the identity in the kubeconfig that a command prints.
+    fn printed(command: &mut Command) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
         let pem = |path: &str| STANDARD.decode(kubeconfig.pointer(path).unwrap().as_str().unwrap()).unwrap();
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = pem("/clusters/0/cluster/certificate-authority-data");
-        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let roots = roots(&pem("/clusters/0/cluster/certificate-authority-data"));
         let certificate = pem("/users/0/user/client-certificate-data");
         let certificate = CertificateDer::from_pem_slice(&certificate).unwrap();
         let key = pem("/users/0/user/client-key-data");
@@ -133,12 +151,30 @@ impl Identity {
     /// Returns an identity without a certificate.
     pub(crate) fn anonymous(data: &Path) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = std::fs::read(data.join("pki/ca.crt")).unwrap();
-        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let roots = roots(&std::fs::read(data.join("pki/ca.crt")).unwrap());
         let mut config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
         Self { config: Arc::new(config), remote_user: None, trace: None }
+    }
+
+    /// Returns the same identity, which trusts servers by other certificates of CAs.
+    pub(crate) fn with_roots(self, pem: &[u8]) -> Self {
+        self.trusting(roots(pem))
+    }
+
+    /// Returns the same identity, which trusts servers by the last certificate of a CA alone.
+    pub(crate) fn with_last_root(self, pem: &[u8]) -> Self {
+        let mut last = rustls::RootCertStore::empty();
+        last.add(CertificateDer::pem_slice_iter(pem).last().unwrap().unwrap()).unwrap();
+        self.trusting(last)
+    }
+
+    fn trusting(self, roots: rustls::RootCertStore) -> Self {
+        let resolver = Arc::clone(&self.config.client_auth_cert_resolver);
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let mut config = config.with_client_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self { config: Arc::new(config), ..self }
     }
 
     /// Returns the same identity, whose requests have this trace context.
@@ -172,6 +208,11 @@ impl Client {
     /// Creates a client whose new connections go to the port that `ports` returns.
     pub(crate) fn balanced(ports: impl Fn() -> u16 + Send + Sync + 'static, identity: Identity) -> Self {
         Self { ports: Arc::new(ports), identity, connection: Arc::default() }
+    }
+
+    /// Returns a client of the same identity without a connection.
+    pub(crate) fn reconnected(&self) -> Self {
+        Self { connection: Arc::default(), ..self.clone() }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, Lost> {

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Etcd of one member.
+/// Member of an etcd cluster; mostly the only one.
 pub(crate) struct Etcd {
     child: Option<Child>,
+    name: String,
     ports: [u16; 2],
+    /// Names and peer addresses of all members.
+    cluster: String,
     flags: Vec<String>,
     data: tempfile::TempDir,
 }
@@ -25,8 +28,31 @@ fn binary() -> PathBuf {
 impl Etcd {
     /// Creates an etcd that does not run yet, and whose address is known.
     pub(crate) fn prepared() -> Self {
-        let (ports, data) = ([free_port(), free_port()], tempfile::tempdir().unwrap());
-        Self { child: None, ports, flags: Vec::new(), data }
+        Self::named("m0", [free_port(), free_port()], String::new())
+    }
+
+    fn named(name: &str, ports: [u16; 2], cluster: String) -> Self {
+        let alone = format!("{name}=http://127.0.0.1:{}", ports[1]);
+        let cluster = if cluster.is_empty() { alone } else { cluster };
+        let (name, data) = (name.to_owned(), tempfile::tempdir().unwrap());
+        Self { child: None, name, ports, cluster, flags: Vec::new(), data }
+    }
+
+    /// Starts a cluster of this many members.
+    pub(crate) fn members(count: usize) -> Vec<Self> {
+        let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
+        let peer = |(number, ports): (usize, &[u16; 2])| format!("m{number}=http://127.0.0.1:{}", ports[1]);
+        let cluster = ports.iter().enumerate().map(peer).collect::<Vec<_>>().join(",");
+        let named = |(number, ports)| Self::named(&format!("m{number}"), ports, cluster.clone());
+        let mut members: Vec<Self> = ports.into_iter().enumerate().map(named).collect();
+        // A member serves its clients once it has found the others.
+        members.iter_mut().for_each(Self::spawn);
+        members.iter().for_each(Self::listening);
+        members
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.ports[0]
     }
 
     /// Starts it with more flags.
@@ -48,9 +74,14 @@ impl Etcd {
     }
 
     pub(crate) fn start(&mut self) {
+        self.spawn();
+        self.listening();
+    }
+
+    fn spawn(&mut self) {
         let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(binary());
-        command.args(["--name=m0", "--log-level=error"]).args(&self.flags);
+        command.arg(format!("--name={}", self.name)).arg("--log-level=error").args(&self.flags);
         command.arg(format!("--data-dir={}", self.data.path().display()));
         command
             .arg(format!("--listen-client-urls={client}"))
@@ -58,8 +89,11 @@ impl Etcd {
         command
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"));
-        command.arg(format!("--initial-cluster=m0={peer}"));
+        command.arg(format!("--initial-cluster={}", self.cluster));
         self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    fn listening(&self) {
         let end = Instant::now() + Duration::from_secs(60);
         while std::net::TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
             assert!(Instant::now() < end, "etcd does not start");
@@ -67,7 +101,7 @@ impl Etcd {
         }
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
