@@ -360,6 +360,18 @@ pub(crate) fn promtool() -> anyhow::Result<PathBuf> {
     Ok(unpacked("prometheus")?.join("usr/bin/promtool"))
 }
 
+/// Returns the path of the library that shows a program another time.
+pub(crate) fn faketime() -> anyhow::Result<PathBuf> {
+    let folder = unpacked("libfaketime")?.join("usr/lib");
+    let library = Path::new("faketime/libfaketimeMT.so.1");
+    let of_architecture =
+        std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path().join(library)));
+    let found = of_architecture.into_iter().find(|path| path.exists());
+    found.with_context(|| {
+        format!("{}: the package libfaketime has no {}", folder.display(), library.display())
+    })
+}
+
 /// Returns the path of clusterctl.
 pub(crate) fn clusterctl() -> anyhow::Result<PathBuf> {
     let module = "sigs.k8s.io/cluster-api";

@@ -1,6 +1,7 @@
 //! Records of the replicas: each one says which version it runs, which stored forms it reads, and which encryption keys it
 //! has. Operators and upgrades read them.
 
+mod clock;
 mod command;
 mod record;
 #[cfg(test)]
@@ -13,7 +14,9 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver_machinery::encryption::Encryption;
 use bytes::Bytes;
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -21,6 +24,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Stor
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use clock::{Clock, Reading};
 pub(crate) use command::{all, is_dead, live, run};
 pub(crate) use record::Replica;
 
@@ -42,9 +46,14 @@ struct Version {
     version: String,
 }
 
-/// Number of live replicas of each version, and of those that lack a key with which another one seals.
+/// Live replicas as this one sees them, and the state of its clock.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReplicaMetrics(Family<Version, Gauge>, Gauge);
+pub(crate) struct ReplicaMetrics {
+    versions: Family<Version, Gauge>,
+    without_key: Gauge,
+    clock_difference: Gauge,
+    clock_jumps: Counter,
+}
 
 impl ReplicaMetrics {
     /// Creates the metric in a registry.
@@ -53,12 +62,22 @@ impl ReplicaMetrics {
         registry.register(
             "capstan_replicas",
             "Live replicas of each version, as this one sees them",
-            it.0.clone(),
+            it.versions.clone(),
         );
         registry.register(
             "capstan_replicas_without_key",
             "Live replicas that lack an encryption key with which another one seals",
-            it.1.clone(),
+            it.without_key.clone(),
+        );
+        registry.register(
+            "capstan_clock_difference_seconds",
+            "Largest difference between the clock of this replica and that of another one, as far as it is proved",
+            it.clock_difference.clone(),
+        );
+        registry.register(
+            "capstan_clock_jumps",
+            "Number of times that the clock of this machine was set by more than five seconds",
+            it.clock_jumps.clone(),
         );
         it
     }
@@ -66,10 +85,10 @@ impl ReplicaMetrics {
     fn set(&self, live: &[Replica]) {
         let sealing: BTreeSet<&String> = live.iter().flat_map(|replica| &replica.seals).collect();
         let lacks = |replica: &&Replica| sealing.iter().any(|key| !replica.keys.contains(*key));
-        self.1.set(i64::try_from(live.iter().filter(lacks).count()).unwrap_or(i64::MAX));
-        self.0.clear();
+        self.without_key.set(i64::try_from(live.iter().filter(lacks).count()).unwrap_or(i64::MAX));
+        self.versions.clear();
         for replica in live {
-            self.0.get_or_create(&Version { version: replica.version.clone() }).inc();
+            self.versions.get_or_create(&Version { version: replica.version.clone() }).inc();
         }
     }
 }
@@ -81,6 +100,7 @@ pub(crate) struct ReplicaRecord {
     encryption: Arc<Encryption>,
     replica: Replica,
     metrics: ReplicaMetrics,
+    clock: Clock,
 }
 
 /// Records of other replicas, with the time at which each revision was first seen. The clocks of machines may differ.
@@ -94,7 +114,13 @@ impl ReplicaRecord {
         address: String,
         metrics: ReplicaMetrics,
     ) -> Self {
-        Self { store, encryption, replica: Replica::of_this_process(address), metrics }
+        Self {
+            store,
+            encryption,
+            replica: Replica::of_this_process(address),
+            metrics,
+            clock: Clock::default(),
+        }
     }
 
     /// Renews the record every ten seconds until `shutdown`, and removes it then.
@@ -118,6 +144,8 @@ impl ReplicaRecord {
     /// Renews the record, counts the live replicas, and removes records that are a day old.
     async fn pass(&mut self, seen: &mut Seen, now: Instant) -> anyhow::Result<()> {
         let own = self.replica.key()?;
+        let reading = self.clock.read(Timestamp::now(), now);
+        self.warn_of_jump(reading);
         self.replica.renew(&self.encryption, self.store.form());
         let value = Bytes::from(serde_json::to_vec(&self.replica).context("the record cannot be written")?);
         match self.store.get(&own).await? {
@@ -126,8 +154,13 @@ impl ReplicaRecord {
         };
         let entries = list(self.store.as_ref()).await?;
         seen.retain(|key, _| entries.iter().any(|entry| entry.key == *key));
-        let mut live = Vec::new();
+        let (mut live, mut difference) = (Vec::new(), 0);
         for entry in &entries {
+            if let Some(elapsed) = reading.elapsed.filter(|_| entry.key != own && is_new(seen, entry)) {
+                let renewed = Replica::read(&entry.value).map(|replica| replica.renewed);
+                let found = renewed.map_or(0, |at| clock::difference(at, Timestamp::now(), elapsed));
+                difference = difference.max(found);
+            }
             let age = age(seen, entry, now);
             if age >= REMOVED {
                 self.forget(entry).await?;
@@ -136,7 +169,19 @@ impl ReplicaRecord {
             }
         }
         self.metrics.set(&live);
+        self.metrics.clock_difference.set(difference);
         Ok(())
+    }
+
+    /// Says that the clock was set. Tokens and certificates end at times of this clock.
+    fn warn_of_jump(&self, reading: Reading) {
+        let Some(jump) = reading.jump else { return };
+        self.metrics.clock_jumps.inc();
+        tracing::warn!(
+            seconds = jump,
+            "the clock of this machine was set, or the machine was suspended: tokens and certificates end earlier or later; \
+             compare it with NTP, and run `capstan doctor`"
+        );
     }
 
     /// Removes the record of another replica, unless it was renewed since.
@@ -154,6 +199,11 @@ impl ReplicaRecord {
         }
         Ok(())
     }
+}
+
+/// Returns true if a record was written since the last pass.
+fn is_new(seen: &Seen, entry: &Entry) -> bool {
+    seen.get(&entry.key).is_none_or(|(revision, _)| *revision != entry.modified)
 }
 
 /// Returns the time since this process first saw the revision of a record.

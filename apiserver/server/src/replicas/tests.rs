@@ -15,7 +15,7 @@ fn record(store: &Arc<dyn Store>, address: &str) -> ReplicaRecord {
 
 fn live(record: &ReplicaRecord) -> i64 {
     let version = Version { version: env!("CARGO_PKG_VERSION").to_owned() };
-    record.metrics.0.get_or_create(&version).get()
+    record.metrics.versions.get_or_create(&version).get()
 }
 
 #[tokio::test]
@@ -50,9 +50,9 @@ fn a_replica_without_a_key_with_which_another_one_seals_is_counted() {
     };
     let metrics = ReplicaMetrics::default();
     metrics.set(&[with(&["new", "old"], "new"), with(&["old"], "old")]);
-    assert_eq!(metrics.1.get(), 1);
+    assert_eq!(metrics.without_key.get(), 1);
     metrics.set(&[with(&["new", "old"], "new"), with(&["old", "new"], "old")]);
-    assert_eq!(metrics.1.get(), 0);
+    assert_eq!(metrics.without_key.get(), 0);
 }
 
 #[tokio::test]

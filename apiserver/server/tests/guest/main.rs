@@ -9,6 +9,7 @@ mod backup;
 mod break_glass;
 mod certificate_requests;
 mod client;
+mod clock;
 mod collector;
 mod encryption;
 mod etcd;

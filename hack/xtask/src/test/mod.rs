@@ -52,6 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ("CAPSTAN_ETCD_DISTRIBUTION", prerequisites::distribution_etcd()?),
         ("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?),
         ("CAPSTAN_MOTO", prerequisites::moto()?),
+        ("CAPSTAN_FAKETIME", prerequisites::faketime()?),
     ];
     prerequisites::swift()?;
     prerequisites::promtool()?;
