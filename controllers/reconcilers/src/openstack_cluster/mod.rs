@@ -12,6 +12,7 @@ mod applied_rules;
 mod balancer;
 mod bastion;
 mod blockers;
+mod csi_shares;
 mod csi_volumes;
 mod decide;
 mod delete;
