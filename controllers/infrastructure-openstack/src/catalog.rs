@@ -23,7 +23,7 @@ struct Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     region: String,
-    roots: [Option<String>; 5],
+    roots: [Option<String>; 6],
     object_store: Option<String>,
 }
 
@@ -116,10 +116,12 @@ const fn types(service: Service) -> &'static [&'static str] {
         Service::Image => &["image"],
         Service::LoadBalancer => &["load-balancer"],
         Service::Volume => &["block-storage", "volumev3", "block-store", "volume"],
+        // The alias `share` is version 1 in many catalogs.
+        Service::Share => &["shared-file-system", "sharev2"],
     }
 }
 
-/// Adds the version, without which Neutron, Glance and Octavia are usually listed.
+/// Adds the version, without which Neutron, Glance and Octavia are usually listed, and Manila rarely.
 fn root(service: Service, url: &str) -> String {
     let url = url.trim_end_matches('/');
     let version = match service {
@@ -129,6 +131,9 @@ fn root(service: Service, url: &str) -> String {
         // The catalog may name either form of the version.
         Service::LoadBalancer if url.ends_with("/v2.0") => return url.to_owned(),
         Service::LoadBalancer => "/v2",
+        // The id of the project may follow.
+        Service::Share if url.split('/').any(|part| part == "v2") => return url.to_owned(),
+        Service::Share => "/v2",
     };
     if url.ends_with(version) { url.to_owned() } else { format!("{url}{version}") }
 }
@@ -187,6 +192,9 @@ mod tests {
             line("compute", "public", "two", "http://c2/v2.1/abc"),
             line("volumev3", "public", "two", "http://v2/v3/abc"),
             line("object-store", "public", "two", "http://s2/v1/AUTH_abc/"),
+            line("share", "public", "two", "http://m2/v1/abc"),
+            line("sharev2", "public", "two", "http://m2/v2/abc/"),
+            line("shared-file-system", "public", "one", "http://m1/share"),
         ]
     }
 
@@ -198,12 +206,14 @@ mod tests {
         assert_eq!(url, "http://n2/networking/v2.0/ports?id=1");
         assert_eq!(two.compute_versions().unwrap(), "http://c2/v2.1/");
         assert_eq!(two.url(&Request::get(Service::Volume, "/volumes")).unwrap(), "http://v2/v3/abc/volumes");
+        assert_eq!(two.url(&Request::get(Service::Share, "/shares")).unwrap(), "http://m2/v2/abc/shares");
 
         assert_eq!(two.object_store().unwrap(), "http://s2/v1/AUTH_abc");
         let one = Endpoints::choose(&lines(), Some("one"), "public").unwrap();
         let error = one.object_store().unwrap_err();
         assert!(error.to_string().contains(r#"no "object-store" service in region "one""#), "{error}");
         assert_eq!(one.url(&Request::get(Service::Network, "/ports")).unwrap(), "http://n1:9696/v2.0/ports");
+        assert_eq!(one.url(&Request::get(Service::Share, "/shares")).unwrap(), "http://m1/share/v2/shares");
         let error = one.url(&Request::get(Service::Compute, "/servers")).unwrap_err();
         assert!(error.to_string().contains(r#"no "compute" service in region "one""#), "{error}");
     }

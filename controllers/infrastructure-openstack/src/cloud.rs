@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use controllers_infrastructure::*;
 
 use crate::lookups::Lookups;
-use crate::{compute, image, load_balancer, network, quota, session::Session, tags, volume};
+use crate::{compute, image, load_balancer, network, quota, session::Session, share, tags, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -337,6 +337,10 @@ impl Cloud for OpenStackCloud {
 
     async fn snapshots(&self) -> CloudResult<Vec<Snapshot>> {
         volume::snapshots(&self.0).await
+    }
+
+    async fn shares(&self) -> CloudResult<Vec<Share>> {
+        share::shares(&self.0).await
     }
 
     async fn delete_snapshot(&self, id: &str) -> CloudResult<()> {

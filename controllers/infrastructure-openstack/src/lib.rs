@@ -4,7 +4,7 @@
 //! others, so that the SDK's generated types are not needed. No SDK type is public.
 //!
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
-//! the calls, `compute`, `network`, `image`, `quota` and `volume` implement them, `session` sends them, and
+//! the calls, `compute`, `network`, `image`, `quota`, `share` and `volume` implement them, `session` sends them, and
 //! `error_mapping` classifies failures. `client` adds the token and renews it, `transport` is the HTTP client, and
 //! `allowed_endpoints` limits its connections.
 
@@ -30,6 +30,7 @@ mod quota;
 mod rate_limit;
 mod request;
 mod session;
+mod share;
 mod tags;
 mod time;
 mod transport;

@@ -11,7 +11,7 @@ use crate::{
 
 /// Maximum of pages. A cloud that always has a next page is broken, and a project with more pages is too
 /// large for us.
-const MOST_PAGES: usize = 1000;
+pub(crate) const MOST_PAGES: usize = 1000;
 
 /// Returns all elements under `key`, of all pages.
 pub(crate) async fn list<T: DeserializeOwned>(

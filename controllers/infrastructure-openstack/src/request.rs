@@ -16,12 +16,14 @@ pub(crate) enum Service {
     Volume,
     /// Octavia.
     LoadBalancer,
+    /// Manila.
+    Share,
 }
 
 impl Service {
     /// Every service, in the order of their limiters.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Compute, Self::Network, Self::Image, Self::Volume, Self::LoadBalancer];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Compute, Self::Network, Self::Image, Self::Volume, Self::LoadBalancer, Self::Share];
 
     /// Returns the name of the project, by which operators know the service.
     pub(crate) const fn name(self) -> &'static str {
@@ -31,12 +33,13 @@ impl Service {
             Self::Image => "Glance",
             Self::Volume => "Cinder",
             Self::LoadBalancer => "Octavia",
+            Self::Share => "Manila",
         }
     }
 }
 
 /// Parts of paths that are words of the services. Every other part is an id or a name.
-const WORDS: [&str; 42] = [
+const WORDS: [&str; 43] = [
     "action",
     "add_router_interface",
     "add_subports",
@@ -73,6 +76,7 @@ const WORDS: [&str; 42] = [
     "security-group-rules",
     "security-groups",
     "servers",
+    "shares",
     "snapshots",
     "subnets",
     "tags",

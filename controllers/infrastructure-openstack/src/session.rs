@@ -31,6 +31,13 @@ const NOVA_WANTED: u32 = 93;
 /// (2018) has 2.60.
 const NOVA_NEEDED: u32 = 58;
 
+/// Header with the version of Manila's API.
+const MANILA_VERSION: &str = "X-OpenStack-Manila-API-Version";
+
+/// Manila microversion that is requested: its CSI driver requires 2.37, so each cloud with shares of that driver has it.
+/// Pike (2017) has 2.40. The list of a version before 2.9 also reads the export locations of each share.
+const MANILA_WANTED: &str = "2.37";
+
 /// Intervals before the retries of an idempotent call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(1000)];
 
@@ -45,7 +52,7 @@ pub(crate) struct Session {
     client: Client,
     endpoints: Endpoints,
     project: String,
-    gates: [RateLimit; 5],
+    gates: [RateLimit; 6],
     nova_minor: OnceCell<u32>,
     octavia_minor: OnceCell<Option<u32>>,
     network_extensions: OnceCell<Vec<String>>,
@@ -172,7 +179,9 @@ impl Session {
     async fn send_once(&self, request: &Request) -> CloudResult<Response<Bytes>> {
         let minor = match request.service {
             Service::Compute => Some(self.nova_minor().await?),
-            Service::Network | Service::Image | Service::Volume | Service::LoadBalancer => None,
+            Service::Network | Service::Image | Service::Volume | Service::LoadBalancer | Service::Share => {
+                None
+            }
         };
         let url = self.endpoints.url(request)?;
         self.exchange(request, &url, minor).await
@@ -321,6 +330,9 @@ fn build(request: &Request, url: &str, minor: Option<u32>) -> (http::request::Bu
     }
     if let Some(minor) = minor {
         builder = builder.header("OpenStack-API-Version", format!("compute 2.{minor}"));
+    }
+    if request.service == Service::Share {
+        builder = builder.header(MANILA_VERSION, MANILA_WANTED);
     }
     match &request.body {
         None => (builder, Vec::new()),

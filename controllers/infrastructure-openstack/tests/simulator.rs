@@ -7,7 +7,7 @@ use controllers_infrastructure::{
     suite::{Expectations, World, run},
 };
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
-use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
+use tests_openstack_simulator::{FaultEffect, InjectedFault, SeededShare, Simulator, SimulatorOptions};
 
 fn credentials(clouds_yaml: &str) -> Credentials {
     Credentials {
@@ -187,4 +187,43 @@ async fn r2_7_a_lookup_before_a_create_is_answered_by_the_cloud_and_not_from_mem
         assert_eq!(count(path), 2, "{path}");
     }
     assert_eq!(count("/images"), 0, "an image is no resource of ours");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_3_shares_of_the_project_are_listed_with_their_metadata() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&simulator.clouds_yaml("demo")))
+        .await
+        .unwrap();
+    assert_eq!(cloud.shares().await.unwrap(), []);
+    let share = |project: &str, name: &str| SeededShare {
+        project: project.into(),
+        name: name.into(),
+        size: 5,
+        metadata: [("manila.csi.openstack.org/cluster".into(), "blue".into())].into(),
+    };
+    // More than Manila has on one page.
+    let ids: Vec<String> = (0..1001)
+        .map(|index| simulator.create_share(&share("demo", &format!("pvc-{index}"))).unwrap())
+        .collect();
+    simulator.create_share(&share("demo2", "pvc-other")).unwrap();
+    let found = cloud.shares().await.unwrap();
+    assert_eq!(found.len(), ids.len());
+    let first = found.iter().find(|share| share.id == ids[0]).unwrap();
+    assert_eq!((first.name.as_str(), first.size_gib, first.status.as_str()), ("pvc-0", 5, "available"));
+    assert_eq!(first.metadata, share("demo", "").metadata);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_3_a_cloud_without_manila_has_no_shares() {
+    let options = SimulatorOptions { shared_file_systems: false, ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let cloud = OpenStackConnector::new(AllowedEndpoints::with_loopback())
+        .connect(&credentials(&simulator.clouds_yaml("demo")))
+        .await
+        .unwrap();
+    simulator.clear_log();
+    assert_eq!(cloud.shares().await.unwrap(), []);
+    assert!(simulator.log().is_empty(), "the catalog says so, and no call is made");
 }

@@ -12,8 +12,8 @@ use crate::{
     NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort,
     NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery,
     PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
-    SecurityGroupQuery, Server, ServerGroup, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery,
-    Volume,
+    SecurityGroupQuery, Server, ServerGroup, Share, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk,
+    TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -226,6 +226,8 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn snapshots(&self) -> CloudResult<Vec<Snapshot>>;
     /// Deletes a snapshot. Cinder responds before it is deleted.
     async fn delete_snapshot(&self, id: &str) -> CloudResult<()>;
+    /// Lists the shares of the project. A cloud without Manila has none, and a user who may list none sees none.
+    async fn shares(&self) -> CloudResult<Vec<Share>>;
 
     /// Lists load balancers that match. Those in deletion are among them.
     async fn load_balancers(&self, query: &LoadBalancerQuery) -> CloudResult<Vec<LoadBalancer>>;

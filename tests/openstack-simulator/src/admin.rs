@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cloud::SimulatedCloud;
 use crate::faults::InjectedFault;
 use crate::http::{HandlerResult, Reply, Request};
+use crate::manila::SeededShare;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +47,13 @@ fn set_quota(cloud: &SimulatedCloud, Quota { project, resource, limit }: &Quota)
     }
 }
 
+fn create_share(cloud: &SimulatedCloud, new: &SeededShare) -> HandlerResult {
+    match cloud.create_share(new) {
+        Some(id) => Ok(Reply::json(StatusCode::CREATED, &json!({"id": id}))),
+        None => Err(refusal(StatusCode::NOT_FOUND, &format!("there is no project {}", new.project))),
+    }
+}
+
 /// Handles a call under `/simulator`.
 pub(crate) fn handle(cloud: &SimulatedCloud, request: &Request) -> HandlerResult {
     let segments = request.segments();
@@ -74,13 +82,17 @@ pub(crate) fn handle(cloud: &SimulatedCloud, request: &Request) -> HandlerResult
             let quota: Quota = parse(request)?;
             set_quota(cloud, &quota)
         }
+        (&Method::POST, "shares") => {
+            let share: SeededShare = parse(request)?;
+            create_share(cloud, &share)
+        }
         (&Method::PUT, "latency") => {
             let Latency { milliseconds } = parse(request)?;
             cloud.set_latency(Duration::from_millis(milliseconds));
             done()
         }
         _ => {
-            let known = "log, clear-log, inventory, faults, quotas, latency";
+            let known = "log, clear-log, inventory, faults, quotas, shares, latency";
             Err(refusal(StatusCode::NOT_FOUND, &format!("no such call; there are {known}")))
         }
     }

@@ -16,7 +16,7 @@ use crate::log::{Log, LoggedCall};
 use crate::nova::model::Attachment;
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
-use crate::{cinder, glance, keystone, neutron, nova, octavia};
+use crate::{cinder, glance, keystone, manila, neutron, nova, octavia};
 
 /// A simulated cloud.
 #[derive(Debug)]
@@ -183,6 +183,13 @@ impl SimulatedCloud {
         cinder::Snapshot::take(&mut crate::lock(&self.state), volume, Timestamp::now())
     }
 
+    /// Creates a share, as a CSI driver does.
+    pub(crate) fn create_share(&self, new: &manila::SeededShare) -> Option<String> {
+        let id = manila::Share::create(&mut crate::lock(&self.state), new, Timestamp::now())?;
+        self.notify();
+        Some(id)
+    }
+
     /// Executes one call, with its injected error if one matches.
     pub(crate) async fn call(&self, request: &Request) -> CallOutcome {
         let latency = self.latency();
@@ -306,6 +313,7 @@ fn dispatch(
         CloudService::Image => glance::public(request),
         CloudService::Volume => cinder::public(request),
         CloudService::LoadBalancer => octavia::public(request, options),
+        CloudService::Share => manila::public(request, options),
     };
     if let Some(reply) = public {
         return Ok(reply);
@@ -331,6 +339,7 @@ fn dispatch(
         CloudService::Network => neutron::handle(state, &context),
         CloudService::Image => glance::handle(state, &context),
         CloudService::LoadBalancer => octavia::handle(state, &context),
+        CloudService::Share => manila::handle(state, &context),
         CloudService::Volume | CloudService::Identity => {
             let stamp = |reply| cinder::stamp(reply, request);
             cinder::handle(state, &context).map(stamp).map_err(stamp)

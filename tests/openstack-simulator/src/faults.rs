@@ -26,6 +26,8 @@ pub enum CloudService {
     Volume,
     /// Octavia.
     LoadBalancer,
+    /// Manila.
+    Share,
 }
 
 impl CloudService {
@@ -37,6 +39,7 @@ impl CloudService {
             Some("image") => Self::Image,
             Some("volume") => Self::Volume,
             Some("load-balancer") => Self::LoadBalancer,
+            Some("share") => Self::Share,
             Some(_) | None => Self::Identity,
         }
     }

@@ -29,6 +29,8 @@ pub struct Inventory {
     pub volumes: Vec<InventoryItem>,
     /// Snapshots of volumes.
     pub snapshots: Vec<InventoryItem>,
+    /// Shares.
+    pub shares: Vec<InventoryItem>,
     /// Images.
     pub images: Vec<InventoryItem>,
     /// Key pairs of the project's user.
@@ -75,6 +77,7 @@ impl Inventory {
         let groups = state.server_groups.iter().filter(|group| group.project_id == id);
         let volumes = state.volumes.values().filter(|volume| volume.project_id == id);
         let snapshots = state.snapshots.values().filter(|snapshot| snapshot.project_id == id);
+        let shares = state.shares.values().filter(|share| share.project_id == id);
         let images = state.images.iter().filter(|image| text(image, "owner") == id);
         let images = images.filter(|image| !state.seeds.contains(text(image, "id")));
         let user = state.users.iter().find(|user| user.project_id == id).map(|user| user.id.as_str());
@@ -88,6 +91,7 @@ impl Inventory {
             snapshots: snapshots
                 .map(|snapshot| item(&snapshot.id, snapshot.name.as_deref().unwrap_or_default()))
                 .collect(),
+            shares: shares.map(|share| item(&share.id, &share.name)).collect(),
             images: images.map(|image| item(text(image, "id"), text(image, "name"))).collect(),
             key_pairs: pairs
                 .filter(|pair| pair.name != "default")

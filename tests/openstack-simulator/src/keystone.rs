@@ -131,8 +131,7 @@ pub(crate) fn handle(
         (&Method::DELETE, ["v3", "auth", "tokens"]) => revoke(state, request, now),
         (&Method::GET, ["v3", "auth", "catalog"]) => {
             let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
-            let object_store = options.object_store.as_deref();
-            let services = catalog::catalog(&request.base_url, &caller.project_id, object_store);
+            let services = catalog::catalog(&request.base_url, &caller.project_id, options);
             Ok(Reply::ok(&json!({"catalog": services})))
         }
         (&Method::GET, ["v3", "auth", "projects"] | ["v3", "projects"]) => projects(state, request, now),
@@ -259,7 +258,7 @@ fn token_view(state: &CloudState, options: &SimulatorOptions, token: &Token, req
         let of_user = roles(own.is_some_and(|user| user.admin), own.is_some_and(|user| user.reader));
         view.insert("roles".to_owned(), of_user);
         if request.query.get("nocatalog").is_none() {
-            let services = catalog::catalog(&request.base_url, &project.id, options.object_store.as_deref());
+            let services = catalog::catalog(&request.base_url, &project.id, options);
             view.insert("catalog".to_owned(), services);
         }
     }

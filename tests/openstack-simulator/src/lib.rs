@@ -1,11 +1,11 @@
 //! Simulated OpenStack cloud in one process, over HTTP: Keystone v3, Nova v2.1, Neutron v2.0, Glance v2,
-//! Cinder v3 and Octavia v2. It serves the calls that Capstan uses, with state, delays, quotas, projects and error
-//! injection.
+//! Cinder v3, Octavia v2 and Manila v2. It serves the calls that Capstan uses, with state, delays, quotas, projects and
+//! error injection.
 //!
 //! A real cloud is slow, has one state for all tests, and does not fail on request. This one starts in
-//! milliseconds. Its responses, with the error texts, were recorded from a real one (the Zed release). All
-//! services share one listener, under `/v3`, `/compute`, `/network`, `/image`, `/volume` and `/load-balancer`; `/simulator` has
-//! the simulator's own endpoints.
+//! milliseconds. Its responses, with the error texts, were recorded from a real one (the Zed release). Those of Manila
+//! follow its source code. All services share one listener, under `/v3`, `/compute`, `/network`, `/image`, `/volume`,
+//! `/load-balancer` and `/share`; `/simulator` has the simulator's own endpoints.
 //!
 //! There are no background workers. Each call first completes all transitions that are due, so a state loaded
 //! from a file has advanced as if the process had never stopped.
@@ -40,6 +40,7 @@ mod hypervisor;
 mod inventory;
 mod keystone;
 mod log;
+mod manila;
 mod neutron;
 mod nova;
 mod object;
@@ -58,6 +59,7 @@ pub use faults::{CloudService, FaultEffect, InjectedFault};
 pub use hypervisor::{GuestServer, Hypervisor};
 pub use inventory::{Inventory, InventoryItem};
 pub use log::LoggedCall;
+pub use manila::SeededShare;
 pub use options::SimulatorOptions;
 pub use simulator::Simulator;
 

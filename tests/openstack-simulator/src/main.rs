@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Simulated OpenStack cloud in one process, for tests.
 ///
-/// Keystone, Nova, Neutron, Glance and Cinder on one address. Projects demo, demo2, tiny (with tiny
+/// Keystone, Nova, Neutron, Glance, Cinder, Octavia and Manila on one address. Projects demo, demo2, tiny (with tiny
 /// quotas) and admin, each with a user whose name and password are the project's name.
 #[derive(Debug, Parser)]
 #[command(name = "openstack-simulator", version)]

@@ -36,6 +36,8 @@ pub struct SimulatorOptions {
     pub cross_zone_attachment: bool,
     /// Cinder lets users filter volumes by metadata. Otherwise it ignores the filter.
     pub volume_metadata_filter: bool,
+    /// The cloud has Manila.
+    pub shared_file_systems: bool,
     /// Neutron has the extension `port-trusted-vif`.
     pub trusted_ports: bool,
     /// Logins in a row with a wrong password after which Keystone locks the user. Without it, it locks none.
@@ -68,6 +70,7 @@ impl Default for SimulatorOptions {
             load_balancer_minor: 26,
             cross_zone_attachment: true,
             volume_metadata_filter: true,
+            shared_file_systems: true,
             trusted_ports: false,
             lockout_attempts: None,
             token_lifetime: Duration::from_secs(4 * 60 * 60),

@@ -17,6 +17,7 @@ use crate::faults::InjectedFault;
 use crate::hypervisor::Hypervisor;
 use crate::inventory::Inventory;
 use crate::log::LoggedCall;
+use crate::manila::SeededShare;
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
 use crate::{persistence, seeds, server};
@@ -168,6 +169,11 @@ impl Simulator {
     /// Takes a snapshot of a volume, as a CSI driver does. Returns false if there is no such volume.
     pub fn take_snapshot(&self, volume: &str) -> bool {
         self.cloud.take_snapshot(volume)
+    }
+
+    /// Creates a share, as a CSI driver does. Returns its id, or `None` if there is no such project.
+    pub fn create_share(&self, new: &SeededShare) -> Option<String> {
+        self.cloud.create_share(new)
     }
 
     /// Sets the duration of each call before its effect.

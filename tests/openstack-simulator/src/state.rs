@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cinder::{Message, Snapshot, Volume};
 use crate::keystone::{ApplicationCredential, Project, Token, Trust, User};
+use crate::manila::Share;
 use crate::neutron::ResourceKind;
 use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
 use crate::object::{Object, Table};
@@ -37,6 +38,9 @@ pub(crate) struct CloudState {
     /// Snapshots of volumes.
     #[serde(default)]
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
+    /// Shares of Manila.
+    #[serde(default)]
+    pub(crate) shares: BTreeMap<String, Share>,
     /// Resources of Octavia.
     #[serde(default)]
     pub(crate) load_balancing: BTreeMap<BalancerKind, Table>,

@@ -110,6 +110,7 @@ forward! {
         volume(id: &str) -> Volume;
         volumes() -> Vec<Volume>;
         snapshots() -> Vec<Snapshot>;
+        shares() -> Vec<Share>;
         load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
         load_balancer_providers() -> Vec<String>;
         load_balancer_flavors() -> Vec<LoadBalancerFlavor>;

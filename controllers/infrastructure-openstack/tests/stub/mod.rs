@@ -160,6 +160,7 @@ impl Stub {
                 endpoint("network", "network"),
                 endpoint("identity", "identity/v3"),
                 endpoint("load-balancer", "load-balancer"),
+                endpoint("sharev2", "share/v2/p"),
             ]
             .join(",");
             let body = format!(

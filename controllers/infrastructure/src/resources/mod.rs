@@ -9,6 +9,7 @@ mod load_balancer;
 mod network;
 mod port;
 mod quota;
+mod share;
 mod volume;
 
 pub use compute::*;
@@ -17,6 +18,7 @@ pub use load_balancer::*;
 pub use network::*;
 pub use port::*;
 pub use quota::*;
+pub use share::*;
 pub use volume::*;
 
 /// Defines structs of public fields with the usual traits.

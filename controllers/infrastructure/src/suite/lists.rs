@@ -13,6 +13,13 @@ pub(super) async fn compute(world: World) {
     }
 }
 
+/// Most clouds have no Manila, which is no error.
+pub(super) async fn shares(world: World) {
+    for share in world.cloud.shares().await.unwrap() {
+        assert!(!share.id.is_empty() && !share.status.is_empty() && share.size_gib > 0, "{share:?}");
+    }
+}
+
 pub(super) async fn images(world: World) {
     let image = world.image(&world.expected.image).await;
     assert_eq!(image.status, "active");

@@ -107,6 +107,7 @@ fn all() -> Vec<Case> {
         "a closed port is reported as Unreachable" => access::unreachable,
         "an unknown cloud or region is reported as an error in the credentials" => access::unknown_cloud_or_region,
         "flavors, zones and server groups are listed" => lists::compute,
+        "shares are listed, and a cloud without Manila has none" => lists::shares,
         "images are found by every filter" => lists::images,
         "images are created without content, found by their tags and deleted" => lists::created_images,
         "networks are filtered by whether they are external" => lists::external_networks,

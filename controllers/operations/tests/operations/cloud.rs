@@ -362,6 +362,10 @@ impl Cloud for FakeCloud {
         unused("snapshots")
     }
 
+    async fn shares(&self) -> CloudResult<Vec<Share>> {
+        unused("shares")
+    }
+
     async fn delete_snapshot(&self, _: &str) -> CloudResult<()> {
         unused("delete_snapshot")
     }

@@ -4,6 +4,7 @@ use apiserver_types::{Cluster, OpenStackCluster};
 use controllers_runtime::{Journal, OwnershipTag, ReconcileError, Severity, now, write_status};
 use kube::ResourceExt;
 
+use super::csi_shares;
 use super::csi_volumes::{self, CsiVolumes};
 use super::deletion_plan::{self, Plan, Stage};
 use super::desired::Desired;
@@ -95,6 +96,7 @@ impl OpenStackClusterReconciler {
         (mut titles, volumes): (Vec<String>, &CsiVolumes),
     ) -> Result<(), ReconcileError> {
         let found = leftovers::find(observer, object, journal, true).await?;
+        let shares = csi_shares::find(observer.cloud, object).await?;
         let others = balancer::delete::parts_of_others(observer, journal).await?;
         let obstacles = leftovers::obstacles(observer, object, &found).await?;
         let is_shared = !others.is_empty() || !obstacles.parts.is_empty();
@@ -103,6 +105,7 @@ impl OpenStackClusterReconciler {
             titles,
             balancers: found.leftovers().filter(|it| !obstacles.blocked.contains(&it.id)).collect(),
             volumes: Some(volumes),
+            shares: Some(&shares),
             kept: &found.kept,
             blocked: &obstacles.titles,
         };

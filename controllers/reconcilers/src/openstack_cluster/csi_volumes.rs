@@ -4,6 +4,7 @@
 //! Several workload clusters of a project may have the same name, so a volume is the cluster's only if it was seen on
 //! one of its servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver_types::OpenStackCluster;
@@ -26,7 +27,7 @@ pub(super) const WAITING: &str = "WaitingForVolumes";
 /// Metadata of the driver's volumes: the name that it has for the workload cluster.
 const CLUSTER: &str = "cinder.csi.openstack.org/cluster";
 
-/// Number of volumes that a message lists.
+/// Number of volumes, or of shares, that a message lists.
 const LISTED: usize = 10;
 
 /// Volumes of a cluster that is being deleted.
@@ -98,16 +99,26 @@ fn sorted(found: Vec<Volume>, notes: &WorkloadNotes, requested: &str) -> CsiVolu
 /// Describes volumes, with the claims that they were made for, and their snapshots.
 pub(super) fn describe(volumes: &[Volume], snapshots: &[Snapshot]) -> String {
     let one = |volume: &Volume| {
-        let of = |key: &str| volume.metadata.get(&format!("csi.storage.k8s.io/pvc/{key}"));
-        let claim = of("namespace").zip(of("name"));
-        let claim = claim.map(|(namespace, name)| format!(", claim {namespace}/{name}")).unwrap_or_default();
+        let claim = claim(&volume.metadata);
         let own = snapshots.iter().filter(|it| it.volume_id == volume.id);
         let own: Vec<String> = own.map(|it| format!(", snapshot {} ({})", it.name, it.id)).collect();
         format!("{} ({}, {} GiB{claim}{})", volume.name, volume.id, volume.size_gib, own.join(""))
     };
-    let more = volumes.len().saturating_sub(LISTED);
+    listed(volumes, one)
+}
+
+/// Describes the first of several things, and says how many more there are.
+pub(super) fn listed<T>(all: &[T], one: impl Fn(&T) -> String) -> String {
+    let more = all.len().saturating_sub(LISTED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{rest}", volumes.iter().take(LISTED).map(one).collect::<Vec<_>>().join(", "))
+    format!("{}{rest}", all.iter().take(LISTED).map(one).collect::<Vec<_>>().join(", "))
+}
+
+/// Describes the claim that a volume or a share was made for, if its metadata name one.
+pub(super) fn claim(metadata: &BTreeMap<String, String>) -> String {
+    let of = |key: &str| metadata.get(&format!("csi.storage.k8s.io/pvc/{key}"));
+    let claim = of("namespace").zip(of("name"));
+    claim.map(|(namespace, name)| format!(", claim {namespace}/{name}")).unwrap_or_default()
 }
 
 /// Next step of the deletion of one volume.
@@ -188,8 +199,6 @@ pub(super) async fn delete(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn volume(id: &str, cluster: Option<&str>) -> Volume {

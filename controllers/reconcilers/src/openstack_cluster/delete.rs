@@ -12,6 +12,7 @@ use kube::{Api, ResourceExt};
 
 use super::act::{Actor, gone};
 use super::bastion::{self, Progress};
+use super::csi_shares::{self, CsiShares};
 use super::csi_volumes::{self, CsiVolumes};
 use super::delete_entry::{delete_entry, next_entry};
 use super::deletion_plan::Stage;
@@ -95,7 +96,7 @@ impl OpenStackClusterReconciler {
         let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
         let volumes = csi_volumes::find(&cloud, object).await?;
         let orphans = self.orphans(&cloud, object).await?;
-        if is_empty && orphans.titles().is_empty() {
+        if is_empty && orphans.titles().is_empty() && !csi_shares::may_exist(object) {
             return Ok(());
         }
         self.announce(&observer, object, &observed.journal, (&orphans, &volumes)).await?;
@@ -110,8 +111,10 @@ impl OpenStackClusterReconciler {
         let kept = self.delete_leftovers(&observer, &actor, object, &mut observed).await?;
         self.delete_volumes(&cloud, object, &volumes).await?;
         self.delete_server_groups(&observer, object, &cluster).await?;
+        // An error now repeats the pass while the journal still shows what was the cluster's.
+        let shares = csi_shares::find(&cloud, object).await?;
         self.delete_journaled(&observer, &actor, object, &mut observed).await?;
-        self.name_kept(object, &volumes, &kept).await;
+        self.name_kept(object, (&volumes, &shares), &kept).await;
         self.announced.forget(&object.uid().unwrap_or_default());
         Ok(())
     }
@@ -156,19 +159,18 @@ impl OpenStackClusterReconciler {
     }
 
     /// Names what stays in the cloud, in Events. The object goes now, so its annotations are no remedy any more.
-    async fn name_kept(&self, object: &OpenStackCluster, volumes: &CsiVolumes, kept: &[String]) {
-        if !volumes.kept.is_empty() {
-            let message = format!(
-                "kept {}. Delete them in the cloud when no one needs them",
-                deletion_plan::kept_text(&volumes.kept, &volumes.snapshots)
-            );
-            self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
-        }
-        if !kept.is_empty() {
-            let message = format!(
-                "kept {}. Delete them in the cloud when no one needs them",
-                leftovers::kept_text(kept)
-            );
+    async fn name_kept(
+        &self,
+        object: &OpenStackCluster,
+        (volumes, shares): (&CsiVolumes, &CsiShares),
+        kept: &[String],
+    ) {
+        let volumes =
+            (!volumes.kept.is_empty()).then(|| deletion_plan::kept_text(&volumes.kept, &volumes.snapshots));
+        let shares = (!shares.is_empty()).then(|| shares.kept_text());
+        let others = (!kept.is_empty()).then(|| leftovers::kept_text(kept));
+        for text in [volumes, shares, others].into_iter().flatten() {
+            let message = format!("kept {text}. Delete them in the cloud when no one needs them");
             self.context.events.record(object, Severity::Warning, LEFTOVERS, &message).await;
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use controllers_infrastructure::{LoadBalancer, Snapshot, Volume};
 use controllers_runtime::Journal;
 
+use super::csi_shares::CsiShares;
 use super::csi_volumes::{self, CsiVolumes};
 use super::leftovers;
 
@@ -66,6 +67,8 @@ pub(super) struct Plan<'a> {
     pub balancers: Vec<&'a LoadBalancer>,
     /// Volumes of the workload cluster.
     pub volumes: Option<&'a CsiVolumes>,
+    /// Shares of the workload cluster.
+    pub shares: Option<&'a CsiShares>,
     /// Titles of what may be another cluster's, and stays.
     pub kept: &'a [String],
     /// Titles of what others use, and the deletion waits for.
@@ -76,7 +79,12 @@ impl Plan<'_> {
     /// Returns true if something is left of the workload cluster.
     pub(super) fn has_leftovers(&self) -> bool {
         let has_volumes = self.volumes.is_some_and(|it| *it != CsiVolumes::default());
+<<<<<<< HEAD
         !self.balancers.is_empty() || !self.kept.is_empty() || !self.blocked.is_empty() || has_volumes
+=======
+        let has_shares = self.shares.is_some_and(|it| !it.is_empty());
+        !self.balancers.is_empty() || !self.kept.is_empty() || has_volumes || has_shares
+>>>>>>> manila
     }
 
     /// Returns the plan in words. Pure.
@@ -98,6 +106,9 @@ impl Plan<'_> {
                 ". Will keep {what}. Delete them in the cloud, or name them in the annotation {} of the OpenStackCluster",
                 csi_volumes::DELETE
             );
+        }
+        if let Some(shares) = self.shares.filter(|it| !it.is_empty()) {
+            kept = format!("{kept}. Will keep {}. Delete them in the cloud", shares.kept_text());
         }
         if !self.kept.is_empty() {
             kept = format!(
@@ -127,6 +138,7 @@ pub(super) fn kept_text(kept: &[Volume], snapshots: &[Snapshot]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::openstack_cluster::csi_shares;
 
     #[test]
     fn r17_5_the_plan_names_what_goes_and_what_stays() {
@@ -146,6 +158,7 @@ mod tests {
             titles: vec!["server m (s) of a machine that is gone".to_owned()],
             balancers: vec![&balancer],
             volumes: Some(&volumes),
+            shares: None,
             kept: &unclear,
             blocked: &blocked,
         };
@@ -156,7 +169,17 @@ mod tests {
             cluster: pvc (v, 0 GiB). They hold data.";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
+<<<<<<< HEAD
         assert!(text.contains("Blocked by load balancer kube_service_z (d), and other"), "{text}");
+=======
+        let shares = csi_shares::examples("blue", &["pvc-a"]);
+        assert!(Plan { shares: Some(&shares), ..Plan::default() }.has_leftovers());
+        assert!(!Plan { shares: Some(&CsiShares::default()), ..Plan::default() }.has_leftovers());
+        let text = Plan { shares: Some(&shares), ..Plan::default() }.text(&Journal::default());
+        let expected = "will delete nothing. Will keep shares of the Manila CSI driver with cluster id blue: pvc-a \
+            (pvc-a, 5 GiB). They hold data, and another workload cluster may have the same id. Delete them in the cloud";
+        assert_eq!(text, expected);
+>>>>>>> manila
     }
 
     #[test]

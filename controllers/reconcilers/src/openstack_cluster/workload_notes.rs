@@ -40,6 +40,9 @@ pub(super) struct WorkloadNotes {
     /// Name that the Cinder CSI driver has for it.
     #[serde(default, rename = "csi", skip_serializing_if = "Option::is_none")]
     pub csi_name: Option<String>,
+    /// Id that the Manila CSI driver has for it; never empty.
+    #[serde(default, rename = "manila", skip_serializing_if = "Option::is_none")]
+    pub manila_name: Option<String>,
     /// Ids of the volumes that were seen on its servers.
     #[serde(default)]
     pub volumes: Vec<String>,
@@ -61,8 +64,9 @@ impl WorkloadNotes {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// Returns true if a name of the workload cluster is needed and not known.
-    fn lacks_name(&self) -> bool {
+    /// Returns true if a name of the workload cluster is needed and not known. The cloud does not show whether that of the
+    /// Manila CSI driver is needed.
+    pub(super) fn lacks_name(&self) -> bool {
         (self.cloud_provider_name.is_none() && !self.load_balancers.is_empty())
             || (self.csi_name.is_none() && !self.volumes.is_empty())
     }
@@ -110,9 +114,7 @@ pub(super) async fn note(
             tracing::debug!(cluster, error = %error, "load balancers of Services not noted");
         }
     }
-    if notes.lacks_name() {
-        workload_names::learn(context, &namespace, cluster, &mut notes).await;
-    }
+    workload_names::learn(context, &namespace, cluster, &mut notes).await;
     if notes == before {
         return Ok(());
     }
@@ -220,12 +222,13 @@ mod tests {
         let spec = json!({"identityRef": {"name": "s", "cloudName": "c"}});
         let mut object = OpenStackCluster::new("c", serde_json::from_value(spec).unwrap());
         assert_eq!(WorkloadNotes::read(&object), WorkloadNotes::default());
-        let text = r#"{"ccm":"prod","shares":["s"],"volumes":["v"]}"#;
+        let text = r#"{"ccm":"prod","manila":"p","shares":["s"],"volumes":["v"]}"#;
         object.annotations_mut().insert(ANNOTATION.to_owned(), text.to_owned());
         let notes = WorkloadNotes::read(&object);
         assert_eq!(notes.cloud_provider_name.as_deref(), Some("prod"));
+        assert_eq!(notes.manila_name.as_deref(), Some("p"));
         let text = serde_json::to_value(notes).unwrap();
-        assert_eq!(text, json!({"ccm": "prod", "shares": ["s"], "volumes": ["v"]}));
+        assert_eq!(text, json!({"ccm": "prod", "manila": "p", "shares": ["s"], "volumes": ["v"]}));
     }
 
     #[test]

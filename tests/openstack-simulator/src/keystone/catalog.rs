@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::REGION;
 use crate::http::{Reply, Request};
+use crate::options::SimulatorOptions;
 
 fn description(base_url: &str) -> Value {
     json!({
@@ -26,9 +27,8 @@ pub(super) fn version(request: &Request) -> Reply {
     Reply::ok(&json!({"version": description(&request.base_url)}))
 }
 
-/// Returns the catalog of a token of `project`, with addresses as the client addresses the simulator. `object_store`: URL
-/// of a Swift elsewhere, before the id of the project.
-pub(super) fn catalog(base_url: &str, project: &str, object_store: Option<&str>) -> Value {
+/// Returns the catalog of a token of `project`, with addresses as the client addresses the simulator.
+pub(super) fn catalog(base_url: &str, project: &str, options: &SimulatorOptions) -> Value {
     let services = [
         ("identity", "keystone", "/v3".to_owned()),
         ("compute", "nova", "/compute/v2.1".to_owned()),
@@ -38,8 +38,10 @@ pub(super) fn catalog(base_url: &str, project: &str, object_store: Option<&str>)
         ("load-balancer", "octavia", "/load-balancer".to_owned()),
         ("volumev3", "cinderv3", format!("/volume/v3/{project}")),
     ];
-    let own = services.into_iter().map(|(kind, name, path)| (kind, name, format!("{base_url}{path}")));
-    let other = object_store.map(|url| ("object-store", "swift", format!("{url}{project}")));
+    let shares = ("sharev2", "manilav2", format!("/share/v2/{project}"));
+    let services = services.into_iter().chain(options.shared_file_systems.then_some(shares));
+    let own = services.map(|(kind, name, path)| (kind, name, format!("{base_url}{path}")));
+    let other = options.object_store.as_ref().map(|url| ("object-store", "swift", format!("{url}{project}")));
     own.chain(other)
         .map(|(kind, name, url)| {
             let endpoints: Vec<Value> = ["public", "internal", "admin"]

@@ -67,10 +67,11 @@ async fn the_catalog_links_to_version_documents() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let catalog = client.get("/v3/auth/catalog").await.object();
-    assert_eq!(catalog.as_array().unwrap().len(), 7);
-    for path in
-        ["/", "/v3/", "/compute/v2.1/", "/compute/", "/network/", "/image/", "/volume/v3/", "/load-balancer/"]
-    {
+    assert_eq!(catalog.as_array().unwrap().len(), 8);
+    let compute = ["/compute/v2.1/", "/compute/"];
+    let others =
+        ["/", "/v3/", "/network/", "/image/", "/volume/v3/", "/load-balancer/", "/share/", "/share/v2/"];
+    for path in compute.into_iter().chain(others) {
         let response = send(simulator.address(), "GET", path, "", "").await.unwrap();
         assert!(matches!(response.status, 200 | 300), "{path} {}", response.status);
         let own = format!("http://{}", simulator.address());

@@ -14,4 +14,6 @@ mod persistence;
 mod quotas;
 mod server_refusals;
 mod servers;
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod shares;
 mod volumes;

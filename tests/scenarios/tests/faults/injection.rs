@@ -156,6 +156,7 @@ fn service(path: &str) -> CloudService {
         Some("image") => CloudService::Image,
         Some("volume") => CloudService::Volume,
         Some("load-balancer") => CloudService::LoadBalancer,
+        Some("share") => CloudService::Share,
         _ => CloudService::Identity,
     }
 }

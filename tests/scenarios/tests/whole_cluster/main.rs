@@ -13,6 +13,7 @@ mod looks;
 mod observer;
 mod outages;
 mod pods;
+mod shares;
 mod slow;
 mod upgrade;
 mod workload_faults;
@@ -61,6 +62,11 @@ async fn a_cluster_comes_scales_and_goes_without_a_trace() {
     observer.clusters().delete("blue", &DeleteParams::background()).await.unwrap();
     observer.until_gone().await;
     assert_eq!(world.counts(), empty, "the deleted cluster left resources behind");
+    let calls = world.cloud.log();
+    assert!(
+        !calls.iter().any(|call| call.path.starts_with("/share")),
+        "its workload cluster has no driver of shares"
+    );
     term.cancel();
     running.join_all().await;
     drop(hollow);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tests_hollow_cluster::{EndpointFault, HollowClusters, WorkloadCall, WorkloadEffect, WorkloadFault};
 
 /// Kinds of calls of all controllers.
-const CALLS: [(&str, &str); 18] = [
+const CALLS: [(&str, &str); 19] = [
     ("get", "/"),
     ("list", "nodes"),
     ("watch", "nodes"),
@@ -25,6 +25,7 @@ const CALLS: [(&str, &str); 18] = [
     ("get", "daemonsets"),
     ("list", "services"),
     ("list", "volumeattachments"),
+    ("list", "csidrivers"),
 ];
 
 /// Time after which an endpoint works again.

@@ -7,13 +7,15 @@ use super::life::Phase;
 /// Verb and resource of a call.
 type Call = (&'static str, &'static str);
 
-/// Calls that any change may take: a new process looks again at what an earlier one has begun.
-const ANY: [Call; 5] = [
+/// Calls that any change may take: a new process looks again at what an earlier one has begun, and each pass over a settled
+/// cluster looks for a driver of shares.
+const ANY: [Call; 6] = [
     ("get", "nodes"),
     ("get", "secrets"),
     ("delete", "secrets"),
     ("patch", "secrets"),
     ("get", "configmaps"),
+    ("list", "csidrivers"),
 ];
 
 const CREATION: &[Call] = &[
