@@ -1,5 +1,7 @@
 //! Command `capstan host manifests`: the objects with which a host cluster serves Capstan's API groups.
 
+mod providers;
+
 use std::io::Write;
 use std::path::Path;
 
@@ -18,7 +20,7 @@ use crate::pki::{self, Authority};
 /// Label of APIServices that kube-apiserver creates for CRDs.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Prints the objects as YAML documents.
+/// Prints the objects as YAML documents, or writes them as providers for clusterctl.
 pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
     let ca = authority(&data)?;
@@ -32,19 +34,25 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
         mirror: arguments.mirror,
+        one_namespace: arguments.providers.is_some(),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (served, left_out) = runtime.block_on(async {
+        let (mut served, left_out) = runtime.block_on(async {
             let client = apiserver_host::connect(kubeconfig).await?;
             anyhow::Ok((served_by_crds(&client, &registry).await?, replaced(&client).await?))
         })?;
+        // No provider has clusterctl's inventory.
+        served.retain(|(group, _)| arguments.providers.is_none() || !providers::is_inventory(group));
         objects.retain(|object| !belongs_to(object, &served));
         explain(&served, &apiserver_host::manifests(&registry, &options))?;
         explain_replaced(&left_out)?;
     }
-    Ok(output::print(&documents(&objects)?)?)
+    match &arguments.providers {
+        Some(directory) => providers::write(directory, &objects),
+        None => Ok(output::print(&documents(&objects)?)?),
+    }
 }
 
 /// Returns the objects as YAML documents.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn options(registry: &Registry) -> Options {
+pub(super) fn options(registry: &Registry) -> Options {
     Options {
         namespace: "capstan-system".to_owned(),
         service: "capstan".to_owned(),
@@ -12,6 +12,7 @@ fn options(registry: &Registry) -> Options {
         user: "capstan".to_owned(),
         definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
         mirror: false,
+        one_namespace: false,
     }
 }
 
