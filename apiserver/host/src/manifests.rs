@@ -43,6 +43,8 @@ pub struct Options {
     pub definitions: Vec<Value>,
     /// True if Capstan mirrors the roles, bindings, service accounts, token keys and admission configurations of the host.
     pub mirror: bool,
+    /// True if all objects with a namespace must be in that of the Service, as clusterctl requires.
+    pub one_namespace: bool,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -93,9 +95,9 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     let mut objects = vec![
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:system:auth-delegator"},
             "roleRef": role("ClusterRole", "system:auth-delegator"), "subjects": subjects}),
-        json!({"apiVersion": version, "kind": "RoleBinding",
-            "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
-            "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects}),
+    ];
+    objects.extend(front_proxy(options, &subjects));
+    objects.extend([
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
             // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
@@ -104,12 +106,31 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
                 {"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
-    ];
+    ]);
     if options.mirror {
         objects.extend(of_mirror(&subjects));
     }
     objects.extend(roles(hosted));
     objects
+}
+
+/// Returns the permission to read the CA of the front proxy, which is in a ConfigMap of the namespace `kube-system`.
+fn front_proxy(options: &Options, subjects: &Value) -> Vec<Value> {
+    let (rbac, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    if !options.one_namespace {
+        let reader = "extension-apiserver-authentication-reader";
+        return vec![json!({"apiVersion": version, "kind": "RoleBinding",
+            "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": reader}, "subjects": subjects})];
+    }
+    let name = "capstan:auth-reader";
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"],
+        "resourceNames": ["extension-apiserver-authentication"], "verbs": READ});
+    vec![
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects}),
+    ]
 }
 
 /// Returns the role of the mirror, and its binding.

@@ -4,11 +4,13 @@ use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Map, Value, json};
 
+use crate::providers::CORE;
+
 /// Group of Capstan's own kinds.
 const OWN_GROUP: &str = "capstan.dev";
 
 /// Label value of clusterctl's own kind.
-const INVENTORY: &str = "inventory";
+pub(crate) const INVENTORY: &str = "inventory";
 
 /// Creation time of the objects that the server defines. They have none, and kubectl shows an invalid age without it.
 pub(crate) const EPOCH: &str = "1970-01-01T00:00:00Z";
@@ -78,13 +80,13 @@ fn labels(kind: &Resource, versions: &[&Resource]) -> Map<String, Value> {
 }
 
 /// Returns the provider of a group's kinds, as clusterctl knows it.
-fn provider(group: &str) -> Option<&'static str> {
+pub(crate) fn provider(group: &str) -> Option<&'static str> {
     Some(match group {
         "infrastructure.cluster.x-k8s.io" => "infrastructure-openstack",
         "bootstrap.cluster.x-k8s.io" => "bootstrap-kubeadm",
         "controlplane.cluster.x-k8s.io" => "control-plane-kubeadm",
         "clusterctl.cluster.x-k8s.io" => INVENTORY,
-        group if group.ends_with("cluster.x-k8s.io") => "cluster-api",
+        group if group.ends_with("cluster.x-k8s.io") => CORE,
         _ => return None,
     })
 }

@@ -36,6 +36,7 @@ use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 pub use crate::definitions::{Serving, definitions};
 pub use crate::host_status::{HostStatusSource, with_host_status};
 use crate::kinds::*;
+pub use crate::providers::{PROVIDERS, Provider, provider_of};
 use crate::resource::{core, counted, hosted, with_actions};
 pub use crate::rules::grants::KEYSTONE_PROJECT;
 

@@ -1,11 +1,15 @@
 //! Signer of certificate signing requests: an approved request gets a certificate of one of the server's own CAs.
+//!
+//! The request of a machine for its own next certificate is approved here, too.
 
+mod renewal;
 mod request;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::ensure;
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
 use apiserver_types::Described;
@@ -15,16 +19,18 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, reflector, watcher::watcher};
 use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::{AuthorityStore, Known};
 use crate::certificate_uses::Use;
 use crate::machines;
+use renewal::Requester;
 use request::{Request, Step};
 
 /// Identity that signs.
@@ -38,7 +44,8 @@ pub(crate) const RULES: &[PolicyRule] = &[
         verbs: &["get", "list", "watch", "delete"],
     },
     PolicyRule { groups: &[GROUP], resources: &["certificatesigningrequests/status"], verbs: &["update"] },
-    PolicyRule { groups: &[GROUP], resources: &["signers"], verbs: &["sign"] },
+    PolicyRule { groups: &[GROUP], resources: &["certificatesigningrequests/approval"], verbs: &["patch"] },
+    PolicyRule { groups: &[GROUP], resources: &["signers"], verbs: &["approve", "sign"] },
     PolicyRule { groups: &[machines::GROUP], resources: &[machines::PLURAL], verbs: &["get"] },
 ];
 
@@ -94,8 +101,12 @@ impl CertificateSigner {
 
     async fn serve(&self, api: &Api<CertificateSigningRequest>, request: &CertificateSigningRequest) {
         let name = request.name_any();
-        let done = match request::step(request, Timestamp::now()) {
-            Step::Wait => return,
+        let now = Timestamp::now();
+        let done = match request::step(request, now) {
+            Step::Wait => match renewal::of(request, now) {
+                Some(machine) => renew(api, request, &machine).await,
+                None => return,
+            },
             Step::Remove => api.delete(&name, &DeleteParams::default()).await.map(|_| ()),
             Step::Sign(signer) => match self.issue(api, request, signer).await {
                 Ok(Some(certificate)) => self.finish(api, request, &certificate).await,
@@ -124,7 +135,15 @@ impl CertificateSigner {
         let Request { pem, user, groups, machine, lifetime } = parsed;
         let uid = match machine {
             Some((namespace, name)) => {
-                Some(machines::uid(api.clone().into_client(), &namespace, &name).await?)
+                let uid = machines::uid(api.clone().into_client(), &namespace, &name).await?;
+                // The Machine may have been made anew after the request.
+                let earlier = Requester::of(request)
+                    .filter(|it| (&it.namespace, &it.name) == (&namespace, &name) && it.uid != uid);
+                ensure!(
+                    earlier.is_none(),
+                    "Machine {namespace}/{name} is another one than that of the request"
+                );
+                Some(uid)
             }
             None => None,
         };
@@ -153,6 +172,30 @@ impl CertificateSigner {
         }
         Ok(())
     }
+}
+
+/// Approves the renewal of a machine's certificate, if its Machine stays.
+async fn renew(
+    api: &Api<CertificateSigningRequest>,
+    request: &CertificateSigningRequest,
+    machine: &Requester,
+) -> Result<(), kube::Error> {
+    let Requester { namespace, name, uid } = machine;
+    match machines::stays(api.clone().into_client(), namespace, name, uid).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(()),
+        Err(error) => {
+            tracing::warn!(namespace, name, "the renewal of a machine's certificate waits: {error:#}");
+            return Ok(());
+        }
+    }
+    let condition = json!({"type": "Approved", "status": "True", "reason": "AutoApproved",
+        "message": "The machine has requested its next certificate with a good one."});
+    // Without the version of the request, the patch would replace the decision of another user.
+    let patch = json!({"metadata": {"resourceVersion": request.resource_version()},
+        "status": {"conditions": [condition]}});
+    let patch = Patch::Merge(&patch);
+    api.patch_approval(&request.name_any(), &PatchParams::default(), &patch).await.map(|_| ())
 }
 
 /// Sets the condition `Failed`.

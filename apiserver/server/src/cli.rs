@@ -253,6 +253,9 @@ pub(crate) enum HostCommand {
     /// groups from its own CRDs, the command skips that group. It prints to standard error a patch
     /// that switches the group to Capstan, and a command that switches it back.
     ///
+    /// With --providers the command prints no objects. It writes them as the core, bootstrap, control
+    /// plane and infrastructure providers of a local repository of clusterctl.
+    ///
     /// Example: capstan host manifests --external-name 192.0.2.10 | kubectl apply -f -
     #[command(verbatim_doc_comment)]
     Manifests(ManifestsArguments),
@@ -312,6 +315,9 @@ pub(crate) struct ManifestsArguments {
     /// The settings host.permissions: mirror and host.admission: mirror need this.
     #[arg(long)]
     pub(crate) mirror: bool,
+    /// Write the objects to this directory, as providers for `clusterctl init`, instead of printing them
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) providers: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Args)]

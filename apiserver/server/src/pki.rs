@@ -37,7 +37,7 @@ const SKEW: Duration = Duration::from_secs(5 * 60);
 const DESCRIPTION: [u64; 4] = [2, 5, 4, 13];
 
 /// Object identifier of a user's uid, as upstream has it.
-const UID: [u64; 8] = [1, 3, 6, 1, 4, 1, 57683, 2];
+pub(crate) const UID: [u64; 8] = [1, 3, 6, 1, 4, 1, 57683, 2];
 
 /// Certificate authority in a data directory.
 pub(crate) struct Authority {

@@ -45,7 +45,7 @@ pub(super) enum Signer {
 }
 
 impl Signer {
-    fn of(name: &str) -> Option<Self> {
+    pub(super) fn of(name: &str) -> Option<Self> {
         match name {
             "kubernetes.io/kube-apiserver-client" => Some(Self::Client),
             "capstan.dev/machine" => Some(Self::Machine),
@@ -110,9 +110,7 @@ impl Request {
     /// The reason why the signer issues no certificate.
     pub(super) fn parse(request: &CertificateSigningRequest, signer: Signer) -> anyhow::Result<Self> {
         let spec = &request.spec;
-        let pem = String::from_utf8(spec.request.0.clone()).context("spec.request is no text")?;
-        let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes());
-        let der = der.map_err(|_| anyhow::anyhow!("spec.request holds no request in PEM"))?;
+        let (pem, der) = der(request)?;
         let (_, parsed) = X509CertificationRequest::from_der(&der).context("spec.request cannot be read")?;
         let subject = &parsed.certification_request_info.subject;
         let user = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).unwrap_or_default();
@@ -136,6 +134,16 @@ impl Request {
         };
         Ok(Self { pem, user: user.to_owned(), groups, machine, lifetime })
     }
+}
+
+/// Returns the text of a request, and the content of its PEM block.
+pub(super) fn der(
+    request: &CertificateSigningRequest,
+) -> anyhow::Result<(String, CertificateSigningRequestDer<'static>)> {
+    let pem = String::from_utf8(request.spec.request.0.clone()).context("spec.request is no text")?;
+    let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes());
+    let der = der.map_err(|_| anyhow::anyhow!("spec.request holds no request in PEM"))?;
+    Ok((pem, der))
 }
 
 /// Checks the user and the groups. Returns the namespace and the name of the machine, if the signer is that of machines.

@@ -10,8 +10,8 @@ use apiserver_access::{MachineDirectory, ReviewFailed};
 use apiserver_machinery::object;
 use apiserver_machinery::store::{Freshness, ObjectStore};
 use async_trait::async_trait;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, ResourceExt};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::{Api, Client};
 use serde_json::Value;
 
 pub(crate) use self::authorizer::MachineAuthorizer;
@@ -78,9 +78,23 @@ async fn get(
 /// # Errors
 /// There is no such Machine, or storage does not answer.
 pub(crate) async fn uid(client: Client, namespace: &str, name: &str) -> anyhow::Result<String> {
+    let found = metadata(client, namespace, name).await?;
+    let found = found.with_context(|| format!("Machine {namespace}/{name} does not exist"))?;
+    found.uid.with_context(|| format!("Machine {namespace}/{name} has no uid"))
+}
+
+/// Returns true if there is a Machine with this uid that is not being deleted.
+///
+/// # Errors
+/// Storage does not answer.
+pub(crate) async fn stays(client: Client, namespace: &str, name: &str, uid: &str) -> anyhow::Result<bool> {
+    let found = metadata(client, namespace, name).await?;
+    Ok(found.is_some_and(|found| found.uid.as_deref() == Some(uid) && found.deletion_timestamp.is_none()))
+}
+
+async fn metadata(client: Client, namespace: &str, name: &str) -> anyhow::Result<Option<ObjectMeta>> {
     let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, "Machine"), PLURAL);
     let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &kind);
     let found = api.get_metadata_opt(name).await.with_context(|| format!("Machine {namespace}/{name}"))?;
-    let found = found.with_context(|| format!("Machine {namespace}/{name} does not exist"))?;
-    found.uid().with_context(|| format!("Machine {namespace}/{name} has no uid"))
+    Ok(found.map(|found| found.metadata))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Identity};
 use crate::process::{Capstan, PATIENCE};
 
-const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+pub(crate) const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 pub(crate) async fn send(client: &Client, method: &str, path: &str, body: &Value, expected: u16) -> Value {
@@ -40,10 +40,22 @@ pub(crate) async fn signed_by(
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": {"name": name}, "spec": {"request": STANDARD.encode(pem), "usages": ["client auth"],
             "signerName": signer, "expirationSeconds": 3600}});
-    let mut created = send(admin, "POST", REQUESTS, &request, 201).await;
+    let created = send(admin, "POST", REQUESTS, &request, 201).await;
     assert_eq!(created["spec"]["username"], "capstan-admin");
-    created["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
-    send(admin, "PUT", &format!("{REQUESTS}/{name}/approval"), &created, 200).await;
+    approve(admin, name).await;
+    outcome(admin, name).await
+}
+
+/// Approves a request as kubectl does.
+pub(crate) async fn approve(admin: &Client, name: &str) {
+    let found = admin.get(&format!("{REQUESTS}/{name}")).await.unwrap();
+    let mut request: Value = serde_json::from_slice(&found.body).unwrap();
+    request["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
+    send(admin, "PUT", &format!("{REQUESTS}/{name}/approval"), &request, 200).await;
+}
+
+/// Returns a request with its certificate, or with the reason why it gets none.
+pub(crate) async fn outcome(admin: &Client, name: &str) -> Value {
     let begun = Instant::now();
     loop {
         let found: Value =

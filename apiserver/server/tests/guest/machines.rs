@@ -1,5 +1,7 @@
 //! Identity of a machine, with a real server: a machine reads what belongs to its own Machine, and nothing else.
 
+use std::path::Path;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::KeyPair;
@@ -9,11 +11,11 @@ use crate::certificate_requests::{client, send, signed_by};
 use crate::client::Client;
 use crate::process::Capstan;
 
-const NAMESPACE: &str = "/api/v1/namespaces";
-const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
-const SIGNER: &str = "capstan.dev/machine";
+pub(crate) const NAMESPACE: &str = "/api/v1/namespaces";
+pub(crate) const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
+pub(crate) const SIGNER: &str = "capstan.dev/machine";
 
-fn machine(name: &str) -> Value {
+pub(crate) fn machine(name: &str) -> Value {
     json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name},
         "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": format!("{name}-data")},
             "infrastructureRef":
@@ -25,7 +27,7 @@ fn secret(name: &str) -> Value {
 }
 
 /// Returns a client with a certificate of a machine.
-async fn of_machine(capstan: &Capstan, data: &std::path::Path, name: &str, request: &str) -> Client {
+pub(crate) async fn of_machine(capstan: &Capstan, data: &Path, name: &str, request: &str) -> Client {
     let key = KeyPair::generate().unwrap();
     let user = format!("system:machine:team:{name}");
     let issued = signed_by(&capstan.client(), (request, SIGNER), (&user, "system:machines"), &key).await;
@@ -34,14 +36,18 @@ async fn of_machine(capstan: &Capstan, data: &std::path::Path, name: &str, reque
     client(capstan, data, &pem, &key)
 }
 
+/// Writes a configuration in which no controller removes what a test creates. Returns its path.
+pub(crate) fn without_controllers(data: &Path) -> String {
+    let file = data.join("config.yaml");
+    let text = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ncontrollers: {enabled: false}\n";
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn iz_30_a_machine_reads_its_own_objects_until_it_is_made_anew() {
     let data = tempfile::tempdir().unwrap();
-    // No controller removes what the test creates.
-    let file = data.path().join("config.yaml");
-    let text = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ncontrollers: {enabled: false}\n";
-    std::fs::write(&file, text).unwrap();
-    let capstan = Capstan::start(data.path(), &["--config", file.to_str().unwrap()]);
+    let capstan = Capstan::start(data.path(), &["--config", &without_controllers(data.path())]);
     capstan.ready().await;
     let admin = capstan.client();
     send(&admin, "POST", NAMESPACE, &json!({"metadata": {"name": "team"}}), 201).await;

@@ -23,6 +23,7 @@ mod impersonation;
 mod join;
 mod key_rotation;
 mod keystone;
+mod machine_renewal;
 mod machines;
 mod metrics;
 mod oidc;

@@ -4,6 +4,7 @@ mod balancer;
 mod bootstrap;
 mod certificates;
 mod clients;
+mod clusterctl;
 mod garbage_collection;
 mod guest;
 pub(crate) mod guests;
@@ -80,7 +81,7 @@ const SCENARIOS: [Scenario; 20] = [
 ];
 
 /// Scenarios with client programs as users run them.
-const CLIENT_SCENARIOS: [Scenario; 19] = [
+const CLIENT_SCENARIOS: [Scenario; 20] = [
     ("all commands of the current kubectl work, through the host and directly", clients::current),
     ("all commands of a kubectl four minors older work, through the host and directly", clients::older),
     ("client-go and controller-runtime work through the host", clients::checks_through_host),
@@ -100,6 +101,7 @@ const CLIENT_SCENARIOS: [Scenario; 19] = [
         clients::describe_through_host,
     ),
     ("clusterctl describes a cluster and gets its kubeconfig directly", clients::describe_directly),
+    ("clusterctl installs nothing in a host that Capstan serves", clusterctl::finds),
     ("the host's garbage collector and namespace controller delete objects of Capstan", clients::collects),
     ("the host's garbage collector keeps owned objects during outages of Capstan", clients::outage),
     ("no write fails while two replicas are restarted one after the other under load", clients::restart),
@@ -298,12 +300,15 @@ fn two_releases(outcome: &mut Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs Capstan from the manifests and the chart, in a host of its own.
+/// Installs Capstan from the manifests and the chart, and by clusterctl, each in a host of its own.
 fn packaged(outcome: &mut Outcome) -> anyhow::Result<()> {
     let started = Instant::now();
     let lab = Lab::host(tools()?).context("cannot start a host for the manifests")?;
     package::run(&lab)?;
-    outcome.passed += package::COUNT;
+    drop(lab);
+    let lab = Lab::host(tools()?).context("cannot start a host for clusterctl")?;
+    one(&lab, clusterctl::SENTENCE, || clusterctl::installs(&lab))?;
+    outcome.passed += package::COUNT + 1;
     outcome.add(Part::Package.name(), started.elapsed());
     Ok(())
 }

@@ -1,13 +1,11 @@
 //! Scenarios with clusterctl, which finds the kinds in CRD objects: those of the host, or Capstan's own.
 
-use std::process::Command;
-
 use anyhow::ensure;
 use serde_json::json;
 
 use super::{DIRECT, Endpoint, HOST};
+use crate::e2e::clusterctl::clusterctl;
 use crate::e2e::lab::Lab;
-use crate::{prerequisites, run};
 
 pub(in crate::e2e) fn describe_through_host(lab: &Lab) -> anyhow::Result<()> {
     describe(lab, &HOST, "described")
@@ -41,22 +39,14 @@ fn describe(lab: &Lab, endpoint: &Endpoint, namespace: &str) -> anyhow::Result<(
         let observed = "--for=jsonpath={.status.observedGeneration}=1";
         lab.kubectl(endpoint.user, &["wait", object, "-n", namespace, observed, "--timeout=20s"])?;
     }
-    let tree =
-        clusterctl(lab, endpoint, namespace, &["describe", "cluster", "c", "--show-conditions", "all"])?;
+    let arguments = ["describe", "cluster", "c", "--show-conditions", "all", "--namespace", namespace];
+    let tree = clusterctl(lab, endpoint.user, &arguments)?;
     // Names, and conditions of both objects with their reasons.
     let (cluster, machine) = (format!("Cluster {namespace}/c"), format!("Machine {namespace}/worker-0"));
     for text in [cluster.as_str(), &machine, "ObjectDoesNotExist", "NodeHealthy"] {
         ensure!(tree.contains(text), "describe prints no {text:?}:\n{tree}");
     }
-    let kubeconfig = clusterctl(lab, endpoint, namespace, &["get", "kubeconfig", "c"])?;
+    let kubeconfig = clusterctl(lab, endpoint.user, &["get", "kubeconfig", "c", "--namespace", namespace])?;
     ensure!(kubeconfig.contains("kind: Config"), "get kubeconfig prints\n{kubeconfig}");
     Ok(())
-}
-
-fn clusterctl(lab: &Lab, endpoint: &Endpoint, namespace: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new(prerequisites::clusterctl()?);
-    command.args(arguments).args(["--namespace", namespace, "--kubeconfig", &endpoint.kubeconfig(lab)]);
-    run::output(
-        command.env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true").env("XDG_CONFIG_HOME", lab.directory("xdg")),
-    )
 }

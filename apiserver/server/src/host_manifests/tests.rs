@@ -1,0 +1,163 @@
+//! Tests of the objects that `capstan host manifests` prints, and of the files in `manifests`.
+
+use super::*;
+
+pub(super) fn options(registry: &Registry) -> Options {
+    Options {
+        namespace: "capstan-system".to_owned(),
+        service: "capstan".to_owned(),
+        external_name: None,
+        port: 7443,
+        ca: "PEM".to_owned(),
+        user: "capstan".to_owned(),
+        definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
+        mirror: false,
+        one_namespace: false,
+    }
+}
+
+fn objects() -> (Registry, Vec<Value>) {
+    let registry = apiserver_registry::registry();
+    let objects = apiserver_host::manifests(&registry, &options(&registry));
+    (registry, objects)
+}
+
+/// Returns the verbs that a role allows on a resource.
+fn verbs<'a>(role: &'a Value, group: &str, resource: &str) -> Vec<&'a str> {
+    let has = |rule: &Value, field: &str, expected: &str| {
+        rule[field].as_array().is_some_and(|all| all.iter().any(|found| found == expected))
+    };
+    let rules = role["rules"].as_array().unwrap();
+    let rules = rules.iter().filter(|rule| has(rule, "apiGroups", group) && has(rule, "resources", resource));
+    rules.flat_map(|rule| rule["verbs"].as_array().unwrap()).map(|verb| verb.as_str().unwrap()).collect()
+}
+
+/// Head of the files in `manifests` that this test writes.
+const HEAD: &str = "# Written by `CAPSTAN_WRITE_GOLDENS=1 cargo test --package apiserver-server host_manifests`: the output of\n\
+    # `capstan host manifests`.\n";
+
+/// Kustomize and Helm apply these files. A role that differs from the printed one lets Capstan do too little or too
+/// much in the host, and a missing APIService hides a kind.
+#[test]
+fn the_files_in_manifests_are_what_the_command_prints() {
+    let registry = apiserver_registry::registry();
+    let options = Options {
+        user: "system:serviceaccount:capstan-system:capstan".to_owned(),
+        ca: "replaced by manifests/keys".to_owned(),
+        ..options(&registry)
+    };
+    let objects = apiserver_host::manifests(&registry, &options);
+    let mirrored = apiserver_host::manifests(&registry, &Options { mirror: true, ..options });
+    let mirror = mirrored.iter().filter(|object| !objects.contains(object));
+    let mirror = format!("{HEAD}{}", documents(mirror).unwrap());
+    let are = |kinds: &[&str]| {
+        let is_one = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
+        format!("{HEAD}{}", documents(objects.iter().filter(is_one)).unwrap())
+    };
+    let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    let manifests = Path::new(&directory).join("../../manifests");
+    for (file, expected) in [
+        ("base/service.yaml", are(&["Service"])),
+        ("base/access.yaml", are(&["ClusterRole", "ClusterRoleBinding", "RoleBinding"])),
+        ("apis/apis.yaml", are(&["CustomResourceDefinition", "APIService"])),
+        ("components/mirror/access.yaml", mirror),
+    ] {
+        let path = manifests.join(file);
+        if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {
+            std::fs::write(&path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{file} is not what the command prints; its first line has the remedy");
+    }
+    let others = objects.iter().filter(|object| object["kind"] == "Namespace").count();
+    let documents = |text: &str| text.matches("---\n").count();
+    let written = documents(&are(&["Service", "ClusterRole", "ClusterRoleBinding", "RoleBinding"]))
+        + documents(&are(&["CustomResourceDefinition", "APIService"]));
+    assert_eq!(written + others, objects.len(), "an object of another kind is in no file");
+}
+
+/// An APIService for such a group would replace the host's own kinds, for example its RBAC, by those of the direct
+/// endpoint.
+#[test]
+fn the_manifests_take_no_group_of_kubernetes_from_the_host() {
+    let (registry, objects) = objects();
+    let own: Vec<&str> =
+        registry.stored().iter().filter(|it| !it.hosted).map(|it| it.group.as_str()).collect();
+    assert!(own.contains(&"rbac.authorization.k8s.io"), "{own:?}");
+    let groups = objects.iter().filter_map(|it| it.pointer("/spec/group").and_then(Value::as_str));
+    let taken: Vec<&str> = groups.filter(|group| own.contains(group)).collect();
+    assert_eq!(taken, Vec::<&str>::new());
+}
+
+#[test]
+fn aggregated_host_roles_cover_every_kind_and_its_subresources() {
+    let (registry, objects) = objects();
+    for (name, write) in [("view", false), ("edit", true), ("admin", true)] {
+        let is_role =
+            |object: &&Value| object.pointer("/metadata/name") == Some(&json!(format!("capstan:{name}")));
+        let role = objects.iter().find(is_role).unwrap();
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
+        assert_eq!(role["metadata"]["labels"][label], "true");
+        for kind in registry.stored() {
+            let of = |part: &str| verbs(role, &kind.group, &format!("{}{part}", kind.plural));
+            if !kind.hosted {
+                assert!(of("").is_empty(), "{} is the host's own", kind.plural);
+                continue;
+            }
+            let mut expected = vec!["get", "list", "watch"];
+            if write && !kind.strategy.is_read_only() {
+                expected =
+                    vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+            }
+            assert_eq!(of(""), expected, "{name} {}", kind.plural);
+            let status = if kind.status_subresource { vec!["get"] } else { Vec::new() };
+            assert_eq!(of("/status"), status, "{name} {}/status", kind.plural);
+            let scale = match (&kind.scale, write) {
+                (None, _) => Vec::new(),
+                (Some(_), false) => vec!["get"],
+                (Some(_), true) => vec!["get", "patch", "update"],
+            };
+            assert_eq!(of("/scale"), scale, "{name} {}/scale", kind.plural);
+            for verb in &kind.verbs {
+                let expected = if write { vec!["create"] } else { Vec::new() };
+                assert_eq!(of(&format!("/{}", verb.name())), expected, "{name} {}", verb.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_server_may_do_in_the_host_what_it_needs_and_no_more() {
+    let (_, objects) = objects();
+    let role = objects
+        .iter()
+        .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "capstan:server")
+        .unwrap();
+    assert_eq!(verbs(role, "", "namespaces"), ["get", "list", "watch"]);
+    // The authorities and the kubeconfig of a new cluster are made in the host, too.
+    assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
+    assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
+    // Tokens of other issuers are not shown to the host.
+    let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
+    assert_eq!(role["rules"][3], issuer);
+    assert_eq!(role["rules"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn only_a_mirror_reads_the_permissions_of_the_host() {
+    let registry = apiserver_registry::registry();
+    let options = Options { mirror: true, ..options(&registry) };
+    let mirrored = apiserver_host::manifests(&registry, &options);
+    let named = |objects: &[Value], name: &str| {
+        let is_role = |it: &&Value| it["kind"] == "ClusterRole" && it["metadata"]["name"] == name;
+        objects.iter().find(is_role).cloned()
+    };
+    let role = named(&mirrored, "capstan:mirror").unwrap();
+    assert_eq!(verbs(&role, "rbac.authorization.k8s.io", "roles"), ["get", "list", "watch"]);
+    assert_eq!(verbs(&role, "", "serviceaccounts"), ["get", "list", "watch"]);
+    for (kind, plural) in KINDS {
+        assert_eq!(verbs(&role, GROUP, plural), ["get", "list", "watch"], "{kind}");
+    }
+    assert!(verbs(&role, "", "secrets").is_empty());
+    assert_eq!(named(&objects().1, "capstan:mirror"), None);
+}
