@@ -3,6 +3,7 @@
 # container images of a control plane already unpacked. `cargo xtask e2e` builds the programs and calls this script.
 #   build.sh FOLDER          FOLDER must not exist. It appears when it is complete.
 #   KUBERNETES ETCD COREDNS  folders with the programs of these projects
+#   IGNITION                 the program of Ignition
 #   KUBERNETES_VERSION ETCD_VERSION COREDNS_VERSION   their versions, e.g. v1.36.3
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
@@ -13,7 +14,7 @@ say() { echo "[build +${SECONDS}s] $*"; }
 PAUSE_VERSION=3.10.2   # what kubeadm 1.36 requests
 PACKAGES=systemd-sysv,udev,cloud-init,iproute2,ifupdown,net-tools,netbase,login,dbus,containerd,runc,\
 containernetworking-plugins,conntrack,iptables,nftables,ethtool,socat,kmod,procps,ca-certificates,mount,util-linux,\
-iputils-ping,curl,chrony,fdisk,sudo
+iputils-ping,curl,chrony,fdisk,gdisk,sudo,gettext-base,libbsd0
 
 if [[ -e $TARGET ]]; then say "$TARGET exists"; exit 0; fi
 # An interrupted build leaves mounts only in its own mount namespace, so the folders can be removed.
@@ -29,9 +30,14 @@ install_host_packages() {
   [[ -z $miss ]] || DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends $miss
 }
 
+# Nodes that Ignition configures have ntpd, and those that cloud-init configures have chrony. Debian's packages of both
+# exclude each other.
+NTPD='cd "$1/tmp" && chroot "$1" sh -c "cd /tmp && apt-get -qq download ntpsec" &&
+  dpkg-deb --fsys-tarfile ntpsec_*.deb | tar -x -C "$1" ./usr/sbin/ntpd && rm ntpsec_*.deb'
+
 debian() {
   mmdebstrap --quiet --mode=root --variant=minbase --aptopt='Apt::Install-Recommends "false"' --include="$PACKAGES" \
-    bookworm "$ROOT"
+    --customize-hook="$NTPD" bookworm "$ROOT"
   rm -rf "$ROOT"/var/cache/apt/archives/*.deb "$ROOT"/var/lib/apt/lists/* "$ROOT"/usr/share/{doc,man,locale}
 }
 
@@ -42,6 +48,7 @@ system() {
   sed -i "s/@PAUSE@/$PAUSE_VERSION/" "$ROOT/etc/containerd/config.toml"
   mkdir -p "$ROOT/var/lib/guest-disk"
   install -m 755 "$KUBERNETES"/{kubeadm,kubelet,kubectl} "$ROOT/usr/bin/"
+  install -m 755 "$IGNITION" "$ROOT/usr/bin/ignition"
   chroot "$ROOT" systemctl --quiet enable containerd.service kubelet.service guest-prepare.service guest-network.service
   chroot "$ROOT" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
     e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-timesyncd.service

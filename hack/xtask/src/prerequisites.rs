@@ -29,6 +29,13 @@ const LAB: [Package; 2] =
 /// Compiler that builds libFuzzer.
 const COMPILER: [Package; 1] = [Package { name: "g++", file: "/usr/bin/g++" }];
 
+/// Compiler and libraries in C that Ignition uses.
+const IGNITION: [Package; 3] = [
+    Package { name: "gcc", file: "/usr/bin/gcc" },
+    Package { name: "libc6-dev", file: "/usr/include/stdio.h" },
+    Package { name: "libblkid-dev", file: "/usr/include/blkid/blkid.h" },
+];
+
 /// Package with the etcd of the distribution.
 const ETCD: Package = Package { name: "etcd-server", file: "/usr/bin/etcd" };
 
@@ -103,6 +110,11 @@ pub(crate) fn lab() -> anyhow::Result<()> {
 /// Installs the prerequisites to build C++.
 pub(crate) fn compiler() -> anyhow::Result<()> {
     if run::is_there("c++") { Ok(()) } else { install(&COMPILER) }
+}
+
+/// Installs the prerequisites to build Ignition.
+pub(crate) fn libraries_of_ignition() -> anyhow::Result<()> {
+    install(&IGNITION)
 }
 
 /// Checks that a real OpenStack can run on this machine. The error has the reason.

@@ -60,11 +60,11 @@ fn awaited_until() -> anyhow::Result<SystemTime> {
 
 /// Returns a key of everything that the folder is built from.
 fn key(versions: &[&str]) -> anyhow::Result<String> {
-    let scripts = run::root()?.join("hack/guests");
+    let hack = run::root()?.join("hack");
     let mut hasher = DefaultHasher::new();
     versions.hash(&mut hasher);
-    for name in ["build.sh", "oci.py", "pause.c", "root"] {
-        hash(&scripts.join(name), &mut hasher)?;
+    for name in ["guests/build.sh", "guests/oci.py", "guests/pause.c", "guests/root", "tools/ignition"] {
+        hash(&hack.join(name), &mut hasher)?;
     }
     Ok(format!("{:016x}", hasher.finish()))
 }
@@ -108,12 +108,30 @@ fn build(image: &Image) -> anyhow::Result<()> {
     command.arg(run::root()?.join("hack/guests/build.sh")).arg(&image.root);
     command.env("KUBERNETES", kubernetes).env("ETCD", etcd).env("COREDNS", coredns);
     command.env("KUBERNETES_VERSION", &image.kubernetes).env("ETCD_VERSION", &image.etcd);
-    command.env("COREDNS_VERSION", &image.coredns);
+    command.env("COREDNS_VERSION", &image.coredns).env("IGNITION", ignition()?);
     run::shown(&mut command)?;
     if !image.root.exists() {
         bail!("hack/guests/build.sh has not made {}", image.root.display());
     }
     Ok(())
+}
+
+/// Builds Ignition, and returns its path. Debian has chroot in another folder than Flatcar.
+fn ignition() -> anyhow::Result<PathBuf> {
+    prerequisites::libraries_of_ignition()?;
+    let module = "github.com/coreos/ignition";
+    let version = prerequisites::version("ignition", module)?;
+    let internal = format!("{module}/internal");
+    let flags =
+        format!("-s -w -X {internal}/distro.chrootCmd=/usr/sbin/chroot -X {internal}/version.Raw={version}");
+    let home = run::cache()?.join("tools").join(format!("ignition-{version}"));
+    std::fs::create_dir_all(&home).with_context(|| format!("{}", home.display()))?;
+    let program = home.join("ignition");
+    let mut command = Command::new("go");
+    command.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&program).arg(&internal);
+    command.current_dir(run::root()?.join("hack/tools/ignition")).env("CGO_ENABLED", "1");
+    run::shown(&mut command)?;
+    Ok(program)
 }
 
 /// Removes folders that were built from other sources: each has 1.1 GB.

@@ -5,8 +5,11 @@ use anyhow::{Context, ensure};
 use super::cluster::Cluster;
 use crate::e2e::openstack::text;
 
-/// Field and its effect, as `report` in `hack/guests/cluster/files.yaml` writes both.
-const EFFECTS: [(&str, &str); 13] = [
+/// Field and its effect. The last field of a list is the last one that a worker reports.
+pub(super) type Effect = (&'static str, &'static str);
+
+/// Effects of the cluster's manifest, as `report` in `hack/guests/cluster/files.yaml` writes them.
+pub(super) const EFFECTS: [Effect; 13] = [
     ("secret", "640 daemon:adm from-a-secret"),
     ("base64", "decoded"),
     ("gzip", "gzipped"),
@@ -28,17 +31,21 @@ const MAX_PODS: u64 = 64;
 /// The console of the worker must show each effect. Its kubelet must run with the patched configuration and the label.
 pub(super) fn on_the_worker(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let workers = cluster.workers()?;
-    on(cluster, workers.first().context("the cluster has no worker")?)
+    on(cluster, workers.first().context("the cluster has no worker")?, &EFFECTS)
 }
 
 /// Checks the effects on one worker.
-pub(super) fn on(cluster: &Cluster<'_>, worker: &serde_json::Value) -> anyhow::Result<()> {
+pub(super) fn on(
+    cluster: &Cluster<'_>,
+    worker: &serde_json::Value,
+    effects: &[Effect],
+) -> anyhow::Result<()> {
+    let (last, _) = effects.last().context("no field is checked")?;
     cluster.until("the worker has reported its fields", || {
-        let console = cluster.console(worker)?;
-        Ok(effect(&console, "commands").is_some())
+        Ok(effect(&cluster.console(worker)?, last).is_some())
     })?;
     let console = cluster.console(worker)?;
-    for (field, expected) in EFFECTS {
+    for (field, expected) in effects {
         let found = effect(&console, field).with_context(|| format!("the console does not name {field}"))?;
         ensure!(found == expected.trim_end(), "field {field} has the effect {found:?}, not {expected:?}");
     }

@@ -106,7 +106,7 @@ pub(super) fn fetched(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     ensure!(mark.starts_with("first-boot "), "the data was fetched for {mark}");
     let events = cluster.host(&["get", "events", "--field-selector=reason=BootstrapDataFetchedAgain"])?;
     ensure!(events.trim().is_empty(), "the data was fetched twice: {events}");
-    fields::on(cluster, worker)?;
+    fields::on(cluster, worker, &fields::EFFECTS)?;
     annotate(cluster, &format!("{BY_URL}-"))
 }
 

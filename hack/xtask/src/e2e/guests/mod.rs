@@ -1,4 +1,5 @@
-//! Real nodes: Nova's servers are system containers with systemd, cloud-init, containerd, kubelet and kubeadm.
+//! Real nodes: Nova's servers are system containers with systemd, cloud-init or Ignition, containerd, kubelet and
+//! kubeadm.
 
 mod build;
 mod cluster;
@@ -8,6 +9,7 @@ mod control_plane;
 mod drain;
 mod failure;
 mod fields;
+mod ignition;
 mod join;
 mod nodes;
 mod phases;
@@ -26,7 +28,7 @@ use super::openstack::OpenStack;
 /// Scenario with real nodes. Each one depends on the earlier ones.
 type Scenario = (&'static str, fn(&Cluster<'_>) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 13] = [
+const SCENARIOS: [Scenario; 14] = [
     ("a control plane and a worker become Ready", nodes::first),
     ("a worker is created whose bootstrap fails", failure::plant),
     ("each field of a KubeadmConfig has its effect on the worker", fields::on_the_worker),
@@ -37,6 +39,7 @@ const SCENARIOS: [Scenario; 13] = [
     ("a reboot drains a worker and changes its boot id", drain::reboot),
     ("a deleted worker is drained, and its Node and server go", drain::delete),
     ("the worker that replaces it has fetched its bootstrap data", join::fetched),
+    ("a worker that boots by Ignition joins", ignition::joins),
     ("etcd counts three members, and then one", control_plane::scale),
     ("a condition says why the bootstrap failed", failure::explained),
     ("a deleted Cluster leaves the project as it was", deletion),
