@@ -3,7 +3,7 @@
 use super::{World, eventually, ids, refused};
 use crate::{
     Cloud, ErrorClass, LoadBalancer, LoadBalancerPart, LoadBalancerQuery, MonitorTimes, NewHealthMonitor,
-    NewListener, NewLoadBalancer, NewMember, NewPool, TaggedKind,
+    NewListener, NewLoadBalancer, NewMember, NewPool, Pool, TaggedKind,
 };
 
 /// Returns true if the cloud has a load-balancer service.
@@ -82,6 +82,20 @@ pub(super) async fn load_balancers(world: World) {
     world.clear(site).await;
 }
 
+/// Creates a pool while its listener is being created.
+async fn early(cloud: &dyn Cloud, balancer: &str, pool: &NewPool) -> Pool {
+    match cloud.create_pool(pool).await {
+        // A real Octavia may have finished the listener before this call arrives.
+        Ok(made) => made,
+        early => {
+            let early = refused(early, ErrorClass::Conflict);
+            assert!(early.message.contains("is immutable and cannot be updated"), "{early}");
+            settled(cloud, balancer).await;
+            cloud.create_pool(pool).await.unwrap()
+        }
+    }
+}
+
 /// Adds, changes and removes the parts of a load balancer.
 async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let (cloud, id) = (world.cloud.as_ref(), balancer.id.as_str());
@@ -99,16 +113,7 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
         algorithm: "ROUND_ROBIN".into(),
         ..NewPool::default()
     };
-    let pool = match cloud.create_pool(&pool).await {
-        // A real Octavia may have finished the listener before this call arrives.
-        Ok(made) => made,
-        early => {
-            let early = refused(early, ErrorClass::Conflict);
-            assert!(early.message.contains("is immutable and cannot be updated"), "{early}");
-            settled(cloud, id).await;
-            cloud.create_pool(&pool).await.unwrap()
-        }
-    };
+    let pool = early(cloud, id, &pool).await;
     settled(cloud, id).await;
     monitor(world, id, &pool.id).await;
     let member = NewMember {

@@ -79,12 +79,9 @@ impl Plan<'_> {
     /// Returns true if something is left of the workload cluster.
     pub(super) fn has_leftovers(&self) -> bool {
         let has_volumes = self.volumes.is_some_and(|it| *it != CsiVolumes::default());
-<<<<<<< HEAD
-        !self.balancers.is_empty() || !self.kept.is_empty() || !self.blocked.is_empty() || has_volumes
-=======
         let has_shares = self.shares.is_some_and(|it| !it.is_empty());
-        !self.balancers.is_empty() || !self.kept.is_empty() || has_volumes || has_shares
->>>>>>> manila
+        let has_others = !self.kept.is_empty() || !self.blocked.is_empty();
+        !self.balancers.is_empty() || has_others || has_volumes || has_shares
     }
 
     /// Returns the plan in words. Pure.
@@ -169,17 +166,9 @@ mod tests {
             cluster: pvc (v, 0 GiB). They hold data.";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
-<<<<<<< HEAD
-        assert!(text.contains("Blocked by load balancer kube_service_z (d), and other"), "{text}");
-=======
-        let shares = csi_shares::examples("blue", &["pvc-a"]);
-        assert!(Plan { shares: Some(&shares), ..Plan::default() }.has_leftovers());
-        assert!(!Plan { shares: Some(&CsiShares::default()), ..Plan::default() }.has_leftovers());
-        let text = Plan { shares: Some(&shares), ..Plan::default() }.text(&Journal::default());
-        let expected = "will delete nothing. Will keep shares of the Manila CSI driver with cluster id blue: pvc-a \
-            (pvc-a, 5 GiB). They hold data, and another workload cluster may have the same id. Delete them in the cloud";
-        assert_eq!(text, expected);
->>>>>>> manila
+        let has_shares = self.shares.is_some_and(|it| !it.is_empty());
+        let has_others = !self.kept.is_empty() || !self.blocked.is_empty();
+        !self.balancers.is_empty() || has_others || has_volumes || has_shares
     }
 
     #[test]
