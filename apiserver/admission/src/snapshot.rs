@@ -107,7 +107,7 @@ impl Configurations {
 
     /// Returns true if no configuration can apply to writes of this resource.
     pub(crate) fn spares(&self, group: &str, resource: &str) -> bool {
-        if self.is_host_unread {
+        if self.is_host_in_doubt() {
             return false;
         }
         let hooks = self.mutating.iter().chain(&self.validating);
@@ -117,10 +117,16 @@ impl Configurations {
 
     /// Returns true if there are no configurations.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_host_unread
+        !self.is_host_in_doubt()
             && self.mutating.is_empty()
             && self.validating.is_empty()
             && self.bases().next().is_none()
+    }
+
+    /// Returns true if the host may have configurations or quotas that cannot decide. The audit event of a client that
+    /// passes them must say so.
+    fn is_host_in_doubt(&self) -> bool {
+        self.is_host_unread || self.host.as_ref().is_some_and(|host| !host.can_quotas_decide())
     }
 
     /// Returns the common parts of all policies.

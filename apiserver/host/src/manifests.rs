@@ -41,7 +41,8 @@ pub struct Options {
     pub user: String,
     /// CRD objects that are published as metadata. They serve no requests.
     pub definitions: Vec<Value>,
-    /// True if Capstan mirrors the roles, bindings, service accounts, token keys and admission configurations of the host.
+    /// True if Capstan mirrors the roles, bindings, service accounts, token keys, admission configurations and quotas of the
+    /// host.
     pub mirror: bool,
 }
 
@@ -119,7 +120,7 @@ fn of_mirror(subjects: &Value) -> [Value; 2] {
     let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
     let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
         {"apiGroups": [rbac], "resources": kinds, "verbs": READ},
-        {"apiGroups": [""], "resources": ["serviceaccounts", "services"], "verbs": READ},
+        {"apiGroups": [""], "resources": ["resourcequotas", "serviceaccounts", "services"], "verbs": READ},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
         {"apiGroups": ["admissionregistration.k8s.io"], "resources": ADMISSION, "verbs": READ},
         {"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}]});

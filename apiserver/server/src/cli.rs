@@ -307,7 +307,7 @@ pub(crate) struct ManifestsArguments {
     /// Kubeconfig of the host cluster, to find the API groups that it already serves
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks and admission policies
+    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks, admission policies and quotas
     ///
     /// The settings host.permissions: mirror and host.admission: mirror need this.
     #[arg(long)]

@@ -338,6 +338,11 @@ mod tests {
         for (kind, plural) in KINDS {
             assert_eq!(verbs(&role, GROUP, plural), ["get", "list", "watch"], "{kind}");
         }
+        assert_eq!(
+            verbs(&role, "", "resourcequotas"),
+            ["get", "list", "watch"],
+            "their status is the host's"
+        );
         assert!(verbs(&role, "", "secrets").is_empty());
         assert_eq!(named(&objects().1, "capstan:mirror"), None);
     }

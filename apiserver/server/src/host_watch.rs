@@ -75,13 +75,29 @@ where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone + Send + Sync,
 {
+    stripped(api, config, writer, watched, progress, strip)
+}
+
+/// Watches objects into the store of a writer, without the parts that `strip` removes.
+pub(crate) fn stripped<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    writer: Writer<K>,
+    watched: Watched,
+    progress: Arc<Progress>,
+    strip: impl FnMut(&mut K) + Send + 'static,
+) -> (Store<K>, Changes)
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone + Send + Sync,
+{
     let store = writer.as_reader();
     let events = watcher(api, config).default_backoff().modify(strip).reflect(writer);
     (store, progressing(events, watched, progress))
 }
 
 /// Removes what decides nothing: a copy is written to the store when it changes.
-fn strip(object: &mut impl ResourceExt) {
+pub(crate) fn strip(object: &mut impl ResourceExt) {
     object.meta_mut().managed_fields = None;
     object.meta_mut().resource_version = None;
     object.meta_mut().annotations = None;

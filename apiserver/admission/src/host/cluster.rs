@@ -62,6 +62,11 @@ pub trait HostCluster: fmt::Debug + Send + Sync {
     /// Returns what is known about the host now.
     fn contact(&self) -> HostContact;
 
+    /// Returns true if the quotas of the host can decide about writes.
+    fn can_quotas_decide(&self) -> bool {
+        true
+    }
+
     /// Returns the addresses behind a port of a Service, with the ports of the servers.
     ///
     /// # Errors
