@@ -221,7 +221,7 @@ impl OneRequest {
         Ok(Some(answer))
     }
 
-    fn host(&self) -> Option<&dyn HostCluster> {
+    pub(crate) fn host(&self) -> Option<&dyn HostCluster> {
         self.configurations.host.as_deref()
     }
 

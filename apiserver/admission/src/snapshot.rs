@@ -147,11 +147,11 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::{HostContact, HostService};
+    use crate::host::{HostContact, HostParameters, HostService};
 
-    /// Host that is up, and has no Services.
+    /// Host that is up, and has no Services. The value is true if its quotas can decide.
     #[derive(Debug)]
-    struct Bare;
+    struct Bare(bool);
 
     #[async_trait]
     impl HostCluster for Bare {
@@ -159,13 +159,25 @@ pub(crate) mod tests {
             HostContact::Up
         }
 
+        fn can_quotas_decide(&self) -> bool {
+            self.0
+        }
+
         async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
             Err(format!("{service} is missing"))
+        }
+
+        async fn parameters(&self, wanted: &HostParameters, _: &str) -> Result<Vec<Arc<Value>>, String> {
+            Err(format!("{wanted} is missing"))
         }
     }
 
     fn join(own: &[Value], host: Option<&[Value]>) -> Configurations {
-        let cluster: Arc<dyn HostCluster> = Arc::new(Bare);
+        join_with(Bare(true), own, host)
+    }
+
+    fn join_with(cluster: Bare, own: &[Value], host: Option<&[Value]>) -> Configurations {
+        let cluster: Arc<dyn HostCluster> = Arc::new(cluster);
         let host = HostPart { cluster: &cluster, applied: host };
         let joined = Joined { objects: own, host: Some(host), ..Joined::default() };
         Configurations::join(joined, &Clients::default())
@@ -235,9 +247,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_the_configurations_of_the_host_no_write_is_spared() {
-        let unread = join(&[], None);
-        assert!(!unread.is_empty() && !unread.spares("toys.example.com", "gadgets"));
+    fn without_the_configurations_and_quotas_of_the_host_no_write_is_spared() {
+        for unread in [join(&[], None), join_with(Bare(false), &[], Some(&[]))] {
+            assert!(!unread.is_empty() && !unread.spares("toys.example.com", "gadgets"));
+        }
         let read = join(&[], Some(&[]));
         assert!(read.is_empty() && read.spares("toys.example.com", "gadgets"));
     }

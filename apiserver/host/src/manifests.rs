@@ -5,6 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::policy_parameters::{self, PolicyParameters};
+
 /// Priority of groups, above the 1000 of CRDs: Capstan's come first if both exist.
 const GROUP_PRIORITY: i32 = 1100;
 
@@ -44,6 +46,8 @@ pub struct Options {
     /// True if Capstan mirrors the roles, bindings, service accounts, token keys, admission configurations and quotas of the
     /// host.
     pub mirror: bool,
+    /// ConfigMaps that Capstan may read for policies.
+    pub policy_parameters: Vec<PolicyParameters>,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -109,6 +113,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     if options.mirror {
         objects.extend(of_mirror(&subjects));
     }
+    objects.extend(policy_parameters::access(&options.policy_parameters, &subjects, &READ));
     objects.extend(roles(hosted));
     objects
 }

@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
         mirror: arguments.mirror,
+        policy_parameters: arguments.policy_parameters.clone(),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
@@ -181,6 +182,7 @@ mod tests {
             user: "capstan".to_owned(),
             definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
             mirror: false,
+            policy_parameters: Vec::new(),
         }
     }
 
@@ -343,7 +345,9 @@ mod tests {
             ["get", "list", "watch"],
             "their status is the host's"
         );
-        assert!(verbs(&role, "", "secrets").is_empty());
+        for kind in ["secrets", "configmaps"] {
+            assert!(verbs(&role, "", kind).is_empty(), "{kind}");
+        }
         assert_eq!(named(&objects().1, "capstan:mirror"), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -15,9 +15,13 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Pause after a change, which collects those that follow: a new snapshot costs milliseconds.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Time between two refusals after which the host has withdrawn a permission. A host that starts may refuse for seconds.
+const WITHDRAWN: Duration = Duration::from_secs(30);
 
 /// Stream with an item after each change, and after each error.
 pub(crate) type Changes = BoxStream<'static, ()>;
@@ -29,6 +33,8 @@ pub(crate) struct Progress {
     is_read: AtomicBool,
     /// True while the watch goes on.
     is_current: AtomicBool,
+    /// First and last refusal since the watch went on.
+    refusals: Mutex<Option<(Instant, Instant)>>,
 }
 
 impl Progress {
@@ -40,7 +46,18 @@ impl Progress {
         self.is_current.load(Ordering::Acquire)
     }
 
+    /// Returns true if the host refuses to show the objects.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refusals().is_some()
+    }
+
+    /// Returns true if the host has refused them for a while, so that a copy of them must not be used any more.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.refusals().is_some_and(|(first, last)| last.duration_since(first) >= WITHDRAWN)
+    }
+
     fn goes_on(&self) {
+        *self.refusals() = None;
         self.is_current.store(true, Ordering::Release);
     }
 
@@ -49,8 +66,17 @@ impl Progress {
         self.goes_on();
     }
 
-    fn fails(&self) {
+    fn fails(&self, error: &watcher::Error) {
         self.is_current.store(false, Ordering::Release);
+        if code(error) == Some(403) {
+            let now = Instant::now();
+            let mut refusals = self.refusals();
+            *refusals = Some((refusals.map_or(now, |(first, _)| first), now));
+        }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Option<(Instant, Instant)>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -61,6 +87,8 @@ pub(crate) struct Watched {
     pub(crate) what: &'static str,
     /// True if a host that does not know the kind is a host without such objects.
     pub(crate) may_be_unknown: bool,
+    /// Flag of `capstan host manifests` that permits them.
+    pub(crate) flag: &'static str,
 }
 
 /// Watches objects into the store of a writer.
@@ -96,6 +124,22 @@ where
     (store, progressing(events, watched, progress))
 }
 
+/// Watches objects, and passes each event on.
+pub(crate) fn events<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    watched: Watched,
+    progress: Arc<Progress>,
+    mut apply: impl FnMut(&Event<K>) + Send + 'static,
+) -> Changes
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let events = watcher(api, config).default_backoff();
+    let events = events.inspect(move |event| event.iter().for_each(&mut apply));
+    progressing(events, watched, progress)
+}
+
 /// Removes what decides nothing: a copy is written to the store when it changes.
 pub(crate) fn strip(object: &mut impl ResourceExt) {
     object.meta_mut().managed_fields = None;
@@ -115,14 +159,14 @@ fn progressing<K: Send + 'static>(
             Ok(Event::InitDone) => progress.has_all(),
             Ok(Event::Apply(_) | Event::Delete(_)) => progress.goes_on(),
             Ok(Event::Init | Event::InitApply(_)) => {}
-            Err(error) if watched.may_be_unknown && is_unknown(&error) => progress.has_all(),
+            Err(error) if watched.may_be_unknown && code(&error) == Some(404) => progress.has_all(),
             Err(error) => {
-                progress.fails();
+                progress.fails(&error);
                 tracing::warn!(
                     %error,
                     "the {} of the host cluster cannot be watched, and their copy gets older; apply the output of \
-                     `capstan host manifests --mirror`",
-                    watched.what
+                     `capstan host manifests {}`",
+                    watched.what, watched.flag
                 );
             }
         }
@@ -131,12 +175,15 @@ fn progressing<K: Send + 'static>(
     changes.boxed()
 }
 
-/// Returns true for the error of a host that does not know the kind.
-fn is_unknown(error: &watcher::Error) -> bool {
+/// Returns the code with which the host has refused a list or a watch.
+fn code(error: &watcher::Error) -> Option<u16> {
     let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) = error else {
-        return false;
+        return None;
     };
-    matches!(cause, kube::Error::Api(status) if status.code == 404)
+    match cause {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
 }
 
 /// Calls after each change, and once for those of a moment. Never returns.

@@ -2,6 +2,9 @@
 
 mod cluster;
 mod division;
+mod parameters;
 
 pub use cluster::{HostCluster, HostContact, HostService};
 pub use division::HostConfigurations;
+pub use parameters::HostParameters;
+pub(crate) use parameters::is_config_map;

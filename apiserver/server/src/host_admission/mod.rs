@@ -2,7 +2,10 @@
 
 mod copied;
 mod endpoints;
+mod held_maps;
+mod parameters;
 mod quotas;
+mod reference;
 mod services;
 mod watches;
 
@@ -10,7 +13,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use apiserver_admission::{HostCluster, HostConfigurations, HostContact, HostService};
+use apiserver_admission::{HostCluster, HostConfigurations, HostContact, HostParameters, HostService};
 use apiserver_host::{HostConnection, HostHealth, MirrorFacts};
 use apiserver_machinery::quota::{QuotaSource, SourceQuotas};
 use apiserver_machinery::resource::Registry;
@@ -22,6 +25,7 @@ use tokio::sync::watch;
 use crate::host_copies::RestoredAdmission;
 use crate::host_watch::collect;
 use copied::{Copied, TICK, fit};
+use parameters::Parameters;
 use quotas::HostQuotas;
 use services::Services;
 use watches::Watches;
@@ -29,7 +33,7 @@ use watches::Watches;
 pub(crate) use copied::CopiesToKeep;
 
 /// Names of all copies in the store.
-pub(crate) const COPIES: [&str; 2] = [CONFIGURATIONS, quotas::NAME];
+pub(crate) const COPIES: [&str; 3] = [CONFIGURATIONS, quotas::NAME, parameters::NAME];
 
 /// Name of the copies of webhook configurations, policies and bindings.
 const CONFIGURATIONS: &str = "admission";
@@ -37,7 +41,7 @@ const CONFIGURATIONS: &str = "admission";
 /// Maximum size of the copies of configurations. A host with more is not copied any more. Unit: bytes.
 const MOST: usize = 16 * 1024 * 1024;
 
-/// Configurations and quotas of the host. Clones share them.
+/// Configurations of the host with their parameters, and quotas. Clones share them.
 #[derive(Clone)]
 pub(crate) struct HostAdmission(Arc<Shared>);
 
@@ -45,6 +49,7 @@ struct Shared {
     health: HostHealth,
     client: Client,
     configurations: Copied<Arc<HostConfigurations>>,
+    parameters: Parameters,
     quotas: HostQuotas,
     services: Services,
     /// Notified after each change of the configurations.
@@ -68,6 +73,7 @@ impl HostAdmission {
         Self(Arc::new(Shared {
             client: connection.watching(),
             configurations: Copied::new(CONFIGURATIONS, health.clone(), changes.clone(), compute),
+            parameters: Parameters::new(health.clone(), changes.clone()),
             quotas: HostQuotas::new(registry, health.clone(), changes.clone()),
             services: Services::default(),
             configured: watch::Sender::new(0),
@@ -87,8 +93,8 @@ impl HostAdmission {
     }
 
     /// Returns all copies, as they are kept.
-    pub(crate) fn to_keep(&self) -> [CopiesToKeep; 2] {
-        [self.0.configurations.to_keep(), self.0.quotas.to_keep()]
+    pub(crate) fn to_keep(&self) -> [CopiesToKeep; 3] {
+        [self.0.configurations.to_keep(), self.0.quotas.to_keep(), self.0.parameters.to_keep()]
     }
 
     /// Returns a receiver that is notified after each change of the configurations.
@@ -102,45 +108,49 @@ impl HostAdmission {
     }
 
     /// Returns what people see of the copies.
-    pub(crate) fn facts(&self) -> [MirrorFacts; 2] {
+    pub(crate) fn facts(&self) -> [MirrorFacts; 3] {
         let left_out = self.configurations().map(|all| all.left_out.clone()).unwrap_or_default();
-        [MirrorFacts { left_out, ..self.0.configurations.facts() }, self.0.quotas.facts()]
+        let configurations = MirrorFacts { left_out, ..self.0.configurations.facts() };
+        [configurations, self.0.quotas.facts(), self.0.parameters.facts()]
     }
 
     /// Applies copies of an earlier process.
     pub(crate) fn restore(&self, restored: RestoredAdmission) {
         let RestoredAdmission { name, objects, contact } = restored;
         match name {
-            CONFIGURATIONS => {
-                if self.0.configurations.restore(objects, contact) {
-                    self.configure();
-                }
-            }
+            CONFIGURATIONS => self.configure(self.0.configurations.restore(objects, contact)),
             quotas::NAME => self.0.quotas.restore(objects, contact),
+            parameters::NAME => self.0.parameters.restore(objects, contact),
             _ => {}
         }
     }
 
-    /// Lets new configurations apply.
-    fn configure(&self) {
-        let Some(configurations) = self.configurations() else { return };
+    /// Lets configurations apply, if they are new.
+    fn configure(&self, are_new: bool) {
+        let Some(configurations) = self.configurations().filter(|_| are_new) else { return };
         tracing::info!(
             applied = configurations.applied.len(),
             left_out = configurations.left_out.len(),
             "the admission configurations of the host cluster are read"
         );
         self.0.services.want(configurations.services());
+        self.0.parameters.want(configurations.parameters());
         self.0.configured.send_modify(|count| *count += 1);
     }
 
     /// Follows the host. Never returns.
     pub(crate) async fn follow(&self) {
-        let Shared { health, client, quotas, services, .. } = &*self.0;
+        let Shared { health, client, parameters, quotas, services, .. } = &*self.0;
         tokio::join!(
             health.while_reachable(|| async {
                 // Answers before that are no copies.
                 health.up().await;
-                tokio::join!(self.follow_configurations(), services.follow(client), quotas.follow(client));
+                tokio::join!(
+                    self.follow_configurations(),
+                    services.follow(client),
+                    parameters.follow(client),
+                    quotas.follow(client),
+                );
             }),
             self.tick(),
         );
@@ -160,9 +170,7 @@ impl HostAdmission {
     /// Applies the configurations of the host, if they fit.
     fn apply(&self, copies: HashMap<String, Value>) -> bool {
         let fits = fit("admission configurations", &copies, MOST);
-        if fits && self.0.configurations.set(copies) {
-            self.configure();
-        }
+        self.configure(fits && self.0.configurations.set(copies));
         fits
     }
 
@@ -170,6 +178,7 @@ impl HostAdmission {
         loop {
             self.0.configurations.note_age();
             self.0.quotas.note_age();
+            self.0.parameters.note_age();
             if self.0.health.age().is_zero() {
                 self.0.services.synchronized();
             }
@@ -191,6 +200,11 @@ impl HostCluster for HostAdmission {
     async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
         let has_answers = self.0.health.age().is_zero();
         self.0.services.addresses(service, has_answers).await
+    }
+
+    async fn parameters(&self, wanted: &HostParameters, namespace: &str) -> Result<Vec<Arc<Value>>, String> {
+        let has_answers = self.0.health.age().is_zero();
+        self.0.parameters.of(wanted, namespace, has_answers).await
     }
 }
 

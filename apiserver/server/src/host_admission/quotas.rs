@@ -25,7 +25,7 @@ use crate::host_watch::{self, Progress, Watched, collect};
 /// Name of the copies.
 pub(super) const NAME: &str = "quotas";
 
-const QUOTAS: Watched = Watched { what: "ResourceQuotas", may_be_unknown: false };
+const QUOTAS: Watched = Watched { what: "ResourceQuotas", may_be_unknown: false, flag: "--mirror" };
 
 /// Maximum size of the copies. A host with more is not copied any more. Unit: bytes.
 const MOST: usize = 16 * 1024 * 1024;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::host_watch::{self, Changes, Progress, Watched};
 
 /// A host that is older than a kind has none of its objects.
-const CONFIGURATIONS: Watched = Watched { what: "admission configurations", may_be_unknown: true };
+const CONFIGURATIONS: Watched =
+    Watched { what: "admission configurations", may_be_unknown: true, flag: "--mirror" };
 
 /// Watches of all kinds.
 pub(super) struct Watches(Vec<OfKind>);

@@ -113,7 +113,7 @@ async fn quotas_of_the_host_limit_its_kinds_also_while_it_is_down() {
     let through_host = capstan.client_of(front_proxy.identity(data.path()));
     let refused = create(&through_host, "third").await;
     assert!(refused.code == 403 && message(&refused).ends_with(EXCEEDED), "{}", refused.text());
-    scale(&user).await;
+    scale(&capstan.client()).await;
     // The host's quota of ConfigMaps means its own.
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}});
     send(&capstan.client(), "POST", "/api/v1/namespaces/team/configmaps", &map, 201).await;
