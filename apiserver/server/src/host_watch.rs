@@ -33,6 +33,10 @@ pub(crate) struct Progress {
     is_read: AtomicBool,
     /// True while the watch goes on.
     is_current: AtomicBool,
+    /// True once the host has listed objects.
+    is_listed: AtomicBool,
+    /// True if the host does not know the kind in its last answer.
+    is_unknown: AtomicBool,
     /// First and last refusal since the watch went on.
     refusals: Mutex<Option<(Instant, Instant)>>,
 }
@@ -44,6 +48,16 @@ impl Progress {
 
     pub(crate) fn is_current(&self) -> bool {
         self.is_current.load(Ordering::Acquire)
+    }
+
+    /// Returns true once the host has listed objects. Before that, it may be too old for the kind.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.is_listed.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the host does not know the kind in its last answer.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.is_unknown.load(Ordering::Acquire)
     }
 
     /// Returns true if the host refuses to show the objects.
@@ -62,6 +76,14 @@ impl Progress {
     }
 
     fn has_all(&self) {
+        self.is_unknown.store(false, Ordering::Release);
+        self.is_listed.store(true, Ordering::Release);
+        self.is_read.store(true, Ordering::Release);
+        self.goes_on();
+    }
+
+    fn has_no_such_kind(&self) {
+        self.is_unknown.store(true, Ordering::Release);
         self.is_read.store(true, Ordering::Release);
         self.goes_on();
     }
@@ -159,7 +181,9 @@ fn progressing<K: Send + 'static>(
             Ok(Event::InitDone) => progress.has_all(),
             Ok(Event::Apply(_) | Event::Delete(_)) => progress.goes_on(),
             Ok(Event::Init | Event::InitApply(_)) => {}
-            Err(error) if watched.may_be_unknown && code(&error) == Some(404) => progress.has_all(),
+            Err(error) if watched.may_be_unknown && code(&error) == Some(404) => {
+                progress.has_no_such_kind();
+            }
             Err(error) => {
                 progress.fails(&error);
                 tracing::warn!(
