@@ -1,12 +1,15 @@
 //! Watches of objects of the host cluster, each with its progress: copies are as young as the watches behind them.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::Store;
@@ -142,7 +145,7 @@ where
     K::DynamicType: Eq + Hash + Clone + Send + Sync,
 {
     let store = writer.as_reader();
-    let events = watcher(api, config).default_backoff().modify(strip).reflect(writer);
+    let events = listing_anew(api, config).default_backoff().modify(strip).reflect(writer);
     (store, progressing(events, watched, progress))
 }
 
@@ -157,9 +160,26 @@ pub(crate) fn events<K>(
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = watcher(api, config).default_backoff();
+    let events = listing_anew(api, config).default_backoff();
     let events = events.inspect(move |event| event.iter().for_each(&mut apply));
     progressing(events, watched, progress)
+}
+
+/// Watches objects, and lists them anew after each error. A watch that merely goes on after an error has no event that says
+/// so until the next change, and a copy would get older although it has all changes.
+fn listing_anew<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let begin = move || watcher(api.clone(), config.clone()).boxed();
+    stream::unfold((begin(), begin), |(mut events, begin)| async move {
+        let event = events.next().await?;
+        let events = if event.is_err() { begin() } else { events };
+        Some((event, (events, begin)))
+    })
 }
 
 /// Removes what decides nothing: a copy is written to the store when it changes.
