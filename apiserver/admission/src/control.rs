@@ -134,6 +134,13 @@ impl RequestAdmission for Early {
         self.ready().await?.validate(write, object).await
     }
 
+    async fn bypassed(&self, what: &str, name: &str, why: &str, place: &str) -> bool {
+        match self.ready().await {
+            Ok(ready) => ready.bypassed(what, name, why, place).await,
+            Err(_) => false,
+        }
+    }
+
     fn warn(&self, warning: String) {
         if let Some(ready) = self.ready.get() {
             ready.warn(warning);

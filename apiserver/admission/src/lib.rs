@@ -17,7 +17,7 @@ mod webhooks;
 
 pub use control::Admission;
 pub use files::{STATIC_SUFFIX, read_directory};
-pub use host::{HostCluster, HostConfigurations, HostContact, HostService};
+pub use host::{HostCluster, HostConfigurations, HostContact, HostParameters, HostService};
 pub use snapshot::{Configurations, HostPart, Joined};
 pub use webhooks::Clients;
 

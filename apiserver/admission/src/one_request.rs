@@ -13,7 +13,7 @@ use apiserver_trace::{Kind, Span};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::host::{self, HostCluster, HostContact};
+use crate::host::{HostCluster, HostContact};
 use crate::policies;
 use crate::rounds::Rounds;
 use crate::snapshot::{Configurations, Source};
@@ -68,6 +68,17 @@ impl RequestAdmission for OneRequest {
         self.require_host(write).await?;
         policies::validate(self, &self.configurations.policies, write, object).await?;
         webhooks::validate(self, &self.configurations.validating, write, object).await
+    }
+
+    async fn bypassed(&self, what: &str, name: &str, why: &str, place: &str) -> bool {
+        if self.request.permissions.require(BYPASS).await.is_err() {
+            return false;
+        }
+        self.annotate(format!("bypassed.{what}.admission.capstan.dev/{place}"), name.to_owned());
+        self.warn(format!(
+            "{why}; the write passed it by your permission to bypass admissionwebhooks.capstan.dev"
+        ));
+        true
     }
 
     fn warn(&self, warning: String) {
@@ -210,7 +221,7 @@ impl OneRequest {
         Ok(Some(answer))
     }
 
-    fn host(&self) -> Option<&dyn HostCluster> {
+    pub(crate) fn host(&self) -> Option<&dyn HostCluster> {
         self.configurations.host.as_deref()
     }
 
@@ -229,7 +240,7 @@ impl OneRequest {
         let contact = self.host().filter(|_| source == Source::Host).map(HostCluster::contact);
         let Some(HostContact::Unusable(why)) = contact else { return Ok(true) };
         let why = format!("admission {what} {name:?} of the host cluster cannot decide: {why}");
-        if self.bypassed(what, name, &why, place).await { Ok(false) } else { Err(host::silent(why)) }
+        if self.bypassed(what, name, &why, place).await { Ok(false) } else { Err(ApiError::silent_host(why)) }
     }
 
     /// Lets a write wait for a host whose configurations have never been read. While that host does not answer, it has
@@ -254,18 +265,5 @@ impl OneRequest {
         Err(ApiError::unavailable(format!(
             "{why}; nothing was changed. See host.admission in docs/configuration.md"
         )))
-    }
-
-    /// Returns true if the user may pass configurations that cannot be used, and records it. `what` is the sort of the
-    /// configuration, and `name` its name.
-    async fn bypassed(&self, what: &str, name: &str, why: &str, place: &str) -> bool {
-        if self.request.permissions.require(BYPASS).await.is_err() {
-            return false;
-        }
-        self.annotate(format!("bypassed.{what}.admission.capstan.dev/{place}"), name.to_owned());
-        self.warn(format!(
-            "{why}; the write passed it by your permission to bypass admissionwebhooks.capstan.dev"
-        ));
-        true
     }
 }

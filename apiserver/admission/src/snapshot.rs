@@ -107,7 +107,7 @@ impl Configurations {
 
     /// Returns true if no configuration can apply to writes of this resource.
     pub(crate) fn spares(&self, group: &str, resource: &str) -> bool {
-        if self.is_host_unread {
+        if self.is_host_in_doubt() {
             return false;
         }
         let hooks = self.mutating.iter().chain(&self.validating);
@@ -117,10 +117,16 @@ impl Configurations {
 
     /// Returns true if there are no configurations.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_host_unread
+        !self.is_host_in_doubt()
             && self.mutating.is_empty()
             && self.validating.is_empty()
             && self.bases().next().is_none()
+    }
+
+    /// Returns true if the host may have configurations or quotas that cannot decide. The audit event of a client that
+    /// passes them must say so.
+    fn is_host_in_doubt(&self) -> bool {
+        self.is_host_unread || self.host.as_ref().is_some_and(|host| !host.can_quotas_decide())
     }
 
     /// Returns the common parts of all policies.
@@ -141,11 +147,11 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::{HostContact, HostService};
+    use crate::host::{HostContact, HostParameters, HostService};
 
-    /// Host that is up, and has no Services.
+    /// Host that is up, and has no Services. The value is true if its quotas can decide.
     #[derive(Debug)]
-    struct Bare;
+    struct Bare(bool);
 
     #[async_trait]
     impl HostCluster for Bare {
@@ -153,13 +159,25 @@ pub(crate) mod tests {
             HostContact::Up
         }
 
+        fn can_quotas_decide(&self) -> bool {
+            self.0
+        }
+
         async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
             Err(format!("{service} is missing"))
+        }
+
+        async fn parameters(&self, wanted: &HostParameters, _: &str) -> Result<Vec<Arc<Value>>, String> {
+            Err(format!("{wanted} is missing"))
         }
     }
 
     fn join(own: &[Value], host: Option<&[Value]>) -> Configurations {
-        let cluster: Arc<dyn HostCluster> = Arc::new(Bare);
+        join_with(Bare(true), own, host)
+    }
+
+    fn join_with(cluster: Bare, own: &[Value], host: Option<&[Value]>) -> Configurations {
+        let cluster: Arc<dyn HostCluster> = Arc::new(cluster);
         let host = HostPart { cluster: &cluster, applied: host };
         let joined = Joined { objects: own, host: Some(host), ..Joined::default() };
         Configurations::join(joined, &Clients::default())
@@ -229,9 +247,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_the_configurations_of_the_host_no_write_is_spared() {
-        let unread = join(&[], None);
-        assert!(!unread.is_empty() && !unread.spares("toys.example.com", "gadgets"));
+    fn without_the_configurations_and_quotas_of_the_host_no_write_is_spared() {
+        for unread in [join(&[], None), join_with(Bare(false), &[], Some(&[]))] {
+            assert!(!unread.is_empty() && !unread.spares("toys.example.com", "gadgets"));
+        }
         let read = join(&[], Some(&[]));
         assert!(read.is_empty() && read.spares("toys.example.com", "gadgets"));
     }

@@ -5,6 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::policy_parameters::{self, PolicyParameters};
+
 /// Priority of groups, above the 1000 of CRDs: Capstan's come first if both exist.
 const GROUP_PRIORITY: i32 = 1100;
 
@@ -41,10 +43,13 @@ pub struct Options {
     pub user: String,
     /// CRD objects that are published as metadata. They serve no requests.
     pub definitions: Vec<Value>,
-    /// True if Capstan mirrors the roles, bindings, service accounts, token keys and admission configurations of the host.
+    /// True if Capstan mirrors the roles, bindings, service accounts, token keys, admission configurations and quotas of the
+    /// host.
     pub mirror: bool,
     /// True if all objects with a namespace must be in that of the Service, as clusterctl requires.
     pub one_namespace: bool,
+    /// ConfigMaps that Capstan may read for policies.
+    pub policy_parameters: Vec<PolicyParameters>,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -110,6 +115,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     if options.mirror {
         objects.extend(of_mirror(&subjects));
     }
+    objects.extend(policy_parameters::access(&options.policy_parameters, &subjects, &READ));
     objects.extend(roles(hosted));
     objects
 }
@@ -140,7 +146,7 @@ fn of_mirror(subjects: &Value) -> [Value; 2] {
     let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
     let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
         {"apiGroups": [rbac], "resources": kinds, "verbs": READ},
-        {"apiGroups": [""], "resources": ["serviceaccounts", "services"], "verbs": READ},
+        {"apiGroups": [""], "resources": ["resourcequotas", "serviceaccounts", "services"], "verbs": READ},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
         {"apiGroups": ["admissionregistration.k8s.io"], "resources": ADMISSION, "verbs": READ},
         {"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}]});

@@ -121,6 +121,10 @@ pub trait RequestAdmission: Send + Sync + std::fmt::Debug {
     /// As [`RequestAdmission::mutate`].
     async fn validate(&self, write: AdmittedWrite<'_>, object: Option<&Value>) -> ApiResult<()>;
 
+    /// Returns true if the client may pass a configuration that cannot decide, and records it. `what` is the sort of the
+    /// configuration, `name` its name, and `place` the end of the key of the audit annotation.
+    async fn bypassed(&self, what: &str, name: &str, why: &str, place: &str) -> bool;
+
     /// Adds a warning for the client.
     fn warn(&self, warning: String);
 

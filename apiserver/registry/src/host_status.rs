@@ -152,6 +152,8 @@ fn mirror() -> Value {
             "lastSyncTime": time("Last time at which the copy had all changes."),
             "leftOut": {"type": "array", "x-kubernetes-list-type": "set", "items": text("Kind and name, as Kind/name."),
                 "description": "Objects that are copied and have no effect: webhooks of providers that Capstan replaces."},
+            "unread": {"type": "array", "x-kubernetes-list-type": "set", "items": text("Reference, and the reason."),
+                "description": "Parameters of policies that should be copied and cannot be read."},
         }),
     )
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver_cli::{ConnectionArguments, DescribeCommand, HostStatusArguments, LoginCommand};
+use apiserver_host::PolicyParameters;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
@@ -310,7 +311,7 @@ pub(crate) struct ManifestsArguments {
     /// Kubeconfig of the host cluster, to find the API groups that it already serves
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks and admission policies
+    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks, admission policies and quotas
     ///
     /// The settings host.permissions: mirror and host.admission: mirror need this.
     #[arg(long)]
@@ -318,6 +319,12 @@ pub(crate) struct ManifestsArguments {
     /// Write the objects to this directory, as providers for `clusterctl init`, instead of printing them
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) providers: Option<PathBuf>,
+    /// ConfigMaps of the host that its admission policies have as parameters, for host.admission: mirror
+    ///
+    /// team permits all ConfigMaps of the namespace team, team/limits one of them, and '*/limits' those of this name in
+    /// all namespaces. A binding with a selector needs all of a namespace, and one without a namespace those of all.
+    #[arg(long, value_name = "NAMESPACE[/NAME]", num_args = 1.., requires = "mirror")]
+    pub(crate) policy_parameters: Vec<PolicyParameters>,
 }
 
 #[derive(Debug, Default, Args)]

@@ -11,6 +11,7 @@ use apiserver_host::{
     Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin,
     HostSecrets, HostTokens, HostUserCertificates, MirroredAuthorizer, Prober,
 };
+use apiserver_machinery::quota::QuotaSource;
 use apiserver_machinery::resource::Registry as ObjectKinds;
 use apiserver_machinery::store::NamespaceSource;
 use apiserver_registry::{HostStatusSource, with_host_status};
@@ -78,11 +79,12 @@ async fn patiently<T, F: Future<Output = anyhow::Result<T>>>(read: impl Fn() -> 
 }
 
 impl Host {
-    /// Connects to the configured host; `None` when there is none.
+    /// Connects to the configured host; `None` when there is none. `kinds` are those that are served here.
     pub(crate) async fn connect(
         configuration: &ServerConfiguration,
         metrics: &mut Registry,
         copies: HostCopies,
+        kinds: &ObjectKinds,
     ) -> anyhow::Result<Option<Self>> {
         let Some(host) = &configuration.host else { return Ok(None) };
         let connection = HostConnection::open(&host.kubeconfig, HostMetrics::registered(metrics)).await?;
@@ -93,7 +95,7 @@ impl Host {
         let mirror = host
             .is_mirrored()
             .then(|| Mirroring::new(&connection, Arc::clone(&authorizer), copies.clone(), &host.mirror));
-        let admission = host.mirrors_admission().then(|| HostAdmission::new(&connection));
+        let admission = host.mirrors_admission().then(|| HostAdmission::new(&connection, kinds.clone()));
         let proxy = watch::Sender::new(FrontProxy::unknown());
         let observer = HostObserver::new(
             connection.clone(),
@@ -162,8 +164,10 @@ impl Host {
             mirror.restore(patiently(|| self.copies.restore_mirror()).await);
         }
         if let Some(admission) = &self.admission {
-            let (copies, contact) = patiently(|| self.copies.restore_admission()).await;
-            admission.restore(copies, contact);
+            patiently(|| self.copies.restore_admission())
+                .await
+                .into_iter()
+                .for_each(|restored| admission.restore(restored));
         }
         self.is_restored.store(true, Ordering::Release);
         if let Some(uid) = restored.uid {
@@ -264,6 +268,12 @@ impl Host {
     /// Returns the admission configurations of the host, if they apply.
     pub(crate) fn admission(&self) -> Option<HostAdmission> {
         self.admission.clone()
+    }
+
+    /// Returns the source of the host's quotas, if they apply.
+    pub(crate) fn quotas(&self) -> Option<Arc<dyn QuotaSource>> {
+        let source: Arc<dyn QuotaSource> = Arc::new(self.admission()?);
+        Some(source)
     }
 
     /// Returns the authorizer of the direct endpoint. It refuses credentials to tokens that the host has not verified.

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use storage_contract::Store;
 
+pub(crate) use admission::RestoredAdmission;
 pub(crate) use keeper::{Originals, keep};
 pub(crate) use mirror::RestoredMirror;
 pub(crate) use secrets::StoredSecrets;

@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
         mirror: arguments.mirror,
         one_namespace: arguments.providers.is_some(),
+        policy_parameters: arguments.policy_parameters.clone(),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {

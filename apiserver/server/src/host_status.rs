@@ -72,7 +72,7 @@ impl HostObserver {
             all.push(mirror.copies("service-accounts", mirroring.accounts().len()));
             all.push(mirroring.keys().copies());
         }
-        all.extend(self.admission.as_ref().map(HostAdmission::facts));
+        all.extend(self.admission.iter().flat_map(HostAdmission::facts));
         all
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::parameters::HostParameters;
 use crate::value::text;
 
 /// Port of a Service whose reference names none.
@@ -62,9 +64,18 @@ pub trait HostCluster: fmt::Debug + Send + Sync {
     /// Returns what is known about the host now.
     fn contact(&self) -> HostContact;
 
+    /// Returns true if the quotas of the host can decide about writes.
+    fn can_quotas_decide(&self) -> bool;
+
     /// Returns the addresses behind a port of a Service, with the ports of the servers.
     ///
     /// # Errors
     /// The text says why there are none.
     async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String>;
+
+    /// Returns the ConfigMaps of a reference that are in this namespace.
+    ///
+    /// # Errors
+    /// The text says why they are not known.
+    async fn parameters(&self, wanted: &HostParameters, namespace: &str) -> Result<Vec<Arc<Value>>, String>;
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use apiserver_machinery::object;
 use serde_json::Value;
 
+use super::parameters::{self, HostParameters};
 use crate::KINDS;
 use crate::value::{entries, text};
 
@@ -31,6 +32,11 @@ impl HostConfigurations {
         let hooks = self.applied.iter().flat_map(|it| entries(it, "webhooks"));
         let references = hooks.filter_map(|hook| hook.pointer("/clientConfig/service"));
         references.map(|it| (text(it, "namespace").to_owned(), text(it, "name").to_owned())).collect()
+    }
+
+    /// Returns the references of bindings to ConfigMaps of the host, sorted.
+    pub fn parameters(&self) -> BTreeSet<HostParameters> {
+        parameters::references(&self.applied)
     }
 
     /// Divides the objects of the host. Objects that are no configurations are dropped.

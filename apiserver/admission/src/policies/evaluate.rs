@@ -75,7 +75,7 @@ async fn evaluate(
         let all = match is_bound {
             Ok(false) => continue,
             Ok(true) if !decides(admission, &policy.base, binding).await? => continue,
-            Ok(true) => params::collect(subject.store, &policy.base, binding, subject.write.namespace).await,
+            Ok(true) => params::collect(admission, &policy.base, binding, subject.write.namespace).await,
             Err(why) => Err(why),
         };
         let all = match all {
@@ -87,7 +87,7 @@ async fn evaluate(
         };
         let inputs = inputs(admission, subject, &matched).await?;
         for one in all {
-            let inputs = inputs.with_params(one.as_ref());
+            let inputs = inputs.with_params(one.as_deref());
             let outcome = loop {
                 let outcome = decide(policy, &inputs);
                 if !admission.answer_open_questions().await {

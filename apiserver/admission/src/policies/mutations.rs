@@ -129,7 +129,7 @@ async fn evaluate(
         let params = match is_bound {
             Ok(false) => continue,
             Ok(true) if !decides(admission, base, binding).await? => continue,
-            Ok(true) => params::collect(store, base, binding, write.namespace).await,
+            Ok(true) => params::collect(admission, base, binding, write.namespace).await,
             Err(why) => Err(why),
         };
         let params = match params {
@@ -142,7 +142,7 @@ async fn evaluate(
         for one in params {
             is_called = true;
             let subject = Subject { store, write, object: object.as_ref() };
-            match change(admission, policy, subject, &matched, one.as_ref()).await? {
+            match change(admission, policy, subject, &matched, one.as_deref()).await? {
                 Ok(Some(changed)) => *object = Some(changed),
                 Ok(None) => {}
                 Err(why) => failed(policy, Some(&binding.name), subject, &why)?,

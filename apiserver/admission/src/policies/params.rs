@@ -1,4 +1,6 @@
-//! Parameters of a policy: objects of the kinds that this server has.
+//! Parameters of a policy: objects of the kinds that this server has, and ConfigMaps of the host cluster.
+
+use std::sync::Arc;
 
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::FieldSelector;
@@ -6,6 +8,8 @@ use apiserver_machinery::store::{Freshness, Kind, ListRequest, ObjectStore, Revi
 use serde_json::Value;
 
 use super::compile::{Base, Binding, ParamKind, ParamRef};
+use crate::host::{HostCluster, HostParameters, is_config_map};
+use crate::one_request::OneRequest;
 use crate::snapshot::Source;
 
 /// Returns the parameters for a request in a namespace. Each of them is evaluated by itself; `None` is an evaluation
@@ -14,26 +18,54 @@ use crate::snapshot::Source;
 /// # Errors
 /// The reason why the binding cannot be evaluated.
 pub(super) async fn collect(
-    store: &ObjectStore,
+    admission: &OneRequest,
     base: &Base,
     binding: &Binding,
     namespace: &str,
-) -> Result<Vec<Option<Value>>, String> {
+) -> Result<Vec<Option<Arc<Value>>>, String> {
     let (Some(of), Some(reference)) = (&base.param_kind, &binding.params) else { return Ok(vec![None]) };
+    let found = if base.source == Source::Host && is_config_map((&of.0, &of.1, &of.2)) {
+        of_host(admission.host(), reference, namespace).await?
+    } else {
+        stored(admission.store(), (of, base.source), reference, namespace).await?
+    };
+    if found.is_empty() && reference.must_exist {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+    }
+    Ok(found.into_iter().map(Some).collect())
+}
+
+/// Returns ConfigMaps of the host. One of the direct endpoint is none of the host, even if both have the same name: its
+/// writer could change the rules of the host.
+async fn of_host(
+    host: Option<&dyn HostCluster>,
+    reference: &ParamRef,
+    namespace: &str,
+) -> Result<Vec<Arc<Value>>, String> {
+    let host = host.ok_or("there is no host cluster")?;
+    let namespace = namespace_of(true, reference, namespace)?;
+    let selector = reference.selector.as_ref().map_err(Clone::clone)?;
+    host.parameters(&HostParameters::new(&reference.namespace, &reference.name, selector), namespace).await
+}
+
+/// Returns objects of a kind that is served here.
+async fn stored(
+    store: &ObjectStore,
+    (of, source): (&ParamKind, Source),
+    reference: &ParamRef,
+    namespace: &str,
+) -> Result<Vec<Arc<Value>>, String> {
     let found = store.registry().resources().iter().find(|it| is_of(it, of));
-    let resource = usable(found.map(AsRef::as_ref), of, base.source)?;
+    let resource = usable(found.map(AsRef::as_ref), of, source)?;
     // Objects are read in their stored version, and converted.
     let kind = store.kind_of(&resource.group, &resource.plural).ok_or_else(|| unknown(of))?;
-    let namespace = namespace_of(resource, reference, namespace)?;
+    let namespace = namespace_of(resource.namespaced, reference, namespace)?;
     let found = if reference.name.is_empty() {
         selected(store, kind, namespace, reference).await?
     } else {
         named(store, kind, namespace, &reference.name).await?
     };
-    if found.is_empty() && reference.must_exist {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
-    }
-    found.into_iter().map(|object| in_version(resource, object).map(Some)).collect()
+    found.into_iter().map(|object| in_version(resource, object).map(Arc::new)).collect()
 }
 
 fn is_of(resource: &Resource, of: &ParamKind) -> bool {
@@ -44,8 +76,7 @@ fn unknown(of: &ParamKind) -> String {
     format!("paramKind {}/{}, Kind={} is not served here", of.0, of.1, of.2)
 }
 
-/// Returns the resource of the parameters. A ConfigMap of the direct endpoint is none of the host cluster, even if both
-/// have the same name: its writer could change the rules of the host.
+/// Returns the resource of the parameters. Policies of the host see the kinds that the host serves through Capstan.
 fn usable<'a>(found: Option<&'a Resource>, of: &ParamKind, source: Source) -> Result<&'a Resource, String> {
     let resource = found.ok_or_else(|| unknown(of))?;
     if source.governs(resource) {
@@ -55,11 +86,11 @@ fn usable<'a>(found: Option<&'a Resource>, of: &ParamKind, source: Source) -> Re
 }
 
 fn namespace_of<'a>(
-    resource: &Resource,
+    is_namespaced: bool,
     reference: &'a ParamRef,
     of_request: &'a str,
 ) -> Result<&'a str, String> {
-    match (resource.namespaced, reference.namespace.as_str(), of_request) {
+    match (is_namespaced, reference.namespace.as_str(), of_request) {
         (false, "", _) => Ok(""),
         (false, ..) => {
             Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned())

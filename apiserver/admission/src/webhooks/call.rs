@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::hook::{Due, Hook};
-use crate::host::{self, HostCluster, HostContact};
+use crate::host::{HostCluster, HostContact};
 use crate::snapshot::Source;
 
 /// Largest answer that is read. Unit: bytes.
@@ -54,7 +54,7 @@ impl CallError {
     pub(crate) fn response(&self) -> ApiError {
         if self.is_outage {
             let remedy = "or give yourself the permission to bypass admissionwebhooks.capstan.dev";
-            return host::silent(format!(
+            return ApiError::silent_host(format!(
                 "{self}. The host cluster does not answer: wait until it does, {remedy}"
             ));
         }

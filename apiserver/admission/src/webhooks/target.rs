@@ -52,12 +52,13 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::Arc;
 
     use async_trait::async_trait;
     use serde_json::json;
 
     use super::*;
-    use crate::host::HostContact;
+    use crate::host::{HostContact, HostParameters};
 
     #[derive(Debug)]
     struct OneService;
@@ -68,11 +69,19 @@ mod tests {
             HostContact::Up
         }
 
+        fn can_quotas_decide(&self) -> bool {
+            true
+        }
+
         async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
             match service.name.as_str() {
                 "gate" => Ok(vec![([192, 0, 2, 1], 9443).into()]),
                 _ => Err(format!("{service} does not exist")),
             }
+        }
+
+        async fn parameters(&self, wanted: &HostParameters, _: &str) -> Result<Vec<Arc<Value>>, String> {
+            Err(format!("{wanted} is missing"))
         }
     }
 

@@ -90,13 +90,17 @@ fn text(object: &Value, now: Timestamp) -> String {
             [word(&it["kind"]), word(&it["objects"]), oldest, word(&it["refused"])]
         })),
     ];
-    let left_out =
-        status["mirrors"].as_array().into_iter().flatten().filter_map(|it| it["leftOut"].as_array());
-    let left_out: Vec<[String; 1]> = left_out.flatten().map(|name| [word(name)]).collect();
-    let left_out =
-        if left_out.is_empty() { String::new() } else { format!("WITHOUT EFFECT\n{}", table(&left_out)) };
-    let shown: Vec<String> = tables.into_iter().chain([left_out]).filter(|table| !table.is_empty()).collect();
+    let lists = [("WITHOUT EFFECT", "leftOut"), ("NOT READ", "unread")];
+    let lists = lists.map(|(title, field)| list(title, &status["mirrors"], field));
+    let shown: Vec<String> = tables.into_iter().chain(lists).filter(|table| !table.is_empty()).collect();
     shown.join("\n")
+}
+
+/// Returns the texts of a field of all items below a title; nothing without texts.
+fn list(title: &str, items: &Value, field: &str) -> String {
+    let texts = items.as_array().into_iter().flatten().filter_map(|it| it[field].as_array());
+    let texts: Vec<[String; 1]> = texts.flatten().map(|text| [word(text)]).collect();
+    if texts.is_empty() { String::new() } else { format!("{title}\n{}", table(&texts)) }
 }
 
 fn none() -> String {
@@ -161,7 +165,8 @@ mod tests {
             "lastContactTime": "2025-12-31T23:00:00Z", "pinnedUID": "u1",
             "conditions": [{"type": "Reachable", "status": "False", "reason": "Down", "message": "it is down"}],
             "mirrors": [{"name": "namespaces", "objects": 2, "ageSeconds": 4200, "boundSeconds": 604_800, "usable": true},
-                {"name": "token-keys", "objects": 0, "usable": false, "leftOut": ["ValidatingWebhookConfiguration/capi"]}],
+                {"name": "token-keys", "objects": 0, "usable": false, "leftOut": ["ValidatingWebhookConfiguration/capi"],
+                    "unread": ["ConfigMap team/limits: refused"]}],
             "outbox": []}});
         let text = text(&object, "2026-01-01T00:10:00Z".parse().unwrap());
         let expected = "\
@@ -181,6 +186,9 @@ token-keys  0        -    -      false
 
 WITHOUT EFFECT
 ValidatingWebhookConfiguration/capi
+
+NOT READ
+ConfigMap team/limits: refused
 ";
         assert_eq!(text, expected);
     }

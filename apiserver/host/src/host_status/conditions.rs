@@ -133,6 +133,18 @@ fn mirror_fresh(facts: &HostFacts) -> HostCondition {
                 format!("copies of the host cluster's data that are not used: {}", names.join(", ")),
             )
         }
+        None if facts.mirrors.iter().any(|mirror| !mirror.unread.is_empty()) => {
+            let unread: Vec<&str> =
+                facts.mirrors.iter().flat_map(|mirror| &mirror.unread).map(String::as_str).collect();
+            (
+                FALSE,
+                "Unread",
+                format!(
+                    "parameters of the host cluster's policies that cannot be read: {}. See `capstan host manifests --policy-parameters`",
+                    unread.join("; ")
+                ),
+            )
+        }
         None if facts.state == HostState::Up => (TRUE, "Followed", "all copies are followed".to_owned()),
         None => (TRUE, "WithinBounds", "all copies are younger than their bounds".to_owned()),
     };

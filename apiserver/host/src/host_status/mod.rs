@@ -32,12 +32,14 @@ pub struct MirrorFacts {
     pub is_closed: bool,
     /// Objects that are copied and have no effect, as `Kind/name`.
     pub left_out: Vec<String>,
+    /// Objects that should be copied and cannot be read, each with the reason.
+    pub unread: Vec<String>,
 }
 
 impl MirrorFacts {
     /// Creates the facts about a copy that is open.
     pub fn new(name: &'static str, objects: usize, age: Duration, bound: Option<Duration>) -> Self {
-        Self { name, objects, age, bound, is_closed: false, left_out: Vec::new() }
+        Self { name, objects, age, bound, is_closed: false, left_out: Vec::new(), unread: Vec::new() }
     }
 
     /// Returns the reason why the copy is not used; `None` if it is.
@@ -137,6 +139,7 @@ fn of_mirror(facts: &HostFacts, mirror: &MirrorFacts) -> Value {
             ("boundSeconds", mirror.bound.map(|bound| bound.as_secs().into())),
             ("lastSyncTime", facts.ago(mirror.age).map(|at| seconds(at).into())),
             ("leftOut", (!mirror.left_out.is_empty()).then(|| mirror.left_out.clone().into())),
+            ("unread", (!mirror.unread.is_empty()).then(|| mirror.unread.clone().into())),
         ],
     );
     shown

@@ -93,6 +93,13 @@ fn a_mirror_is_fresh_until_its_bound_and_one_without_a_bound_always() {
         let facts = HostFacts { mirrors: vec![mirror], ..facts(HostState::Up) };
         assert_eq!(condition(&facts, "MirrorFresh"), pair("False", reason));
     }
+    let unread = vec!["ConfigMap team/limits: refused".to_owned()];
+    let partial = MirrorFacts { unread, ..MirrorFacts::new("parameters", 0, Duration::ZERO, minute) };
+    let partial = HostFacts { mirrors: vec![partial], ..facts(HostState::Up) };
+    assert_eq!(condition(&partial, "MirrorFresh"), pair("False", "Unread"));
+    let shown = &host_status(&partial, &mut Transitions::default())["status"]["mirrors"][0];
+    assert_eq!(shown["unread"], json!(["ConfigMap team/limits: refused"]));
+    assert_eq!(shown["usable"], json!(true), "the others are used");
     assert_eq!(condition(&facts(HostState::Up), "MirrorFresh"), pair("True", "Followed"));
     let facts = HostFacts { mirrors: vec![never], ..facts(HostState::Up) };
     let shown = &host_status(&facts, &mut Transitions::default())["status"]["mirrors"][0];

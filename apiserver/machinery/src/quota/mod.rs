@@ -2,15 +2,17 @@
 
 mod amounts;
 mod quantity;
+mod source;
 mod tally;
 
 use serde_json::Value;
 
 use crate::object;
-use crate::resource::Resource;
+use crate::resource::{Registry, Resource};
 
 pub use amounts::Amounts;
 pub use quantity::{canonical, is_whole, whole};
+pub use source::{QuotaSource, SourceQuotas};
 pub use tally::QuotaOwner;
 pub(crate) use tally::{Tally, decisive, may_own, owner_kind, owners_first};
 
@@ -43,6 +45,15 @@ impl Quota {
         });
         let hard = object::at(object, "spec.hard").filter(|_| !has_scopes);
         Self { name: object::name(object).to_owned(), hard: hard.map(Amounts::of).unwrap_or_default() }
+    }
+
+    /// Returns the quota of a ResourceQuota of the host cluster, with its limits on the kinds that the host serves through
+    /// Capstan; `None` if it limits none of them. Its ConfigMaps are not those of the direct endpoint.
+    pub fn of_host(object: &Value, registry: &Registry) -> Option<Self> {
+        let Self { name, hard } = Self::of(object);
+        let kinds = registry.stored().iter().filter(|stored| stored.hosted && stored.namespaced);
+        let hard = hard.only(|name| kinds.clone().any(|stored| may_use(stored, name)));
+        (!hard.is_empty()).then_some(Self { name, hard })
     }
 
     /// Returns the reason to refuse a request, in upstream's words; `None` if the quota allows it.

@@ -1,5 +1,7 @@
 //! Label selectors: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>3`.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
@@ -22,6 +24,34 @@ enum Requirement {
 /// A parsed label selector. The empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::In(key, values) => match values.as_slice() {
+                [value] => write!(f, "{key}={value}"),
+                values => write!(f, "{key} in ({})", values.join(",")),
+            },
+            Self::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(",")),
+            Self::Exists(key) => f.write_str(key),
+            Self::Absent(key) => write!(f, "!{key}"),
+            Self::Greater(key, limit) => write!(f, "{key}>{limit}"),
+            Self::Less(key, limit) => write!(f, "{key}<{limit}"),
+        }
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// Writes the selector as a query has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for requirement in &self.0 {
+            write!(f, "{separator}{requirement}")?;
+            separator = ",";
+        }
+        Ok(())
+    }
+}
 
 impl LabelSelector {
     /// Parses a selector.
@@ -271,6 +301,16 @@ mod tests {
         }
         assert!(LabelSelector::of_object(None).unwrap().is_empty());
         assert!(LabelSelector::of_object(Some(&term("a", "Like", &[]))).unwrap_err().contains("Like"));
+    }
+
+    #[test]
+    fn a_selector_is_written_as_it_is_parsed() {
+        for text in ["", "a=b", "a=,b in (c,d),e notin (f),g,!h,i>3,j<4"] {
+            let selector = LabelSelector::parse(text).unwrap();
+            assert_eq!(selector.to_string(), text);
+        }
+        let labels = json!({"matchLabels": {"b": "c", "a": "b"}});
+        assert_eq!(LabelSelector::of_object(Some(&labels)).unwrap().to_string(), "a=b,b=c");
     }
 
     #[test]

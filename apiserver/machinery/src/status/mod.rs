@@ -122,6 +122,12 @@ impl ApiError {
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(5))
     }
 
+    /// A write about which the host cluster must decide, and cannot. Clients repeat it after 30 seconds, because outages
+    /// last.
+    pub fn silent_host(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(30))
+    }
+
     /// The server has not read its objects yet. A client must not conclude that an object does not exist.
     pub fn starting() -> Self {
         let message =

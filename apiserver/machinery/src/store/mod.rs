@@ -25,6 +25,7 @@ use crate::admission_control::RequestAdmission;
 use crate::encryption::Encryption;
 use crate::lock::Queues;
 use crate::object;
+use crate::quota::QuotaSource;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
@@ -91,6 +92,8 @@ pub struct ObjectStore {
     cache: Arc<Cache<CachedObject>>,
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
+    /// Source of quotas besides the store, if there is one.
+    quota_source: Option<Arc<dyn QuotaSource>>,
     field_managers: FieldManagers,
     own_writes: Arc<own_writes::OwnWrites>,
     remaining: remaining::Remaining,
@@ -118,7 +121,25 @@ impl ObjectStore {
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, supervisor, shutdown);
         let field_managers = FieldManagers::new(&registry);
         let (remaining, queues) = (remaining::Remaining::default(), Queues::default());
-        Self { registry, store, cache, encryption, namespaces, field_managers, own_writes, remaining, queues }
+        let quota_source = None;
+        Self {
+            registry,
+            store,
+            cache,
+            encryption,
+            namespaces,
+            quota_source,
+            field_managers,
+            own_writes,
+            remaining,
+            queues,
+        }
+    }
+
+    /// Adds a source of quotas.
+    #[must_use]
+    pub fn with_quotas(self, source: Arc<dyn QuotaSource>) -> Self {
+        Self { quota_source: Some(source), ..self }
     }
 
     /// Returns the registered kinds.

@@ -116,7 +116,7 @@ impl AdmissionConfigurations {
         let registry = server.registry().clone();
         let (objects, mut changes) = Objects::watch(server);
         let mut rereads = Rereads::every(files::POLL_INTERVAL);
-        let mut of_host = self.host.as_ref().map(HostAdmission::changes);
+        let mut of_host = self.host.as_ref().map(HostAdmission::configured);
         let mut last: Option<Instant> = None;
         loop {
             let is_due = tokio::select! {

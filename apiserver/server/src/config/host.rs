@@ -41,7 +41,7 @@ pub(crate) struct Host {
     /// Source of the permissions of the host's users while the host does not answer. Default: none.
     #[serde(default)]
     pub(crate) permissions: Permissions,
-    /// Use of the host's webhooks and admission policies. Default: `ignore`.
+    /// Use of the host's webhooks, admission policies and quotas. Default: `ignore`.
     #[serde(default)]
     pub(crate) admission: HostAdmission,
     /// Settings of the mirror of the permissions.

@@ -1,54 +1,60 @@
 //! Admission configurations of the host cluster, which apply to the kinds that the host serves through Capstan.
 
+mod copied;
 mod endpoints;
+mod held_maps;
+mod parameters;
+mod quotas;
+mod reference;
 mod services;
 mod watches;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use apiserver_admission::{HostCluster, HostConfigurations, HostContact, HostService};
-use apiserver_host::{Contact, HostConnection, HostHealth, HostState, MirrorFacts};
-use arc_swap::{ArcSwap, ArcSwapOption};
+use apiserver_admission::{HostCluster, HostConfigurations, HostContact, HostParameters, HostService};
+use apiserver_host::{HostConnection, HostHealth, MirrorFacts};
+use apiserver_machinery::quota::{QuotaSource, SourceQuotas};
+use apiserver_machinery::resource::Registry;
 use async_trait::async_trait;
-use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::host_mirror::Copies;
-use crate::host_watch::{OnEnd, collect};
+use crate::host_copies::RestoredAdmission;
+use crate::host_watch::collect;
+use copied::{Copied, TICK, fit};
+use parameters::Parameters;
+use quotas::HostQuotas;
 use services::Services;
 use watches::Watches;
 
-/// Longest age of configurations that decide. The host may have removed older ones long ago.
-const BOUND: Duration = Duration::from_hours(24);
+pub(crate) use copied::CopiesToKeep;
 
-/// Interval at which the age of the copies is noted.
-const TICK: Duration = Duration::from_secs(2);
+/// Names of all copies in the store.
+pub(crate) const COPIES: [&str; 3] = [CONFIGURATIONS, quotas::NAME, parameters::NAME];
 
-/// Maximum size of the copies. A host with more is not copied any more. Unit: bytes.
+/// Name of the copies of webhook configurations, policies and bindings.
+const CONFIGURATIONS: &str = "admission";
+
+/// Maximum size of the copies of configurations. A host with more is not copied any more. Unit: bytes.
 const MOST: usize = 16 * 1024 * 1024;
 
-/// Configurations of the host. Clones share them.
+/// Configurations of the host with their parameters, and quotas. Clones share them.
 #[derive(Clone)]
 pub(crate) struct HostAdmission(Arc<Shared>);
 
 struct Shared {
     health: HostHealth,
     client: Client,
-    /// Configurations; `None` if they have never been read.
-    configurations: ArcSwapOption<HostConfigurations>,
-    /// All objects, as they are copied.
-    copies: ArcSwap<HashMap<String, Value>>,
+    configurations: Copied<Arc<HostConfigurations>>,
+    parameters: Parameters,
+    quotas: HostQuotas,
     services: Services,
-    /// True while all watches go on, and all objects fit.
-    is_current: AtomicBool,
-    /// Last time at which the copies had all changes of the host.
-    contact: Mutex<Contact>,
+    /// Notified after each change of the configurations.
+    configured: watch::Sender<u64>,
+    /// Notified after each change of a copy.
     changes: watch::Sender<u64>,
 }
 
@@ -59,16 +65,20 @@ impl std::fmt::Debug for HostAdmission {
 }
 
 impl HostAdmission {
-    pub(crate) fn new(connection: &HostConnection) -> Self {
+    /// Creates an admission that has read nothing. `registry` has the kinds that the quotas of the host may limit.
+    pub(crate) fn new(connection: &HostConnection, registry: Registry) -> Self {
+        let (health, changes) = (connection.health(), watch::Sender::new(0));
+        let compute =
+            |copies: &HashMap<String, Value>| Arc::new(HostConfigurations::of(copies.values().cloned()));
         Self(Arc::new(Shared {
-            health: connection.health(),
             client: connection.watching(),
-            configurations: ArcSwapOption::empty(),
-            copies: ArcSwap::default(),
+            configurations: Copied::new(CONFIGURATIONS, health.clone(), changes.clone(), compute),
+            parameters: Parameters::new(health.clone(), changes.clone()),
+            quotas: HostQuotas::new(registry, health.clone(), changes.clone()),
             services: Services::default(),
-            is_current: AtomicBool::default(),
-            contact: Mutex::new(Contact::never()),
-            changes: watch::Sender::new(0),
+            configured: watch::Sender::new(0),
+            health,
+            changes,
         }))
     }
 
@@ -79,119 +89,100 @@ impl HostAdmission {
 
     /// Returns the configurations; `None` if they have never been read.
     pub(crate) fn configurations(&self) -> Option<Arc<HostConfigurations>> {
-        self.0.configurations.load_full()
+        self.0.configurations.read().map(|read| Arc::clone(&read.deciding))
     }
 
-    /// Returns all objects, as they are copied.
-    pub(crate) fn copies(&self) -> Copies<Value> {
-        self.0.copies.load_full()
+    /// Returns all copies, as they are kept.
+    pub(crate) fn to_keep(&self) -> [CopiesToKeep; 3] {
+        [self.0.configurations.to_keep(), self.0.quotas.to_keep(), self.0.parameters.to_keep()]
     }
 
-    /// Returns a receiver that is notified after each change.
+    /// Returns a receiver that is notified after each change of the configurations.
+    pub(crate) fn configured(&self) -> watch::Receiver<u64> {
+        self.0.configured.subscribe()
+    }
+
+    /// Returns a receiver that is notified after each change of a copy.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// Returns true if the copies have all changes of the host.
-    pub(crate) fn is_synchronized(&self) -> bool {
-        self.age() < TICK * 3
-    }
-
     /// Returns what people see of the copies.
-    pub(crate) fn facts(&self) -> MirrorFacts {
-        let facts = MirrorFacts::new("admission", self.copies().len(), self.age(), Some(BOUND));
+    pub(crate) fn facts(&self) -> [MirrorFacts; 3] {
         let left_out = self.configurations().map(|all| all.left_out.clone()).unwrap_or_default();
-        MirrorFacts { left_out, ..facts }
+        let configurations = MirrorFacts { left_out, ..self.0.configurations.facts() };
+        [configurations, self.0.quotas.facts(), self.0.parameters.facts()]
     }
 
-    fn age(&self) -> Duration {
-        let contact = *self.0.contact.lock().unwrap_or_else(PoisonError::into_inner);
-        contact.age().max(self.0.health.age())
-    }
-
-    /// Applies the copies of an earlier process, unless this one has read the host itself: the store may answer late.
-    pub(crate) fn restore(&self, copies: HashMap<String, Value>, contact: Option<Timestamp>) {
-        // Without a heartbeat the copies may be half-written.
-        let Some(contact) = contact.filter(|_| self.configurations().is_none()) else { return };
-        self.0.contact.lock().unwrap_or_else(PoisonError::into_inner).restore(contact);
-        self.set(copies);
-    }
-
-    fn set(&self, copies: HashMap<String, Value>) {
-        let is_known = self.configurations().is_some();
-        if is_known && **self.0.copies.load() == copies {
-            return;
+    /// Applies copies of an earlier process.
+    pub(crate) fn restore(&self, restored: RestoredAdmission) {
+        let RestoredAdmission { name, objects, contact } = restored;
+        match name {
+            CONFIGURATIONS => self.configure(self.0.configurations.restore(objects, contact)),
+            quotas::NAME => self.0.quotas.restore(objects, contact),
+            parameters::NAME => self.0.parameters.restore(objects, contact),
+            _ => {}
         }
-        let configurations = HostConfigurations::of(copies.values().cloned());
+    }
+
+    /// Lets configurations apply, if they are new.
+    fn configure(&self, are_new: bool) {
+        let Some(configurations) = self.configurations().filter(|_| are_new) else { return };
         tracing::info!(
             applied = configurations.applied.len(),
             left_out = configurations.left_out.len(),
             "the admission configurations of the host cluster are read"
         );
         self.0.services.want(configurations.services());
-        self.0.configurations.store(Some(Arc::new(configurations)));
-        self.0.copies.store(Arc::new(copies));
-        self.0.changes.send_modify(|count| *count += 1);
+        self.0.parameters.want(configurations.parameters());
+        self.0.configured.send_modify(|count| *count += 1);
     }
 
     /// Follows the host. Never returns.
     pub(crate) async fn follow(&self) {
-        let health = &self.0.health;
+        let Shared { health, client, parameters, quotas, services, .. } = &*self.0;
         tokio::join!(
             health.while_reachable(|| async {
                 // Answers before that are no copies.
                 health.up().await;
-                tokio::join!(self.follow_configurations(), self.0.services.follow(&self.0.client));
+                tokio::join!(
+                    self.follow_configurations(),
+                    services.follow(client),
+                    parameters.follow(client),
+                    quotas.follow(client),
+                );
             }),
             self.tick(),
         );
     }
 
     async fn follow_configurations(&self) {
+        let copied = &self.0.configurations;
+        let _stale = copied.until_end();
         let (watches, changes) = Watches::start(&self.0.client);
-        let _stale = OnEnd(&self.0.is_current);
         collect(changes, || {
             let is_complete = watches.are_read() && self.apply(watches.copies());
-            self.0.is_current.store(is_complete && watches.are_current(), Ordering::Release);
-            self.note_age();
+            copied.set_current(is_complete && watches.are_current());
         })
         .await;
     }
 
-    /// Applies the objects of the host, if they fit.
+    /// Applies the configurations of the host, if they fit.
     fn apply(&self, copies: HashMap<String, Value>) -> bool {
-        let size: usize = copies.values().map(|copy| copy.to_string().len()).sum();
-        if size > MOST {
-            tracing::error!(
-                bytes = MOST,
-                "the admission configurations of the host cluster are larger than their copies may be; the last ones \
-                 stay until their bound"
-            );
-            return false;
-        }
-        self.set(copies);
-        true
+        let fits = fit("admission configurations", &copies, MOST);
+        self.configure(fits && self.0.configurations.set(copies));
+        fits
     }
 
     async fn tick(&self) {
         loop {
-            self.note_age();
-            tokio::time::sleep(TICK).await;
-        }
-    }
-
-    fn note_age(&self) {
-        self.0.health.report_mirror_age("admission", self.age());
-        if !self.0.health.age().is_zero() {
-            return;
-        }
-        self.0.services.synchronized();
-        if self.0.is_current.load(Ordering::Acquire) {
-            let is_first = !self.is_synchronized();
-            *self.0.contact.lock().unwrap_or_else(PoisonError::into_inner) = Contact::now();
-            if is_first {
-                self.0.changes.send_modify(|count| *count += 1);
+            self.0.configurations.note_age();
+            self.0.quotas.note_age();
+            self.0.parameters.note_age();
+            if self.0.health.age().is_zero() {
+                self.0.services.synchronized();
             }
+            tokio::time::sleep(TICK).await;
         }
     }
 }
@@ -199,22 +190,26 @@ impl HostAdmission {
 #[async_trait]
 impl HostCluster for HostAdmission {
     fn contact(&self) -> HostContact {
-        let state = self.0.health.state();
-        if state == HostState::Other {
-            return HostContact::Unusable("another cluster answers at the address of the host".to_owned());
-        }
-        let age = self.age();
-        if self.configurations().is_some() && age > BOUND {
-            let hours = age.as_secs() / 3600;
-            return HostContact::Unusable(format!(
-                "it is as it was {hours} hours ago, and copies decide for at most 24 hours"
-            ));
-        }
-        if state == HostState::Down { HostContact::Down } else { HostContact::Up }
+        self.0.configurations.contact()
+    }
+
+    fn can_quotas_decide(&self) -> bool {
+        self.0.quotas.can_decide()
     }
 
     async fn addresses(&self, service: &HostService) -> Result<Vec<SocketAddr>, String> {
         let has_answers = self.0.health.age().is_zero();
         self.0.services.addresses(service, has_answers).await
+    }
+
+    async fn parameters(&self, wanted: &HostParameters, namespace: &str) -> Result<Vec<Arc<Value>>, String> {
+        let has_answers = self.0.health.age().is_zero();
+        self.0.parameters.of(wanted, namespace, has_answers).await
+    }
+}
+
+impl QuotaSource for HostAdmission {
+    fn quotas(&self, namespace: &str) -> SourceQuotas {
+        self.0.quotas.of_namespace(namespace)
     }
 }

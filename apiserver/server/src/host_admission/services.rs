@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Label with the name of the Service of a slice.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-const SERVICES: Watched = Watched { what: "Services of webhooks", may_be_unknown: false };
+const SERVICES: Watched = Watched { what: "Services of webhooks", may_be_unknown: false, flag: "--mirror" };
 
 /// Namespace and name of a Service.
 pub(super) type Name = (String, String);

@@ -1,4 +1,4 @@
-//! Copies of the host's admission configurations.
+//! Copies of the host's admission configurations and quotas.
 
 use std::collections::HashMap;
 
@@ -8,43 +8,59 @@ use tokio::time::Instant;
 
 use super::keeper::{HEARTBEAT_INTERVAL, PAUSE};
 use super::{HEARTBEAT, HostCopies};
-use crate::host_admission::HostAdmission;
+use crate::host_admission::{COPIES, CopiesToKeep, HostAdmission};
 
-pub(super) const ADMISSION: &str = "admission";
-
-/// Copies of the configurations as they are in the store.
+/// Copies of one sort as they are in the store.
 #[derive(Default)]
 pub(super) struct StoredAdmission {
-    configurations: Option<HashMap<String, Value>>,
+    objects: Option<HashMap<String, Value>>,
     heartbeat: Option<Instant>,
 }
 
+/// Copies that a process reads at its start.
+pub(crate) struct RestoredAdmission {
+    pub(crate) name: &'static str,
+    pub(crate) objects: HashMap<String, Value>,
+    /// Last time at which they had all changes of the host.
+    pub(crate) contact: Option<Timestamp>,
+}
+
 impl HostCopies {
-    /// Reads the copies of the configurations, and the last time at which they had all changes of the host.
+    /// Reads the copies of all sorts.
     ///
     /// # Errors
     /// The store does not answer.
-    pub(crate) async fn restore_admission(
-        &self,
-    ) -> anyhow::Result<(HashMap<String, Value>, Option<Timestamp>)> {
-        let contact: Option<i64> = self.values.read(HEARTBEAT, ADMISSION).await?;
-        let contact = contact.and_then(|seconds| Timestamp::from_second(seconds).ok());
-        Ok((self.values.list(ADMISSION).await?, contact))
+    pub(crate) async fn restore_admission(&self) -> anyhow::Result<Vec<RestoredAdmission>> {
+        let mut all = Vec::new();
+        for name in COPIES {
+            let contact: Option<i64> = self.values.read(HEARTBEAT, name).await?;
+            let contact = contact.and_then(|seconds| Timestamp::from_second(seconds).ok());
+            all.push(RestoredAdmission { name, objects: self.values.list(name).await?, contact });
+        }
+        Ok(all)
     }
 
-    /// Writes what changed in the configurations, and their heartbeat.
+    /// Writes what changed in the copies of all sorts, and their heartbeats. Each has its own: a missing permission for
+    /// one must not age the others.
     pub(super) async fn update_admission(
         &self,
         admission: &HostAdmission,
-        stored: &mut StoredAdmission,
+        stored: &mut HashMap<&'static str, StoredAdmission>,
     ) -> anyhow::Result<()> {
+        for copies in admission.to_keep() {
+            self.update_copies(&copies, stored.entry(copies.name).or_default()).await?;
+        }
+        Ok(())
+    }
+
+    async fn update_copies(&self, copies: &CopiesToKeep, stored: &mut StoredAdmission) -> anyhow::Result<()> {
         // Before the first complete read, there is nothing, or what the store has.
-        if !admission.is_synchronized() {
+        if !copies.are_synchronized {
             return Ok(());
         }
-        self.update_kind(ADMISSION, &mut stored.configurations, &admission.copies()).await?;
+        self.update_kind(copies.name, &mut stored.objects, &copies.objects).await?;
         if stored.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL - PAUSE) {
-            self.values.write(HEARTBEAT, ADMISSION, &Timestamp::now().as_second()).await?;
+            self.values.write(HEARTBEAT, copies.name, &Timestamp::now().as_second()).await?;
             stored.heartbeat = Some(Instant::now());
         }
         Ok(())

@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{ADMISSION, StoredAdmission};
+use super::admission::StoredAdmission;
 use super::mirror::{ACCOUNTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
 use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy};
-use crate::host_admission::HostAdmission;
+use crate::host_admission::{COPIES, HostAdmission};
 use crate::host_mirror::Mirroring;
 use crate::host_watch::changed;
 
@@ -44,7 +44,7 @@ struct Stored {
     namespaces: Option<HashMap<String, Value>>,
     heartbeat: Option<Instant>,
     mirror: StoredMirror,
-    admission: StoredAdmission,
+    admission: HashMap<&'static str, StoredAdmission>,
 }
 
 /// Keeps the copies until `end`. It writes only while the host is up: the answers of another host, or of one that was
@@ -145,7 +145,7 @@ impl HostCopies {
                     now = uid,
                     "a new host cluster is accepted; copies of the old one are removed"
                 );
-                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS, ADMISSION] {
+                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS].into_iter().chain(COPIES) {
                     self.remove_all(kind).await?;
                 }
             }

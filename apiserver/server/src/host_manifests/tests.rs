@@ -13,6 +13,7 @@ pub(super) fn options(registry: &Registry) -> Options {
         definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
         mirror: false,
         one_namespace: false,
+        policy_parameters: Vec::new(),
     }
 }
 
@@ -158,6 +159,9 @@ fn only_a_mirror_reads_the_permissions_of_the_host() {
     for (kind, plural) in KINDS {
         assert_eq!(verbs(&role, GROUP, plural), ["get", "list", "watch"], "{kind}");
     }
-    assert!(verbs(&role, "", "secrets").is_empty());
+    assert_eq!(verbs(&role, "", "resourcequotas"), ["get", "list", "watch"], "their status is the host's");
+    for kind in ["secrets", "configmaps"] {
+        assert!(verbs(&role, "", kind).is_empty(), "{kind}");
+    }
     assert_eq!(named(&objects().1, "capstan:mirror"), None);
 }

@@ -20,7 +20,7 @@ use super::objects::Permissions;
 use crate::host_watch::{self, Changes, Progress, Watched};
 
 /// All of them are watched for the same purpose.
-const PERMISSIONS: Watched = Watched { what: "permissions", may_be_unknown: false };
+const PERMISSIONS: Watched = Watched { what: "permissions", may_be_unknown: false, flag: "--mirror" };
 
 /// Watches of all kinds.
 pub(super) struct Watches {

@@ -277,10 +277,10 @@ impl Started {
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
-        let is_embedded = configuration.storage.etcd.is_none();
+        let (is_embedded, kinds) = (configuration.storage.etcd.is_none(), assembly.registry());
         // Both wait for a store that does not answer, and the port must open soon.
         let (host, authorities) = tokio::join!(
-            Host::connect(configuration, &mut metrics, copies),
+            Host::connect(configuration, &mut metrics, copies, &kinds),
             AuthorityKeeper::open(authority_store.clone(), &data, is_embedded),
         );
         let host = host?.map(Arc::new);

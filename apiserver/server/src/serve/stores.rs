@@ -33,7 +33,7 @@ pub(super) fn objects(
         Some(host) => host.namespaces(),
         None => Arc::new(OwnNamespaces),
     };
-    Arc::new(ObjectStore::open(
+    let objects = ObjectStore::open(
         registry,
         Arc::clone(store),
         Arc::clone(encryption),
@@ -41,7 +41,11 @@ pub(super) fn objects(
         supervisor,
         // The watch cache runs until the process ends: reads go on while requests in flight finish.
         CancellationToken::new(),
-    ))
+    );
+    Arc::new(match host.and_then(Host::quotas) {
+        Some(quotas) => objects.with_quotas(quotas),
+        None => objects,
+    })
 }
 
 /// Opens the store and returns it with its name. A file must open at once; an etcd may become available later.

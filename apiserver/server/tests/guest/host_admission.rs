@@ -14,7 +14,7 @@ use crate::host_down::{COPIED, FrontProxy, host_with, kubeconfig, until_in_state
 use crate::process::{Capstan, PATIENCE};
 use crate::webhook_server::{Reply, WebhookServer};
 
-const RULES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machinedrainrules";
+pub(crate) const RULES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machinedrainrules";
 
 /// Webhooks with `failurePolicy: Fail` and `Ignore` behind one Service, a policy, and a webhook of Cluster API's provider.
 fn configurations(bundle: &str) -> impl Fn(&str) -> Option<Value> + use<> {
@@ -40,32 +40,35 @@ fn configurations(bundle: &str) -> impl Fn(&str) -> Option<Value> + use<> {
     }
 }
 
+/// Returns the response with a list of objects.
+pub(crate) fn list(items: &Value) -> Option<(u16, Value)> {
+    let metadata = json!({"resourceVersion": "1"});
+    Some((200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items})))
+}
+
 /// Returns the responses of a host with the configurations and one Service, whose endpoint is at this port.
 fn answers(bundle: &str, port: &Arc<AtomicU16>) -> impl Fn(&str) -> Option<(u16, Value)> + use<> {
     let (of_kind, port) = (configurations(bundle), Arc::clone(port));
     move |path| {
-        let list = |items: Value| {
-            let metadata = json!({"resourceVersion": "1"});
-            Some((200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items})))
-        };
         let meta = json!({"name": "gate", "namespace": "tools", "uid": "g", "resourceVersion": "1"});
         match path {
+            "GET /api/v1/resourcequotas" => list(&json!([])),
             "GET /api/v1/namespaces/tools/services" => {
-                list(json!([{"metadata": meta, "spec": {"ports": [{"port": 443, "targetPort": "https"}]}}]))
+                list(&json!([{"metadata": meta, "spec": {"ports": [{"port": 443, "targetPort": "https"}]}}]))
             }
             "GET /apis/discovery.k8s.io/v1/namespaces/tools/endpointslices" => {
                 let port = port.load(Ordering::SeqCst);
                 list(
-                    json!([{"metadata": meta, "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}],
+                    &json!([{"metadata": meta, "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}],
                     "ports": [{"name": "", "port": port}]}]),
                 )
             }
-            _ => list(of_kind(path.strip_prefix("GET /apis/admissionregistration.k8s.io/v1/")?)?),
+            _ => list(&of_kind(path.strip_prefix("GET /apis/admissionregistration.k8s.io/v1/")?)?),
         }
     }
 }
 
-fn configure(data: &Path, port: u16) -> String {
+pub(crate) fn configure(data: &Path, port: u16) -> String {
     let [host, config] = ["host.kubeconfig", "config.yaml"].map(|name| data.join(name));
     std::fs::write(&host, kubeconfig(&format!("http://127.0.0.1:{port}"))).unwrap();
     let text = format!(
@@ -76,19 +79,19 @@ fn configure(data: &Path, port: u16) -> String {
     config.display().to_string()
 }
 
-async fn create(client: &Client, name: &str) -> Answer {
+pub(crate) async fn create(client: &Client, name: &str) -> Answer {
     let rule = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDrainRule",
         "metadata": {"name": name}, "spec": {"drain": {"behavior": "Skip"}}});
     client.once("POST", RULES, &rule.to_string()).await.unwrap()
 }
 
-fn message(answer: &Answer) -> String {
+pub(crate) fn message(answer: &Answer) -> String {
     let status: Value = serde_json::from_slice(&answer.body).unwrap();
     status["message"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Creates rules until the answer has this code and text.
-async fn until(client: &Client, name: &str, code: u16, text: &str) -> Answer {
+pub(crate) async fn until(client: &Client, name: &str, code: u16, text: &str) -> Answer {
     let end = Instant::now() + PATIENCE;
     loop {
         let answer = create(client, name).await;
@@ -101,7 +104,7 @@ async fn until(client: &Client, name: &str, code: u16, text: &str) -> Answer {
 }
 
 /// Gives alice the role of an editor, which cannot bypass webhooks.
-async fn alice(capstan: &Capstan, data: &Path) -> Client {
+pub(crate) async fn alice(capstan: &Capstan, data: &Path) -> Client {
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": "alice"}, "roleRef": {"kind": "ClusterRole", "name": "capstan:edit"},
         "subjects": [{"kind": "User", "name": "alice"}]});

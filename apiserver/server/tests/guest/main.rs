@@ -18,6 +18,8 @@ mod history;
 mod host_admission;
 mod host_down;
 mod host_mirror;
+mod host_parameters;
+mod host_quotas;
 mod host_status;
 mod impersonation;
 mod join;

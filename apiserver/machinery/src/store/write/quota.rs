@@ -11,7 +11,7 @@ use super::quota_usage::Change;
 use super::update::Target;
 use crate::lock::Lock;
 use crate::object;
-use crate::quota::{self, Amounts, Quota, RESOURCE_QUOTA};
+use crate::quota::{self, Amounts, Quota, RESOURCE_QUOTA, SourceQuotas};
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Freshness, Kind, ObjectStore, WriteOptions};
 
@@ -20,7 +20,7 @@ impl ObjectStore {
     /// must be stored, if a quota limits it. A dry run needs no lock.
     ///
     /// # Errors
-    /// 403 in upstream's words; 503.
+    /// 403 in upstream's words; 503, also if the quotas of the host cluster are too old or have never been read.
     pub(crate) async fn reserve(
         &self,
         kind: Kind<'_>,
@@ -29,7 +29,11 @@ impl ObjectStore {
         target: Target,
         options: &WriteOptions,
     ) -> ApiResult<Option<Lock>> {
-        if !kind.resource.namespaced || target != Target::Object || !self.may_have_quotas() {
+        if !kind.resource.namespaced || target != Target::Object {
+            return Ok(None);
+        }
+        let of_source = self.quotas_of_source(kind, namespace);
+        if of_source.is_empty() && !self.may_have_quotas() {
             return Ok(None);
         }
         let (stored_new, stored_old) =
@@ -40,7 +44,10 @@ impl ObjectStore {
         if touched.is_empty() {
             return Ok(None);
         }
-        let quotas = self.quotas(namespace).await?;
+        let mut quotas = self.stored_quotas(namespace).await?;
+        if can_decide(&of_source, &touched, options).await? {
+            quotas.extend(of_source.into_quotas());
+        }
         let limited: BTreeSet<&str> = quotas.iter().flat_map(|quota| quota.hard.names()).collect();
         if let Some(why) = obstacle(change, is_internal, &limited) {
             return Err(refused(kind, change.new, &why));
@@ -85,14 +92,20 @@ impl ObjectStore {
         }
     }
 
-    /// Returns false if no namespace has a quota, so that most servers pay nothing.
+    /// Returns the quotas of a source besides the store. Those of the host mean the kinds that the host serves.
+    fn quotas_of_source(&self, kind: Kind<'_>, namespace: &str) -> SourceQuotas {
+        let source = self.quota_source.as_ref().filter(|_| kind.stored.hosted);
+        source.map(|source| source.quotas(namespace)).unwrap_or_default()
+    }
+
+    /// Returns false if no namespace has a quota in the store, so that most servers pay nothing.
     fn may_have_quotas(&self) -> bool {
         let Some(kind) = self.kind_of(RESOURCE_QUOTA.0, RESOURCE_QUOTA.1) else { return false };
         !self.is_ready() || self.count(kind) > 0
     }
 
-    /// Returns the quotas of a namespace, by name.
-    async fn quotas(&self, namespace: &str) -> ApiResult<Vec<Quota>> {
+    /// Returns the quotas of a namespace in the store, by name.
+    async fn stored_quotas(&self, namespace: &str) -> ApiResult<Vec<Quota>> {
         let Some(kind) = self.kind_of(RESOURCE_QUOTA.0, RESOURCE_QUOTA.1) else { return Ok(Vec::new()) };
         let listing = self.in_namespace(kind, namespace, Freshness::Any).await?;
         let quota = |item: &std::sync::Arc<crate::store::CachedObject>| {
@@ -100,6 +113,20 @@ impl ObjectStore {
         };
         listing.items.iter().map(quota).collect()
     }
+}
+
+/// Returns false if the client passes the quotas of a source, because they cannot decide.
+///
+/// # Errors
+/// 503 if the client may not.
+async fn can_decide(of_source: &SourceQuotas, touched: &Amounts, options: &WriteOptions) -> ApiResult<bool> {
+    let Some(doubt) = of_source.doubt(touched) else { return Ok(true) };
+    if let Some(admission) = &options.admission
+        && admission.bypassed("quota", &doubt.name, &doubt.why, &doubt.name).await
+    {
+        return Ok(false);
+    }
+    Err(if doubt.is_lasting { ApiError::silent_host(doubt.why) } else { ApiError::unavailable(doubt.why) })
 }
 
 /// Returns the amounts of which a write may use more. Only a count of the namespace shows whether an owner accounts for

@@ -1,5 +1,5 @@
-//! Webhooks, policies and client certificates of a real host, for the first server: while the host is up, while it is down, and after a restart
-//! without it.
+//! Webhooks, policies, quotas and client certificates of a real host, for the first server: while the host is up, while it
+//! is down, and after a restart without it.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use super::endpoint::{Ask, Endpoint};
+use super::limits;
 use super::users::Users;
 use super::webhooks::Webhooks;
 use crate::e2e::lab::{Lab, until};
@@ -82,17 +83,21 @@ pub(super) fn run(lab: &Lab, webhooks: &Webhooks, first: &Endpoint, users: &User
     check(first, users, UP)?;
     certificates(lab, first)?;
     through_the_host(lab)?;
+    limits::apply(lab, first, users)?;
     std::thread::sleep(COPIED);
     lab.kill_host()?;
     until("the server has noticed the outage", || first.host_is(lab, "down"))?;
     check(first, users, DOWN)?;
+    limits::check(lab, first, users)?;
     certificates(lab, first)?;
     lab.start_with(&settings)?;
     until("the server has noticed the outage", || first.host_is(lab, "down"))?;
     check(first, users, DOWN)?;
+    limits::check(lab, first, users)?;
     certificates(lab, first)?;
     lab.start_host()?;
     until("the host is up again", || first.host_is(lab, "up"))?;
+    limits::change(lab, first, users)?;
     lab.kubectl("admin", &["delete", "validatingadmissionpolicybinding", "rules"])?;
     until_denied(first, users, 201)
 }

@@ -101,6 +101,12 @@ impl Endpoint {
             && lab.try_kubectl(&self.admin, &["get", RULES, "-n", "team"])?.0)
     }
 
+    /// Creates the objects of a file as an administrator of the server itself. Returns the error; empty without one.
+    pub(super) fn create(&self, lab: &Lab, file: &str) -> anyhow::Result<String> {
+        let (is_created, _, error) = lab.try_kubectl(&self.admin, &["create", "-f", file])?;
+        Ok(if is_created { String::new() } else { error })
+    }
+
     /// Sends a request with a token.
     pub(super) fn ask(&self, token: &str, ask: Ask) -> anyhow::Result<Answer> {
         let mut command = self.curl();

@@ -5,6 +5,7 @@
 
 mod admission;
 mod endpoint;
+mod limits;
 mod users;
 mod webhooks;
 
@@ -27,7 +28,7 @@ const SENTENCE: &str =
     "users of a dead host keep their rights for a bounded time, and a denying webhook closes the mirror";
 
 const OF_ADMISSION: &str =
-    "policies, webhooks and client certificates of the host count, also while it is down";
+    "policies, webhooks, quotas and client certificates of the host count, also while it is down";
 
 /// Bounds of the second server. Writes must be possible until all answers of the first minute have been compared.
 const WRITE: Duration = Duration::from_secs(24);
