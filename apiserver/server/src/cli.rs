@@ -12,7 +12,9 @@ pub(crate) use self::install::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_cli::{ConnectionArguments, DescribeCommand, HostStatusArguments, LoginCommand};
+use apiserver_cli::{
+    ConnectionArguments, DescribeCommand, ExplainAccessArguments, HostStatusArguments, LoginCommand,
+};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub(crate) use self::backup::{
@@ -50,6 +52,20 @@ pub(crate) enum Command {
     /// Print an object and everything that belongs to it, with the reasons of what is not ready
     #[command(subcommand)]
     Describe(DescribeCommand),
+    /// Print the answer of each authorizer to a request of a user, and the verdict
+    ///
+    /// The running server decides, as it does about a request of this user, but asks all of its authorizers.
+    /// AGE is the age of a copy of the host cluster's data, if one was used. Nothing is done. You need the
+    /// permission to create subjectaccessreviews, which the ClusterRole system:auth-delegator has.
+    ///
+    /// The exit code is 0 for each verdict.
+    ///
+    /// Example: capstan explain-access --user alice --group dev --verb list --resource secrets -n team
+    /// Example: capstan explain-access --user alice --verb create --resource machines --subresource reboot
+    ///          --namespace team --name m1 -o json
+    /// Example: capstan explain-access --user bob --endpoint host --verb get --resource clusters -n team
+    #[command(verbatim_doc_comment)]
+    ExplainAccess(ExplainAccessArguments),
     /// Print a kubeconfig: of Capstan itself, or with --cluster of a workload cluster
     ///
     /// Without --cluster, the command creates a client certificate for Capstan's own API. The server's

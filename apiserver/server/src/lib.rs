@@ -87,6 +87,7 @@ pub fn run(
     match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments, assembly),
         cli::Command::Describe(command) => Ok(apiserver_cli::describe(&command)?),
+        cli::Command::ExplainAccess(arguments) => Ok(apiserver_cli::explain_access(&arguments)?),
         cli::Command::Login(command) => Ok(apiserver_cli::login(&command)?),
         cli::Command::Kubeconfig(arguments) => kubeconfig::run(&arguments),
         cli::Command::Host(cli::HostCommand::Manifests(arguments)) => {

@@ -11,6 +11,7 @@ mod client;
 mod collector;
 mod encryption;
 mod etcd;
+mod explain_access;
 mod failover;
 mod history;
 mod host_admission;
