@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod ca;
 pub(crate) mod encryption;
 pub(crate) mod install;
+pub(crate) mod orphans;
 
 pub(crate) use self::install::{
     DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
@@ -25,6 +26,7 @@ pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
 };
 pub(crate) use self::encryption::{EncryptionCommand, EncryptionPromoteArguments};
+pub(crate) use self::orphans::OrphansArguments;
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -149,6 +151,18 @@ pub(crate) enum Command {
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
+    /// List resources in the clouds that have an ownership tag of Capstan, but no object
+    ///
+    /// Use it after a restore: the clouds are newer than the backup. The command reads the objects through
+    /// the API, and the resources with the credentials in the Secrets that the objects name, or in --clouds.
+    /// It changes and deletes nothing. Resources of another installation in the same project are listed, too.
+    ///
+    /// The exit code is 1 if a resource has no object, or if the list is not complete.
+    ///
+    /// Example: capstan orphans --kubeconfig admin.kubeconfig
+    /// Example: capstan orphans --kubeconfig admin.kubeconfig --clouds clouds.yaml --cloud prod -o json
+    #[command(verbatim_doc_comment)]
+    Orphans(OrphansArguments),
     /// Move all objects to another store, change the form in which this one has them, and maintain etcd
     #[command(subcommand)]
     Storage(StorageCommand),

@@ -38,6 +38,7 @@ mod kubeconfig;
 mod local_server;
 mod machines;
 mod manual;
+mod orphans;
 mod output;
 mod phases;
 mod pki;
@@ -106,6 +107,7 @@ pub fn run(
         }
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
+        cli::Command::Orphans(arguments) => orphans::run(&arguments),
         cli::Command::Storage(command) => storage(&command),
         cli::Command::Init(arguments) => install::init(&arguments),
         cli::Command::Join(arguments) => install::join(&arguments),

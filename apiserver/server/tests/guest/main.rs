@@ -25,6 +25,7 @@ mod keystone;
 mod machines;
 mod metrics;
 mod oidc;
+mod orphans;
 mod outage;
 mod process;
 mod quotas;
